@@ -18,6 +18,7 @@
 #include "core/owned.hpp"
 #include "directory_access.hpp"
 #include "file_name.hpp"
+#include "files/descriptor.hpp"
 #include "files/file.hpp"
 #include "files/temporary.hpp"
 #include "hdf5/hdf5.hpp"
@@ -89,7 +90,7 @@ struct CheckpointDirectory::Impl {
   void open_directory() {
     internal::make_directory(system, path);
     if (system.access(path.c_str(), W_OK | X_OK) != 0) {
-      internal::fail_io(fmt::format("write to checkpoint directory {}", path.string()), errno);
+      throw internal::write_error("write to checkpoint directory", path.native(), errno);
     }
     directory_file = internal::File(system, path.string(), O_RDONLY | O_DIRECTORY);
     const internal::Lock lock = lock_patiently();

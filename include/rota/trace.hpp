@@ -16,7 +16,7 @@
 
 namespace rota {
 
-namespace trace {
+namespace internal {
 class LineWriter;
 }
 
@@ -77,7 +77,7 @@ class TraceWriter {
   void require_open(bool is_stream) const;
   void end(const Position& position);
 
-  std::unique_ptr<trace::LineWriter, internal::DeleteWhereMade> lines_;  // null on replicas
+  std::unique_ptr<internal::LineWriter, internal::DeleteWhereMade> lines_;  // null on replicas
   std::int64_t phase_ = 0;
   World world_;
   Split split_ = Split::by_sample;

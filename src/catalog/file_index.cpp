@@ -151,7 +151,8 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
     parallel_for("index files", std::ssize(unknown), 1, context.options.indexing_threads,
                  [&](const LoopPart& part) {
                    const std::size_t i = unknown[static_cast<std::size_t>(part.begin)];
-                   found[i - first] = look(i);
+                   DatasetFile file = files.open_unchanged(i);
+                   found[i - first] = look(file);
                    reporter.add(1);
                    if (part.is_callers) reporter.look();
                  });

@@ -12,6 +12,7 @@
 
 #include "catalog/listing.hpp"
 #include "core/mutex.hpp"
+#include "files/dataset_file.hpp"
 #include "mpi/node_buffer.hpp"
 
 namespace rota::internal {
@@ -63,8 +64,8 @@ class KeptIndices {
   std::string format_ ROTA_GUARDED_BY(mutex_);
 };
 
-/// Looks into a file; what it returns is kept.
-using LookIntoFile = std::function<std::vector<std::byte>(std::size_t file)>;
+/// Looks into a file, which is open and as it was listed; what it returns is kept.
+using LookIntoFile = std::function<std::vector<std::byte>(DatasetFile& file)>;
 
 /// **Collective** over the context of `files`, whose sizes are known. What `look` finds in each of them;
 /// ranks and threads share the work, and files that an index of this signature has, and that are as they were

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <utility>
 
@@ -70,57 +72,50 @@ void DatasetFile::read(std::uint64_t offset, std::span<std::byte> to) const {
 }
 
 std::size_t DatasetFile::read_up_to_end(std::uint64_t offset, std::span<std::byte> to) const {
-  if (memory_ != nullptr) {
-    const std::uint64_t begin = std::min(offset, bytes_);
-    const std::size_t count = std::min<std::uint64_t>(to.size(), bytes_ - begin);
-    std::copy_n(memory_.get() + begin, count, to.begin());
-    return count;
+  const bool has_window = window_ != nullptr && to.size() < window_->most();
+  if (memory_ == nullptr && !has_window) return read_now(offset, to);
+  const std::span<const std::byte> bytes = at(offset, to.size());
+  std::ranges::copy(bytes, to.begin());
+  return bytes.size();
+}
+
+void DatasetFile::read_on() {
+  constexpr std::uint64_t kKiB = 1024;
+  constexpr std::uint64_t kWhole = 512 * kKiB;
+  if (storage_ == nullptr) {
+    window_ = std::make_unique<ReadWindow>(ReadPace::Limits{.least = 4 * kKiB, .most = 1024 * kKiB});
+    return;
   }
+  window_ = std::make_unique<ReadWindow>(
+      ReadPace::Limits{.least = bytes_ <= kWhole ? kWhole : 64 * kKiB, .most = 8 * 1024 * kKiB, .growth = 4});
+}
+
+std::span<const std::byte> DatasetFile::at(std::uint64_t offset, std::size_t count) const {
+  if (memory_ == nullptr) {
+    assert(window_ != nullptr);
+    return window_->at(offset, count, bytes_,
+                       [this](std::uint64_t from, std::span<std::byte> to) { return read_now(from, to); });
+  }
+  offset = std::min(offset, bytes_);
+  return {memory_.get() + offset, std::min<std::uint64_t>(count, bytes_ - offset)};
+}
+
+std::size_t DatasetFile::read_now(std::uint64_t offset, std::span<std::byte> to) const {
   if (storage_ != nullptr) {
     const std::uint64_t begin = std::min(offset, bytes_);
-    const std::size_t count = std::min<std::uint64_t>(to.size(), bytes_ - begin);
-    read_stored(begin, to.first(count));
-    return count;
+    to = to.first(std::min<std::uint64_t>(to.size(), bytes_ - begin));
+    read_from_storage(std::array{WantedBytes{this, begin, to}});
+    return to.size();
   }
   const std::int64_t got = read_at(descriptor_.get(), to, offset);
   if (got < 0) throw not_read(path_);
   return static_cast<std::size_t>(got);
 }
 
-void DatasetFile::read_on() {
-  if (storage_ != nullptr) piece_ = std::make_unique<Piece>();
-}
-
-void DatasetFile::read_stored(std::uint64_t offset, std::span<std::byte> to) const {
-  while (piece_ != nullptr && !to.empty()) {
-    const std::uint64_t end = piece_->begin + piece_->bytes.size();
-    if (offset < piece_->begin || offset >= end) {
-      read_piece(offset, to.size());
-      continue;
-    }
-    const std::size_t count = std::min<std::uint64_t>(to.size(), end - offset);
-    std::copy_n(piece_->bytes.begin() + static_cast<std::ptrdiff_t>(offset - piece_->begin), count,
-                to.begin());
-    offset += count;
-    to = to.subspan(count);
-  }
-  if (!to.empty()) read_from_storage(std::array{WantedBytes{this, offset, to}});
-}
-
-// The one that begins at `offset`, which is in the file.
-void DatasetFile::read_piece(std::uint64_t offset, std::uint64_t least) const {
-  constexpr std::uint64_t kLeast = std::uint64_t{64} << 10;
-  constexpr std::uint64_t kWhole = std::uint64_t{512} << 10;
-  constexpr std::uint64_t kMost = std::uint64_t{8} << 20;
-  const std::uint64_t end = piece_->begin + piece_->bytes.size();
-  const bool goes_on = offset >= end && offset - end <= piece_->wanted;
-  const std::uint64_t first = bytes_ <= kWhole ? kWhole : kLeast;
-  piece_->wanted = std::clamp(goes_on ? 4 * piece_->wanted : 0, first, kMost);
-  piece_->begin = offset;
-  std::vector<std::byte> bytes(std::min(std::max(piece_->wanted, least), bytes_ - offset));
-  piece_->bytes.clear();
-  read_from_storage(std::array{WantedBytes{this, offset, bytes}});
-  piece_->bytes = std::move(bytes);
+bool DatasetFile::read_cached(std::uint64_t offset, std::span<std::byte> to) const noexcept {
+  const iovec part{to.data(), to.size()};
+  const ssize_t got = ::preadv2(descriptor_.get(), &part, 1, static_cast<off_t>(offset), RWF_NOWAIT);
+  return std::cmp_equal(got, to.size());
 }
 
 void DatasetFile::will_read(std::uint64_t offset, std::uint64_t count) const noexcept {

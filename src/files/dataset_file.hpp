@@ -8,9 +8,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "files/descriptor.hpp"
+#include "files/read_window.hpp"
 #include "rota/error.hpp"
 #include "rota/storage.hpp"
 
@@ -47,28 +47,28 @@ class DatasetFile {
   [[nodiscard]] int direct_descriptor() const noexcept { return direct_.get(); }
 
   /// Its reader goes through it, from its beginning to its end or here and there. What follows comes with
-  /// what is asked for, the more the longer that goes on, if it is in a storage; a small file whole. *One
-  /// thread* from here on.
+  /// what is asked for, the more the longer that goes on; of a storage, a small file whole. *One thread* from
+  /// here on.
   void read_on();
+  /// Bytes [offset, offset + count), or fewer at its end, until it is read again. Its reader goes through it,
+  /// or it is in memory. Throws as read_up_to_end does.
+  [[nodiscard]] std::span<const std::byte> at(std::uint64_t offset, std::size_t count) const;
 
   /// Reads [offset, offset + to.size()). Throws Error{io}, Error{corrupt} where the file ends before; what a
   /// storage throws, with its code, or Error{callback}.
   void read(std::uint64_t offset, std::span<std::byte> to) const;
   /// The same up to the end of the file. Returns the bytes read. Throws Error{io}, and as a storage does.
   std::size_t read_up_to_end(std::uint64_t offset, std::span<std::byte> to) const;
+  /// Reads as `read` does what the page cache has; false where it lacks some of it, or the file does. Of a
+  /// file system.
+  [[nodiscard]] bool read_cached(std::uint64_t offset, std::span<std::byte> to) const noexcept;
   /// As will_read_at.
   void will_read(std::uint64_t offset, std::uint64_t count) const noexcept;
   /// Error{corrupt}: `what` is wrong at byte `offset`.
   [[nodiscard]] Error damage(std::uint64_t offset, std::string_view what) const;
 
  private:
-  struct Piece {
-    std::uint64_t begin = 0;
-    std::vector<std::byte> bytes = {};
-    std::uint64_t wanted = 0;
-  };
-  void read_stored(std::uint64_t offset, std::span<std::byte> to) const;
-  void read_piece(std::uint64_t offset, std::uint64_t least) const;
+  std::size_t read_now(std::uint64_t offset, std::span<std::byte> to) const;
 
   std::string path_;
   std::size_t number_;
@@ -77,7 +77,7 @@ class DatasetFile {
   std::shared_ptr<const Storage> storage_;
   StoredFile stored_;
   std::shared_ptr<const std::byte> memory_;
-  std::unique_ptr<Piece> piece_;  // of a storage, that came last; null: nobody reads on
+  std::unique_ptr<ReadWindow> window_;  // null: nobody goes through it
   std::uint64_t bytes_;
   bool is_unpacked_ = false;
 };

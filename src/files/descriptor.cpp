@@ -2,29 +2,21 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <system_error>
 
 namespace rota::internal {
 namespace {
 
-constexpr std::string_view kOfReading =
-    "; give this user the right to read it, or leave it out of the dataset";
-constexpr std::string_view kOfWriting = "; give this user the right to write there, or name another place";
-
 std::string_view advice(int error, std::string_view of_rights) {
   switch (error) {
     case EACCES:
     case EPERM:
-      return of_rights;
     case EROFS:
-      return "; name another place";
+      return of_rights;
     case ENOSPC:
     case EDQUOT:
       return "; free some space, or name another place";
@@ -33,15 +25,17 @@ std::string_view advice(int error, std::string_view of_rights) {
       return "; raise the limit of open files (ulimit -n)";
     case ENOENT:
     case ENOTDIR:
-      return "; check the path";
+      return "; check the path: it must be there, and seen by all ranks";
     default:
       return "";
   }
 }
 
-std::string text(std::string_view what, std::string_view path, int error, std::string_view of_rights) {
-  return fmt::format("{} {}: {}{}", what, path, std::generic_category().message(error),
-                     advice(error, of_rights));
+Error met(std::string_view what, std::string_view path, int error, std::string_view of_rights) {
+  const bool is_missing = error == ENOENT || error == ENOTDIR;
+  return {is_missing ? ErrorCode::not_found : ErrorCode::io,
+          fmt::format("{} {}: {}{}", what, path, std::generic_category().message(error),
+                      advice(error, of_rights))};
 }
 
 }  // namespace
@@ -59,15 +53,9 @@ Descriptor open_for_reading(int at, const char* name, int flags) noexcept {
 }
 
 std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noexcept {
-  std::size_t done = 0;
-  while (done < to.size()) {
-    const ssize_t got = ::pread(fd, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return -1;
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  return static_cast<std::int64_t>(done);
+  return move_all(to.size(), [&](std::size_t done, std::size_t most) {
+    return ::pread(fd, to.data() + done, most, static_cast<off_t>(offset + done));
+  });
 }
 
 void will_read_at(int fd, std::uint64_t offset, std::uint64_t count) noexcept {
@@ -105,12 +93,11 @@ struct stat stat_entry(int at, const char* name, std::string_view directory) {
 }
 
 Error system_error(std::string_view what, std::string_view path, int error) {
-  const bool is_missing = error == ENOENT || error == ENOTDIR;
-  return {is_missing ? ErrorCode::not_found : ErrorCode::io, text(what, path, error, kOfReading)};
+  return met(what, path, error, "; give this user the right to read it, or leave it out");
 }
 
 Error write_error(std::string_view what, std::string_view path, int error) {
-  return {ErrorCode::io, text(what, path, error, kOfWriting)};
+  return met(what, path, error, "; give this user the right to write there, or name another place");
 }
 
 std::string absolute_path(const std::string& path) {

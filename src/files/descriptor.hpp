@@ -4,6 +4,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -42,6 +44,23 @@ static_assert(std::is_nothrow_move_constructible_v<Descriptor> &&
 /// of a pipe. Not open, and errno set, where that fails.
 Descriptor open_for_reading(int at, const char* name, int flags = 0) noexcept;
 
+/// Reads or writes `bytes` bytes by `move(done, most)`, which moves at most `most` of those behind the first
+/// `done`: again where it was interrupted, or moved a part. Returns how many were moved, fewer at the end of
+/// a file; -1 with errno.
+template <typename Move>
+std::int64_t move_all(std::size_t bytes, const Move& move) {
+  constexpr std::size_t kMost = 0x7ffff000;  // the largest transfer that Linux makes in one call
+  std::size_t done = 0;
+  while (done < bytes) {
+    const std::int64_t moved = move(done, std::min(bytes - done, kMost));
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved < 0) return -1;
+    if (moved == 0) break;
+    done += static_cast<std::size_t>(moved);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
 /// Reads from byte `offset` until `to` is full or the file ends. Returns the bytes read, or -1 with errno.
 std::int64_t read_at(int fd, std::span<std::byte> to, std::uint64_t offset) noexcept;
 
@@ -61,7 +80,7 @@ struct stat stat_entry(int at, const char* name, std::string_view directory);
 /// that name, else Error{io}, with advice on reading where there is some.
 Error system_error(std::string_view what, std::string_view path, int error);
 
-/// The same of what is written, which is always Error{io}, with advice on writing.
+/// The same of what is written, with advice on writing.
 Error write_error(std::string_view what, std::string_view path, int error);
 
 /// `path` from the root. Throws Error{io} where the working directory is gone.

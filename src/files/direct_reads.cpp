@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/owned.hpp"
+#include "files/joined_reads.hpp"
 
 namespace rota::internal {
 namespace {
@@ -20,54 +21,10 @@ constexpr std::uint64_t kPage = 4096;  // no file system wants more to be aligne
 constexpr std::uint64_t kMostExtent = 256 << 10;
 constexpr std::size_t kSlots = 64;
 
-std::uint64_t page_begin(std::uint64_t offset) noexcept { return offset / kPage * kPage; }
-std::uint64_t page_end(std::uint64_t offset) noexcept { return page_begin(offset + kPage - 1); }
+// Whole pages of a file.
+using Extents = JoinedReads<const WantedBytes>;
 
 }  // namespace
-
-/// Whole pages of a file, and the first of the ranges that want some of them.
-struct Extent {
-  const DatasetFile* file = nullptr;
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  std::size_t first = 0;
-};
-
-/// Cuts what is wanted into extents, each page in one.
-class Extents {
- public:
-  explicit Extents(std::span<const WantedBytes> wanted) noexcept : wanted_(wanted) {}
-
-  std::optional<Extent> next() noexcept {
-    while (first_ < wanted_.size() && begin() >= wanted_[first_].end()) ++first_;
-    if (first_ == wanted_.size()) return std::nullopt;
-    const WantedBytes& wanted = wanted_[first_];
-    Extent extent{
-        .file = wanted.file, .begin = page_begin(begin()), .end = page_end(wanted.end()), .first = first_};
-    const std::uint64_t most = extent.begin + kMostExtent;
-    for (std::size_t i = first_ + 1; i < wanted_.size() && extent.end < most; ++i) {
-      const WantedBytes& next = wanted_[i];
-      if (next.file != extent.file || next.offset > extent.end + kMostGap || next.offset >= most) break;
-      extent.end = std::max(extent.end, page_end(next.end()));
-    }
-    extent.end = std::min(extent.end, most);
-    file_ = extent.file;
-    covered_ = extent.end;
-    return extent;
-  }
-
- private:
-  // The first byte of `first_` that no extent has.
-  [[nodiscard]] std::uint64_t begin() const noexcept {
-    const WantedBytes& wanted = wanted_[first_];
-    return wanted.file == file_ ? std::max(covered_, wanted.offset) : wanted.offset;
-  }
-
-  std::span<const WantedBytes> wanted_;
-  std::size_t first_ = 0;  // that is not covered
-  const DatasetFile* file_ = nullptr;
-  std::uint64_t covered_ = 0;  // of that file
-};
 
 /// What one thread has under way.
 class DirectReads::Queue {
@@ -80,7 +37,7 @@ class DirectReads::Queue {
   Queue& operator=(const Queue&) = delete;
 
   void read(std::span<const WantedBytes> wanted) {
-    Extents extents(wanted);
+    Extents extents(wanted, {.gap = kMostGap, .bytes = kMostExtent, .part = kMostExtent, .unit = kPage});
     begun_ = ended_ = 0;
     try {
       read_ahead(
@@ -89,7 +46,7 @@ class DirectReads::Queue {
             if (extent) begin(*extent);
             return extent ? std::optional<std::size_t>(extent->end - extent->begin) : std::nullopt;
           },
-          [&] { end(wanted); }, kSlots);
+          [&] { end(); }, kSlots);
     } catch (...) {
       while (ended_ < begun_) wait(slots_[ended_++ % kSlots]);  // its memory is still written to
       throw;
@@ -99,14 +56,16 @@ class DirectReads::Queue {
  private:
   struct Slot {
     iocb block{};
-    Extent extent;
+    Extents::Read extent;
     std::unique_ptr<std::byte, FreeBy<std::free>> memory;
     std::size_t bytes = 0;  // of it
     std::int64_t got = 0;
     bool is_done = true;
   };
 
-  void begin(const Extent& extent) {
+  static const DatasetFile& file_of(const Extents::Read& extent) noexcept { return *extent.wanted[0].file; }
+
+  void begin(const Extents::Read& extent) {
     Slot& slot = slots_[begun_ % kSlots];
     const std::size_t bytes = extent.end - extent.begin;
     if (slot.bytes < bytes) {
@@ -116,10 +75,10 @@ class DirectReads::Queue {
     }
     slot.extent = extent;
     slot.got = -1;
-    slot.is_done = !is_there_ || extent.file->direct_descriptor() < 0;
+    slot.is_done = !is_there_ || file_of(extent).direct_descriptor() < 0;
     ++begun_;
     if (slot.is_done) return;
-    ::io_prep_pread(&slot.block, extent.file->direct_descriptor(), slot.memory.get(), bytes,
+    ::io_prep_pread(&slot.block, file_of(extent).direct_descriptor(), slot.memory.get(), bytes,
                     static_cast<std::int64_t>(extent.begin));
     slot.block.data = &slot;
     waiting_[waiting_count_++] = &slot.block;
@@ -155,15 +114,13 @@ class DirectReads::Queue {
   }
 
   // Waits for the oldest, and copies what is wanted of it.
-  void end(std::span<const WantedBytes> wanted) {
+  void end() {
     Slot& slot = slots_[ended_ % kSlots];
     wait(slot);
     ++ended_;
-    const Extent& extent = slot.extent;
+    const Extents::Read& extent = slot.extent;
     const std::uint64_t end = extent.begin + static_cast<std::uint64_t>(std::max<std::int64_t>(slot.got, 0));
-    for (std::size_t i = extent.first; i < wanted.size(); ++i) {
-      const WantedBytes& range = wanted[i];
-      if (range.file != extent.file || range.offset >= extent.end) break;
+    for (const WantedBytes& range : extent.wanted) {
       const std::uint64_t from = std::max(range.offset, extent.begin);
       const std::uint64_t to = std::min(range.end(), extent.end);
       if (from >= to) continue;
@@ -171,7 +128,7 @@ class DirectReads::Queue {
       if (to <= end) {
         std::memcpy(out.data(), slot.memory.get() + (from - extent.begin), out.size());
       } else {
-        extent.file->read(from, out);
+        range.file->read(from, out);
       }
     }
   }

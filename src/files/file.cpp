@@ -6,39 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <system_error>
-#include <utility>
 
+#include "files/descriptor.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
-
-// The largest transfer that Linux makes in one call.
-constexpr std::size_t kMaxTransfer = 0x7ffff000;
-
-std::string_view advice(int error, bool just_reads) {
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-      return "; free some space, or write elsewhere";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return just_reads ? "; give this user the right to read it"
-                        : "; the directory and its files must be writable for this job";
-    case ENOENT:
-    case ENOTDIR:
-      return "; check the path: it must be there, and seen by all ranks";
-    case EMFILE:
-    case ENFILE:
-      return "; raise the limit of open files";
-    default:
-      return "";
-  }
-}
 
 std::string_view name_of(mode_t type) {
   switch (type) {
@@ -59,17 +33,12 @@ std::string_view name_of(mode_t type) {
 }
 
 [[noreturn]] void fail_irregular(const std::string& path, std::string_view what) {
-  throw Error(ErrorCode::corrupt,
-              fmt::format("open {}: it is {}, and a checkpoint is a regular file; move it away", path, what));
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("open {}: it is {}, and no regular file; move it away, or name another", path, what));
 }
 
 }  // namespace
-
-void fail_io(std::string_view what, int error, bool just_reads) {
-  throw Error(
-      error == ENOENT ? ErrorCode::not_found : ErrorCode::io,
-      fmt::format("{}: {}{}", what, std::generic_category().message(error), advice(error, just_reads)));
-}
 
 std::string_view what_is(const FileSystem& system, const std::string& path) {
   if (const mode_t type = system.type_of(path.c_str())) return name_of(type);
@@ -93,13 +62,14 @@ File::File(const FileSystem& system, std::string path, int flags, mode_t mode)
   if (const auto what = opens_file ? what_is(system, path_) : ""; !what.empty() && what != name_of(S_IFREG)) {
     fail_irregular(path_, what);
   }
-  fail_io(fmt::format("{} {}", (flags & O_CREAT) != 0 ? "create" : "open", path_), error,
-          opens_file && (flags & O_ACCMODE) == O_RDONLY);
+  const bool just_reads = opens_file && (flags & O_ACCMODE) == O_RDONLY;
+  throw just_reads ? system_error("open", path_, error)
+                   : write_error((flags & O_CREAT) != 0 ? "create" : "open", path_, error);
 }
 
 void File::require_regular() const {
   const mode_t type = system_->type(fd_);
-  if (type == 0) fail_io(fmt::format("ask what {} is", path_), errno);
+  if (type == 0) throw system_error("ask for the type of", path_, errno);
   if (type != S_IFREG) fail_irregular(path_, name_of(type));
 }
 
@@ -124,51 +94,42 @@ File& File::operator=(File&& other) noexcept {
 }
 
 void File::read(std::uint64_t at, std::span<std::byte> out) const {
-  while (!out.empty()) {
-    const ssize_t count =
-        system_->pread(fd_, out.data(), std::min(out.size(), kMaxTransfer), static_cast<off_t>(at));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_io(fmt::format("read {} bytes at {} of {}", out.size(), at, path_), errno);
-    if (count == 0) {
-      throw Error(ErrorCode::corrupt, fmt::format("read {} bytes at {} of {}: the file ends before byte {}",
-                                                  out.size(), at, path_, at + out.size()));
-    }
-    out = out.subspan(static_cast<std::size_t>(count));
-    at += static_cast<std::uint64_t>(count);
-  }
+  const std::int64_t got = move_all(out.size(), [&](std::size_t done, std::size_t most) {
+    return system_->pread(fd_, out.data() + done, most, static_cast<off_t>(at + done));
+  });
+  const auto what = [&] { return fmt::format("read {} bytes at {} of", out.size(), at); };
+  if (got < 0) throw system_error(what(), path_, errno);
+  if (static_cast<std::size_t>(got) == out.size()) return;
+  throw Error(ErrorCode::corrupt,
+              fmt::format("{} {}: the file ends before byte {}", what(), path_, at + out.size()));
 }
 
 void File::write(std::uint64_t at, std::span<const std::byte> data) const {
-  while (!data.empty()) {
-    const ssize_t count =
-        system_->pwrite(fd_, data.data(), std::min(data.size(), kMaxTransfer), static_cast<off_t>(at));
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) {
-      fail_io(fmt::format("write {} bytes at {} of {}", data.size(), at, path_), count < 0 ? errno : EIO);
-    }
-    data = data.subspan(static_cast<std::size_t>(count));
-    at += static_cast<std::uint64_t>(count);
-  }
+  const std::int64_t put = move_all(data.size(), [&](std::size_t done, std::size_t most) {
+    return system_->pwrite(fd_, data.data() + done, most, static_cast<off_t>(at + done));
+  });
+  if (std::cmp_equal(put, data.size())) return;
+  throw write_error(fmt::format("write {} bytes at {} of", data.size(), at), path_, put < 0 ? errno : EIO);
 }
 
 void File::allocate(std::uint64_t bytes) const {
   int error = EINTR;
   while (error == EINTR) error = system_->fallocate(fd_, static_cast<off_t>(bytes));
-  if (error != 0) fail_io(fmt::format("allocate {} bytes for {}", bytes, path_), error);
+  if (error != 0) throw write_error(fmt::format("allocate {} bytes for", bytes), path_, error);
 }
 
 void File::sync() const {
   // Not repeated after a failure: the kernel may have dropped what it could not write, and then succeed.
-  if (system_->fsync(fd_) != 0) fail_io(fmt::format("fsync {}", path_), errno);
+  if (system_->fsync(fd_) != 0) throw write_error("fsync", path_, errno);
 }
 
 void File::close() {
-  if (system_->close(std::exchange(fd_, -1)) != 0) fail_io(fmt::format("close {}", path_), errno);
+  if (system_->close(std::exchange(fd_, -1)) != 0) throw write_error("close", path_, errno);
 }
 
 std::uint64_t File::size() const {
   const std::int64_t bytes = system_->size(fd_);
-  if (bytes < 0) fail_io(fmt::format("ask for the size of {}", path_), errno);
+  if (bytes < 0) throw system_error("ask for the size of", path_, errno);
   return static_cast<std::uint64_t>(bytes);
 }
 
@@ -183,20 +144,11 @@ Lock File::try_lock() {
 
 std::vector<std::string> list_names(const FileSystem& system, const std::filesystem::path& directory) {
   std::vector<std::string> names;
-  if (system.list(directory, names) != 0) {
-    fail_io(fmt::format("list {}", directory.string()), errno, true);
-  }
+  if (system.list(directory, names) != 0) throw system_error("list", directory.native(), errno);
   return names;
 }
 
 namespace {
-
-std::filesystem::path whole_path(const std::filesystem::path& path) {
-  std::error_code error;
-  auto whole = std::filesystem::absolute(path, error);
-  if (error) fail_io(fmt::format("find out where checkpoint directory {} is", path.string()), error.value());
-  return whole;
-}
 
 void sync_directory(const FileSystem& system, const std::filesystem::path& path) {
   File(system, path.string(), O_RDONLY | O_DIRECTORY).sync();
@@ -205,7 +157,7 @@ void sync_directory(const FileSystem& system, const std::filesystem::path& path)
 // Who made `path` may have died before it was on disk, or not have cared. A parent that is not ours to open
 // was not made by us.
 void sync_parent(const FileSystem& system, const std::filesystem::path& path) {
-  const auto whole = whole_path(path);
+  const std::filesystem::path whole = absolute_path(path.native());
   const auto above = whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
   try {
     sync_directory(system, above);
@@ -218,11 +170,11 @@ void sync_parent(const FileSystem& system, const std::filesystem::path& path) {
 
 void make_directory(const FileSystem& system, const std::filesystem::path& path) {
   if (path.empty()) {
-    throw Error(ErrorCode::invalid_argument, "make a checkpoint directory: its path is empty; name one");
+    throw Error(ErrorCode::invalid_argument, "make a directory: its path is empty; name one");
   }
   std::vector<std::filesystem::path>
       parents;  // of each level that is made; a new name is not on disk before they are
-  for (auto level = whole_path(path);
+  for (std::filesystem::path level = absolute_path(path.native());
        level.has_relative_path() && system.access(level.c_str(), F_OK) != 0 && errno == ENOENT;
        level = level.parent_path()) {
     if (level.has_filename()) parents.push_back(level.parent_path());
@@ -231,9 +183,9 @@ void make_directory(const FileSystem& system, const std::filesystem::path& path)
     const int error = errno;
     if (const auto what = what_is(system, path.string()); !what.empty() && what != "a directory") {
       throw Error(ErrorCode::io,
-                  fmt::format("make directory {}: it is {}; name another directory", path.string(), what));
+                  fmt::format("make directory {}: it is {}; name another place", path.native(), what));
     }
-    fail_io(fmt::format("make directory {}", path.string()), error);
+    throw write_error("make directory", path.native(), error);
   }
   for (const auto& above : parents) sync_directory(system, above);
   if (parents.empty()) sync_parent(system, path);

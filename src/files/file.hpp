@@ -18,10 +18,6 @@
 
 namespace rota::internal {
 
-/// Throws Error{io} (Error{not_found} for ENOENT) made of `what` (tried, on what), the system's text for
-/// `error` and what to do about it, where that is to have a right: to write there, or just to read.
-[[noreturn]] void fail_io(std::string_view what, int error, bool just_reads = false);
-
 /// What `path` is: "a file", "a FIFO", "a link to nothing", ...; empty where nothing is there, or where that
 /// cannot be asked.
 [[nodiscard]] std::string_view what_is(const FileSystem& system, const std::string& path);

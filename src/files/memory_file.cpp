@@ -60,13 +60,12 @@ MemoryFile MemoryFile::in(const std::filesystem::path& directory) {
 }
 
 void MemoryFile::append(std::span<const std::byte> piece) {
-  while (!piece.empty()) {
-    const ssize_t put = ::write(get(), piece.data(), piece.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) throw sharing_failed(fmt::format("write behind byte {}", bytes_), put == 0 ? EIO : errno);
-    bytes_ += static_cast<std::size_t>(put);
-    piece = piece.subspan(static_cast<std::size_t>(put));
-  }
+  const std::int64_t put = move_all(piece.size(), [&](std::size_t done, std::size_t most) {
+    return ::pwrite(get(), piece.data() + done, most, static_cast<off_t>(bytes_ + done));
+  });
+  if (!std::cmp_equal(put, piece.size()))
+    throw sharing_failed(fmt::format("write behind byte {}", bytes_), put < 0 ? errno : EIO);
+  bytes_ += piece.size();
 }
 
 void MemoryFile::resize(std::size_t bytes) {

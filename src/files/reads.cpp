@@ -7,24 +7,47 @@
 #include <array>
 #include <cassert>
 #include <cstring>
-#include <deque>
-#include <optional>
 #include <vector>
 
 #include "core/caught.hpp"
+#include "files/joined_reads.hpp"
 
 namespace rota::internal {
 namespace {
 
-// What one call reads, piece by piece; each goes to its place, or nowhere.
+constexpr std::size_t kMostRanges = 128;  // of one call
+
+// How many bytes of `next` are the last ones of `before`, which does not begin behind it.
+std::size_t overlap(const WantedBytes& before, const WantedBytes& next) noexcept {
+  return std::min(before.end(), next.end()) - std::min(next.offset, std::min(before.end(), next.end()));
+}
+
+const WantedBytes& further(const WantedBytes& a, const WantedBytes& b) noexcept {
+  return b.end() > a.end() ? b : a;
+}
+
+/// What one call reads, piece by piece; each goes to its place, or nowhere.
 class OneCall {
  public:
-  // NOLINTNEXTLINE(modernize-use-equals-default,cppcoreguidelines-pro-type-member-init): it costs nothing
-  OneCall() noexcept {}
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): to leave pieces as they are costs nothing
+  explicit OneCall(std::span<const WantedBytes> wanted) noexcept : offset_(wanted[0].offset) {
+    add(wanted[0].to);
+    const WantedBytes* last = wanted.data();  // the one that reaches the furthest
+    for (const WantedBytes& next : wanted.subspan(1)) {
+      if (next.offset > last->end()) add(std::span(dropped_).first(next.offset - last->end()));
+      add(next.to.subspan(overlap(*last, next)));
+      last = &further(*last, next);
+    }
+  }
 
-  // Whether a gap and what follows it have room.
-  [[nodiscard]] bool has_room() const noexcept { return count_ + 2 <= pieces_.size(); }
+  // False where it cannot be read as a whole; with RWF_NOWAIT, also where that has to wait for storage.
+  [[nodiscard]] bool read(int fd, int flags = 0) const noexcept {
+    const ssize_t got =
+        ::preadv2(fd, pieces_.data(), static_cast<int>(count_), static_cast<off_t>(offset_), flags);
+    return got == static_cast<ssize_t>(bytes_);
+  }
 
+ private:
   void add(std::span<std::byte> to) noexcept {
     if (to.empty()) return;
     bytes_ += to.size();
@@ -37,51 +60,13 @@ class OneCall {
     }
     pieces_[count_++] = {to.data(), to.size()};
   }
-  void skip(std::size_t bytes) noexcept {
-    if (bytes == 0) return;
-    bytes_ += bytes;
-    pieces_[count_++] = {dropped_.data(), bytes};
-  }
 
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  // False where it cannot be read as a whole; with RWF_NOWAIT, also where that has to wait for storage.
-  [[nodiscard]] bool read(int fd, std::uint64_t offset, int flags = 0) const noexcept {
-    const ssize_t got =
-        ::preadv2(fd, pieces_.data(), static_cast<int>(count_), static_cast<off_t>(offset), flags);
-    return got == static_cast<ssize_t>(bytes_);
-  }
-
- private:
-  std::array<iovec, 128> pieces_;
+  std::array<iovec, 2 * kMostRanges> pieces_;
   std::array<std::byte, kMostGap> dropped_;
+  std::uint64_t offset_;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
 };
-
-// How many bytes of `next` are the last ones of `before`, which does not begin behind it.
-std::size_t overlap(const WantedBytes& before, const WantedBytes& next) noexcept {
-  return std::min(before.end(), next.end()) - std::min(next.offset, std::min(before.end(), next.end()));
-}
-
-const WantedBytes& further(const WantedBytes& a, const WantedBytes& b) noexcept {
-  return b.end() > a.end() ? b : a;
-}
-
-// How many of the first ones one call reads.
-std::size_t lay_out(std::span<const WantedBytes> wanted, OneCall& call) noexcept {
-  call.add(wanted[0].to);
-  const WantedBytes* last = wanted.data();  // the one that reaches the furthest
-  std::size_t count = 1;
-  for (; count < wanted.size() && call.has_room(); ++count) {
-    const WantedBytes& next = wanted[count];
-    const std::uint64_t gap = next.offset > last->end() ? next.offset - last->end() : 0;
-    if (next.file != last->file || gap > kMostGap) break;
-    call.skip(gap);
-    call.add(next.to.subspan(overlap(*last, next)));
-    last = &further(*last, next);
-  }
-  return count;
-}
 
 // Copies what was read for another one.
 void share_out(std::span<const WantedBytes> wanted) noexcept {
@@ -96,28 +81,25 @@ void share_out(std::span<const WantedBytes> wanted) noexcept {
 /// What is wanted, call by call.
 class Calls {
  public:
-  explicit Calls(std::span<const WantedBytes> wanted) noexcept : rest_(wanted) {}
+  explicit Calls(std::span<const WantedBytes> wanted) noexcept
+      : calls_(wanted, {.gap = kMostGap, .ranges = kMostRanges}) {}
 
   // Reads the calls that need not wait, up to one that has to, which begins; returns its bytes.
   std::optional<std::size_t> begin() {
-    while (!rest_.empty()) {
-      const DatasetFile& file = *rest_[0].file;
-      OneCall call;
-      const auto now = rest_.first(file.memory() == nullptr ? lay_out(rest_, call) : 1);
-      const bool is_alone = now.size() == rest_.size() && begun_ == 0;  // nothing else can be under way
-      rest_ = rest_.subspan(now.size());
-      if (file.memory() != nullptr) {
-        file.read(now[0].offset, now[0].to);
-      } else if (is_alone) {
-        read(now, call);
-      } else if (has_cached() && call.read(file.descriptor(), now[0].offset, RWF_NOWAIT)) {
+    while (const auto next = calls_.next()) {
+      const std::span<const WantedBytes> now = next->wanted;
+      const DatasetFile& file = *now[0].file;
+      const bool is_alone = calls_.is_over() && begun_ == 0;  // nothing else can be under way
+      if (file.memory() != nullptr || is_alone) {
+        read(now);
+      } else if (has_cached() && OneCall(now).read(file.descriptor(), RWF_NOWAIT)) {
         share_out(now);
         ++cached_;
       } else {
-        file.will_read(now[0].offset, call.bytes());
+        file.will_read(next->begin, next->end - next->begin);
         ++begun_;
         waiting_.push_back(now);
-        return call.bytes();
+        return next->end - next->begin;
       }
     }
     return std::nullopt;
@@ -125,11 +107,8 @@ class Calls {
 
   // Waits for the oldest that has begun.
   void end() {
-    const auto now = waiting_.front();
+    read(waiting_.front());
     waiting_.pop_front();
-    OneCall call;
-    lay_out(now, call);
-    read(now, call);
   }
 
  private:
@@ -139,13 +118,14 @@ class Calls {
     return cached_ > 0 || begun_ < kTries;
   }
 
-  static void read(std::span<const WantedBytes> now, const OneCall& call) {
-    if (now.size() > 1 && call.read(now[0].file->descriptor(), now[0].offset)) return share_out(now);
+  static void read(std::span<const WantedBytes> now) {
+    const bool is_joined = now.size() > 1 && now[0].file->memory() == nullptr;
+    if (is_joined && OneCall(now).read(now[0].file->descriptor())) return share_out(now);
     // Also to find out what is wrong with which of them.
     for (const WantedBytes& one : now) one.file->read(one.offset, one.to);
   }
 
-  std::span<const WantedBytes> rest_;
+  JoinedReads<const WantedBytes> calls_;
   std::deque<std::span<const WantedBytes>> waiting_;
   std::size_t begun_ = 0;
   std::size_t cached_ = 0;

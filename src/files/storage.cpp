@@ -1,11 +1,5 @@
 #include "rota/storage.hpp"
 
-#include <cstdint>
-#include <functional>
-#include <span>
-#include <string>
-#include <string_view>
-
 #include "rota/error.hpp"
 
 namespace rota {

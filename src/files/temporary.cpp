@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "files/descriptor.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -30,7 +31,7 @@ void Temporary::rename_to(const std::filesystem::path& name) {
   file_.sync();
   file_.close();
   if (system_->rename(name_.c_str(), name.c_str()) != 0) {
-    fail_io(fmt::format("rename {} to {}", name_, name.string()), errno);
+    throw write_error("rename", fmt::format("{} to {}", name_, name.native()), errno);
   }
 }
 

@@ -7,21 +7,14 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <exception>
 #include <limits>
-#include <memory>
 #include <new>
-#include <utility>
-#include <vector>
 
 #include "core/owned.hpp"
 #include "core/parallel.hpp"
 #include "formats/archive_input.hpp"
-#include "formats/open_files.hpp"
-#include "formats/records.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -248,6 +241,12 @@ Compression compression_of(const DatasetFile& file) {
   return is_frame || is_skippable ? Compression::zstd : Compression::none;
 }
 
+void refuse_compressed(const DatasetFile& file) {
+  if (compression_of(file) == Compression::none) return;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("open {}: what it unpacks to is compressed, too; unpack it once", file.path()));
+}
+
 std::string_view without_packing(std::string_view name) {
   constexpr std::array<std::string_view, 8> kEndings{".gz", ".zst", ".zstd", ".bz2",
                                                      ".xz", ".lz",  ".lz4",  ".z"};
@@ -318,6 +317,16 @@ std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t 
     memory.seal();
     return std::make_shared<const FileMemory>(std::move(memory));
   });
+}
+
+DatasetFile file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
+                           bool is_unpacked) {
+  const std::span<const std::byte> bytes = memory->bytes();
+  return {files.path(i), i, {std::move(memory), bytes.data()}, bytes.size(), is_unpacked};
+}
+
+DatasetFile unpack_file(const FileList& files, std::size_t i, const FileEncoding& as) {
+  return file_in_memory(files, i, fetch_file(files, i, as), true);
 }
 
 }  // namespace rota::internal

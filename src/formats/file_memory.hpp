@@ -2,7 +2,6 @@
 
 // Files that are held in memory, unpacked where they are compressed as a whole.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,6 +29,9 @@ struct FileEncoding {
 
 /// How `file`, which is open, is compressed, by its first bytes. Throws Error{io}.
 Compression compression_of(const DatasetFile& file);
+
+/// Throws Error{unsupported} where what a file unpacks to, `file`, is compressed in its turn.
+void refuse_compressed(const DatasetFile& file);
 
 /// The name without an ending of such compression, such as ".gz".
 std::string_view without_packing(std::string_view name);
@@ -78,5 +80,11 @@ class FileMemory {
 std::shared_ptr<const FileMemory> fetch_file(
     const FileList& files, std::size_t i, const FileEncoding& as,
     const std::function<void()>& on_piece = [] {});
+
+/// File `i`, read from `memory`: what it unpacks to, where it `is_unpacked`, or a copy.
+DatasetFile file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
+                           bool is_unpacked);
+/// What file `i` unpacks to. Throws as `fetch_file` does.
+DatasetFile unpack_file(const FileList& files, std::size_t i, const FileEncoding& as);
 
 }  // namespace rota::internal

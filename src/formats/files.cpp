@@ -1,9 +1,7 @@
 #include <fmt/format.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <deque>
 #include <optional>
 #include <unordered_map>
@@ -129,86 +127,46 @@ class FilesSource final : public Source {
     std::vector<WantedBytes> wanted;
     files.reserve(ids.size());
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      files.push_back(open_stored(ids[i], out.bytes(0, i).size()));
+      files.push_back(open(ids[i], out.bytes(0, i).size()));
       wanted.push_back({.file = &files.back(), .offset = 0, .to = out.bytes(0, i)});
     }
     read_at_once(wanted);
   }
 
-  // Of as many bytes as `rows` has told.
-  [[nodiscard]] DatasetFile open_stored(SampleId id, std::size_t bytes) const {
-    const std::optional<FileStat> asked = asked_.take(id);
-    DatasetFile file =
-        asked ? files_.place().open((*files_.read_names())[index(id)], index(id), Access::cached, &*asked)
-              : files_.open(index(id));
-    if (file.bytes() != bytes) throw changed(file.path(), file.bytes(), bytes);
-    return file;
-  }
-
   // What is not in the page cache is begun for many files before the first is waited for.
   void read_open(std::span<const SampleId> ids, const BatchView& out) const {
     constexpr std::size_t kMostOpen = 64;
-    const auto names = files_.read_names();
     std::size_t next = 0;
-    std::deque<Opened> waiting;
+    std::deque<std::pair<DatasetFile, std::span<std::byte>>> waiting;
     const auto begin = [&]() -> std::optional<std::size_t> {
-      for (; next < ids.size(); ++next) {
-        Opened file{(*names)[index(ids[next])], {}, out.bytes(0, next), 0};
-        file.descriptor = files_.place().open_descriptor(file.name);
-        read_cached(file);
-        if (file.done < file.to.size()) {
-          ++next;
-          will_read_at(file.descriptor.get(), file.done, file.to.size() - file.done);
-          waiting.push_back(std::move(file));
-          return waiting.back().to.size();
-        }
-        read_rest(file);
+      while (next < ids.size()) {
+        const std::span<std::byte> to = out.bytes(0, next);
+        DatasetFile file = open(ids[next++], to.size());
+        if (file.read_cached(0, to)) continue;
+        file.will_read(0, to.size());
+        waiting.emplace_back(std::move(file), to);
+        return to.size();
       }
       return std::nullopt;
     };
     const auto end = [&] {
-      read_rest(waiting.front());
+      waiting.front().first.read(0, waiting.front().second);
       waiting.pop_front();
     };
     read_ahead(begin, end, kMostOpen);
   }
 
-  struct Opened {
-    std::string name;
-    Descriptor descriptor;
-    std::span<std::byte> to;
-    std::size_t done = 0;  // bytes
-  };
-
-  // As much of it as needs no waiting for storage.
-  static void read_cached(Opened& file) noexcept {
-    const iovec part{file.to.data(), file.to.size()};
-    const ssize_t got = ::preadv2(file.descriptor.get(), &part, 1, -1, RWF_NOWAIT);
-    file.done = static_cast<std::size_t>(std::max<ssize_t>(got, 0));
-  }
-
-  // And one byte more than there should be, which tells a file that grew.
-  void read_rest(Opened& file) const {
-    std::byte excess{};
-    for (;;) {
-      const std::span<std::byte> rest = file.to.subspan(std::min(file.done, file.to.size()));
-      const iovec parts[] = {{rest.data(), rest.size()}, {&excess, 1}};
-      const ssize_t got = ::readv(file.descriptor.get(), &parts[0], 2);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) throw Error(ErrorCode::io, system_error("read", files_.path(file.name), errno).what());
-      file.done += static_cast<std::size_t>(got);
-      if (got == 0 || file.done > file.to.size()) break;
-    }
-    if (file.done == file.to.size()) return;
-    throw changed(files_.path(file.name), size_of_open(file.descriptor.get()), file.to.size());
-  }
-
-  template <typename Bytes>
-  static Error changed(std::string_view path, Bytes now, std::size_t before) {
-    return {ErrorCode::corrupt,
-            fmt::format("read {}: it has {} bytes now and had {} before; restore the file, or open the "
-                        "dataset anew as another one; write new data to files of other names",
-                        path, now, before)};
+  // Of as many bytes as `rows` has told. Throws Error{corrupt} for others.
+  [[nodiscard]] DatasetFile open(SampleId id, std::size_t bytes) const {
+    const std::optional<FileStat> asked = asked_.take(id);
+    DatasetFile file =
+        asked ? files_.place().open((*files_.read_names())[index(id)], index(id), Access::cached, &*asked)
+              : files_.open(index(id));
+    if (file.bytes() == bytes) return file;
+    throw Error(ErrorCode::corrupt,
+                fmt::format("read {}: it has {} bytes now and had {} before; restore the file, or open the "
+                            "dataset anew as another one; write new data to files of other names",
+                            file.path(), file.bytes(), bytes));
   }
 
   FileList files_;
@@ -218,6 +176,7 @@ class FilesSource final : public Source {
 };
 
 }  // namespace
+
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const FilesOptions& options) {
   const FileList& files = files_of(catalog);
   if (files.context().options.share_files) {

@@ -48,7 +48,7 @@ void refuse_splits(const FileList& files);
 std::shared_ptr<const Source> make_lines_source(FileList files);
 
 /// Whether file i carries HDF5's signature. Throws Error{io}, as do the next.
-bool has_hdf5_signature(const FileList& files, std::size_t i);
+bool is_hdf5(const FileList& files, std::size_t i);
 /// Whether file i begins with a length and its right checksum; with a tar member's head; as NPY files
 /// do.
 bool is_tfrecord(const FileList& files, std::size_t i);

@@ -31,7 +31,6 @@ class LinesFormat final : public RecordFormat {
     constexpr std::size_t kScanBytes = 1 << 20;
     refuse_compressed(file);
     RecordIndex index;
-    Scan scan(file);
     const bool has_blank = !is_json_lines(file.path());  // which are lines as others, elsewhere
     const auto add = [&](std::uint64_t offset, std::uint64_t bytes) {
       if (bytes > 0 || has_blank) index.ranges.push_back({.offset = offset, .bytes = bytes});
@@ -47,7 +46,7 @@ class LinesFormat final : public RecordFormat {
     std::uint64_t begin = head == kByteOrderMark ? head.size() : 0;  // of the line
     char before = 0;                                                 // the last byte of the block before
     for (std::uint64_t at = 0; at < file.bytes();) {
-      const auto block = scan.at(at, kScanBytes);
+      const auto block = file.at(at, kScanBytes);
       if (block.empty()) throw file.damage(at, "the file ends here; it was cut short while it was read");
       const auto* text = reinterpret_cast<const char*>(block.data());
       for (std::size_t i = 0; i < block.size();) {

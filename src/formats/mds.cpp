@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -73,7 +72,7 @@ std::vector<MdsColumn> read_columns(const json& shard, const std::string& where)
   std::vector<MdsColumn> columns;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto name = names[i].get<std::string>();
-    if (std::any_of(columns.begin(), columns.end(), [&](const MdsColumn& c) { return c.name == name; })) {
+    if (std::ranges::find(columns, name, &MdsColumn::name) != columns.end()) {
       throw Error(ErrorCode::corrupt, fmt::format("{}: it has two columns \"{}\"", where, name));
     }
     columns.push_back(
@@ -129,12 +128,6 @@ Shard read_shard(const json& shard, const std::string& where) {
   return result;
 }
 
-bool are_same(const std::vector<MdsColumn>& a, const std::vector<MdsColumn>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const MdsColumn& x, const MdsColumn& y) {
-    return x.name == y.name && x.encoding == y.encoding && x.size == y.size;
-  });
-}
-
 std::string read_text(const FileList& files) {
   const DatasetFile file = files.open(std::size_t{0});
   if (file.bytes() > kMostIndexBytes) throw file.damage(0, "it is too large for an index of shards");
@@ -154,7 +147,7 @@ Index read_index(const std::string& text, const std::string& path) {
       std::vector<MdsColumn> columns = read_columns(shard, where);
       if (index.columns.empty())
         index.columns = std::move(columns);
-      else if (!are_same(index.columns, columns)) {
+      else if (index.columns != columns) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("{}: its columns are not those of the first", where));
       }
@@ -192,62 +185,9 @@ void choose_files(Index& index, const FileList& index_file) {
   }
 }
 
-/// A field, and what of which column it is.
-struct ChosenField {
-  std::size_t column;
-  bool is_head;
-  Field field;
-};
-constexpr std::string_view kShape = ".shape";
-constexpr std::string_view kSizes = ".sizes";
-
-// The columns that are wanted, in order; of lists, the sizes behind them.
-std::vector<ChosenField> choose(const std::vector<MdsColumn>& columns, const MdsOptions& options,
-                                const std::string& path) {
-  std::vector<ChosenField> chosen;
-  const auto add = [&](std::size_t i) {
-    if (!columns[i].field) {
-      throw Error(
-          ErrorCode::unsupported,
-          fmt::format("open {}: column \"{}\" is {}; name the columns to read with MdsOptions::columns", path,
-                      columns[i].name, columns[i].encoding));
-    }
-    chosen.push_back({i, false, *columns[i].field});
-    if (!columns[i].is_list) return;
-    chosen.push_back({i,
-                      true,
-                      {.name = columns[i].name + std::string(kSizes),
-                       .dtype = DType::uint32,
-                       .shape = {},
-                       .ragged = true}});
-  };
-  for (std::size_t i = 0; options.columns.empty() && i < columns.size(); ++i) add(i);
-  for (const std::string& name : options.columns) {
-    const auto found =
-        std::find_if(columns.begin(), columns.end(), [&](const auto& c) { return c.name == name; });
-    const auto shaped = std::ranges::find_if(
-        columns, [&](const MdsColumn& c) { return c.has_shape && name == c.name + std::string(kShape); });
-    if (found == columns.end() && shaped != columns.end()) {
-      chosen.push_back({static_cast<std::size_t>(shaped - columns.begin()),
-                        true,
-                        {.name = name, .dtype = DType::uint8, .shape = {}, .ragged = true}});
-      continue;
-    }
-    if (found == columns.end()) {
-      std::string names;
-      for (const MdsColumn& column : columns) names += (names.empty() ? "\"" : ", \"") + column.name + '"';
-      throw Error(ErrorCode::not_found,
-                  fmt::format("open {}: no column \"{}\"; it has {}", path, name, names));
-    }
-    add(static_cast<std::size_t>(found - columns.begin()));
-  }
-  return chosen;
-}
-
 class MdsFormat final : public RecordFormat {
  public:
-  MdsFormat(Index index, std::vector<ChosenField> chosen)
-      : index_(std::move(index)), chosen_(std::move(chosen)) {
+  MdsFormat(Index index, const std::vector<ChosenField>& chosen) : index_(std::move(index)), chosen_(chosen) {
     has_head_.resize(index_.columns.size());
     for (const ChosenField& one : chosen_) {
       fields_.push_back(one.field);
@@ -284,10 +224,9 @@ class MdsFormat final : public RecordFormat {
   [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     const std::vector<std::uint32_t> offsets = read_offsets(file);
     RecordIndex result{.samples = std::ssize(offsets) - 1, .ranges = {}, .keys = {}};
-    Scan scan(file);
     std::vector<ByteRange> columns;
     for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
-      find_columns(file, {.offset = offsets[i], .bytes = offsets[i + 1] - offsets[i]}, scan, columns);
+      find_columns(file, {.offset = offsets[i], .bytes = offsets[i + 1] - offsets[i]}, columns);
       for (const ChosenField& one : chosen_) {
         const MdsColumn& column = index_.columns[one.column];
         const ByteRange& range = columns[one.column];
@@ -295,7 +234,7 @@ class MdsFormat final : public RecordFormat {
           result.ranges.push_back(range);
           continue;
         }
-        const MdsParts parts = split_mds_value(file, column, range, scan);
+        const MdsParts parts = split_mds_value(file, column, range);
         if (parts.count != 1 && !has_head_[one.column]) throw no_line(file, column, range);
         result.ranges.push_back(one.is_head ? parts.head : parts.values);
       }
@@ -333,9 +272,8 @@ class MdsFormat final : public RecordFormat {
   }
 
   // A sample: the sizes of columns that differ, then the columns.
-  void find_columns(const DatasetFile& file, ByteRange sample, Scan& scan,
-                    std::vector<ByteRange>& columns) const {
-    const auto head = scan.at(sample.offset, head_bytes_);
+  void find_columns(const DatasetFile& file, ByteRange sample, std::vector<ByteRange>& columns) const {
+    const auto head = file.at(sample.offset, head_bytes_);
     if (sample.bytes < head_bytes_ || head.size() < head_bytes_) {
       throw file.damage(sample.offset, "a sample is too short for its columns");
     }
@@ -398,20 +336,17 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
         fmt::format("open {}: it is one of {} files, and MDS has one index.json", path, index_file.size()));
   });
   Index index = read_index(text, path);
-  std::vector<ChosenField> chosen = choose(index.columns, options, path);
+  const std::vector<ChosenField> chosen = choose_fields(index.columns, options.columns, path);
   choose_files(index, index_file);
   std::vector<std::string> names;
   for (const Shard& shard : index.shards) names.push_back(shard.packed ? shard.packed->name : shard.name);
   FileList shards = index_file.beside(names);
+  auto format = std::make_unique<MdsFormat>(std::move(index), chosen);
   std::vector<std::string> columns;
-  std::vector<Field> fields;
-  for (const ChosenField& one : chosen) {
-    columns.push_back(one.field.name);
-    fields.push_back(one.field);
-  }
-  check_fields(fields, "open " + path, "the index", ErrorCode::unsupported);
+  for (const Field& field : format->fields()) columns.push_back(field.name);
+  check_fields(format->fields(), "open " + path, "the index", ErrorCode::unsupported);
   return make_record_source(
-      std::move(shards), std::make_unique<MdsFormat>(std::move(index), std::move(chosen)),
+      std::move(shards), std::move(format),
       fmt::format("mds {} of {}", columns, to_string(FingerprintBuilder().add(text).finish())));
 }
 

@@ -85,6 +85,48 @@ MdsColumn make_mds_column(std::string name, std::string encoding, std::optional<
                           column.encoding, size ? std::to_string(*size) : "any"));
 }
 
+std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
+                                       const std::vector<std::string>& wanted, const std::string& path) {
+  constexpr std::string_view kSizes = ".sizes";
+  std::vector<ChosenField> chosen;
+  const auto add = [&](std::size_t i) {
+    if (!columns[i].field) {
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("open {}: column \"{}\" is {}; name the columns to read with MdsOptions::columns", path,
+                      columns[i].name, columns[i].encoding));
+    }
+    chosen.push_back({i, false, *columns[i].field});
+    if (!columns[i].is_list) return;
+    chosen.push_back({i,
+                      true,
+                      {.name = columns[i].name + std::string(kSizes),
+                       .dtype = DType::uint32,
+                       .shape = {},
+                       .ragged = true}});
+  };
+  for (std::size_t i = 0; wanted.empty() && i < columns.size(); ++i) add(i);
+  for (const std::string& name : wanted) {
+    const auto found = std::ranges::find(columns, name, &MdsColumn::name);
+    const auto shaped = std::ranges::find_if(
+        columns, [&](const MdsColumn& c) { return c.has_shape && name == c.name + std::string(kShape); });
+    if (found == columns.end() && shaped != columns.end()) {
+      chosen.push_back({static_cast<std::size_t>(shaped - columns.begin()),
+                        true,
+                        {.name = name, .dtype = DType::uint8, .shape = {}, .ragged = true}});
+      continue;
+    }
+    if (found == columns.end()) {
+      std::vector<std::string> names;
+      for (const MdsColumn& column : columns) names.push_back(column.name);
+      throw Error(ErrorCode::not_found, fmt::format("open {}: no column \"{}\"; it has \"{}\"", path, name,
+                                                    fmt::join(names, "\", \"")));
+    }
+    add(static_cast<std::size_t>(found - columns.begin()));
+  }
+  return chosen;
+}
+
 std::string mds_encoding(const Field& field) {
   const std::string_view type = to_string(field.dtype);
   if (field.ragged && field.shape.empty() && field.dtype == DType::uint8) return "bytes";
@@ -102,8 +144,8 @@ void append_mds_shape(std::string& to, std::size_t elements) {
   for (unsigned byte = 0; byte < 1U << width; ++byte) to += static_cast<char>(elements >> (8 * byte));
 }
 
-MdsParts split_mds_value(const DatasetFile& file, const MdsColumn& column, ByteRange range, Scan& scan) {
-  const auto head = scan.at(range.offset, std::min<std::uint64_t>(range.bytes, kMostHeadBytes));
+MdsParts split_mds_value(const DatasetFile& file, const MdsColumn& column, ByteRange range) {
+  const auto head = file.at(range.offset, std::min<std::uint64_t>(range.bytes, kMostHeadBytes));
   const std::size_t element = column.field->row_bytes();
   std::size_t begin = 0;  // of the extents or sizes
   std::uint64_t count = 0;
@@ -121,7 +163,7 @@ MdsParts split_mds_value(const DatasetFile& file, const MdsColumn& column, ByteR
   }
   const std::uint64_t end = begin + count * width;
   const bool is_there = begin > 0 && begin <= head.size() && end <= range.bytes;
-  const auto numbers = is_there ? scan.at(range.offset + begin, count * width) : std::span<const std::byte>();
+  const auto numbers = is_there ? file.at(range.offset + begin, count * width) : std::span<const std::byte>();
   std::uint64_t elements = column.is_list ? 0 : 1;
   bool is_whole = is_there && numbers.size() == count * width && (column.is_list || count > 0);
   for (std::size_t i = 0; is_whole && i < count; ++i) {

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +22,8 @@ struct MdsColumn {
   std::optional<Field> field;         ///< nothing: rota cannot read it
   bool has_shape = false;             ///< an array, with its shape before its values
   bool is_list = false;               ///< encoded images, with their sizes before them
+
+  friend bool operator==(const MdsColumn&, const MdsColumn&) = default;
 };
 
 /// The column `name` of this encoding and size. Throws Error{corrupt}, headed by `where`, where the two
@@ -36,6 +37,19 @@ std::string mds_encoding(const Field& field);
 /// Puts the shape of an array of one dimension, which stands before its values.
 void append_mds_shape(std::string& to, std::size_t elements);
 
+/// A field, and what of which column it is.
+struct ChosenField {
+  std::size_t column;
+  bool is_head;  ///< what stands before the values
+  Field field;
+};
+inline constexpr std::string_view kShape = ".shape";
+
+/// The `wanted` columns, or all, in order; of lists, the sizes behind them. Throws Error{unsupported} for one
+/// that rota cannot read, Error{not_found}; `path` is that of the index.
+std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
+                                       const std::vector<std::string>& wanted, const std::string& path);
+
 /// What stands before the values, and these.
 struct MdsParts {
   ByteRange head;
@@ -44,6 +58,6 @@ struct MdsParts {
 };
 /// Of an array, a byte and its extents; of a list, the sizes of what is in it. In `range` of `file`. Throws
 /// Error{corrupt}.
-MdsParts split_mds_value(const DatasetFile& file, const MdsColumn& column, ByteRange range, Scan& scan);
+MdsParts split_mds_value(const DatasetFile& file, const MdsColumn& column, ByteRange range);
 
 }  // namespace rota::internal

@@ -15,7 +15,8 @@ namespace rota::internal {
 namespace {
 
 std::vector<NpyHeader> read_headers(const FileList& files) {
-  const auto index = index_open_files(files, "npy arrays", [](const DatasetFile& file) {
+  const auto index = index_files(files, "npy arrays", [](DatasetFile& file) {
+    file.read_on();
     std::uint64_t at = 0;
     return serialize(read_npy_header(file, 0, file.bytes(), [&](std::span<std::byte> to) {
       file.read(at, to);

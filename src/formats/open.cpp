@@ -6,17 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <set>
 #include <string_view>
 #include <utility>
-#include <variant>
 
 #include "catalog/file_names.hpp"
 #include "core/parallel.hpp"
+#include "formats/file_memory.hpp"
 #include "formats/formats.hpp"
-#include "formats/hdf5/superblock.hpp"
-#include "formats/records.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 
@@ -115,7 +112,7 @@ void refuse_damaged(const FileList& files, std::size_t i, std::string_view forma
 
 bool is_of(std::string_view format, const FileList& files, std::size_t i, const std::string& name) {
   if (format == "tar") return is_tar(files, i);
-  if (format == "hdf5") return has_hdf5_signature(files, i);
+  if (format == "hdf5") return is_hdf5(files, i);
   if (format == "tfrecord") return is_tfrecord_or_empty(files, i);
   return format == "npy" ? is_npy(files, i) : format_by_name(name) == format;
 }
@@ -178,7 +175,7 @@ std::string format_of(const FileList& files) {
   if (is_mds(files)) return "mds";
   if (all_of(files, is_tar)) return "tar";  // which one read tells, where HDF5 is looked for by many
   if (all_of(files, is_npy)) return "npy";
-  if (all_of(files, has_hdf5_signature)) return "hdf5";
+  if (all_of(files, is_hdf5)) return "hdf5";
   if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
   if (all_of(files, is_megatron)) return "megatron";
   if (are_json_lines(files)) return "lines";
@@ -191,7 +188,7 @@ std::string format_of(const FileList& files) {
 void refuse_other(const Catalog& catalog, std::string_view format) {
   const FileList& files = files_of(catalog);
   (void)files.context().on_first_rank("look which format it is", [&] {
-    const bool is_known = files.size() > 0 && (is_npy(files, 0) || has_hdf5_signature(files, 0));
+    const bool is_known = files.size() > 0 && (is_npy(files, 0) || is_hdf5(files, 0));
     if (!is_known) return std::string();
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("open {} as {}: it begins as an NPY or HDF5 file; leave the format out",
@@ -282,15 +279,6 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const std::string&
   if (name == "megatron") return open_as(catalog, MegatronOptions());
   if (name == "mds") return open_as(catalog, MdsOptions());
   return open_as(catalog, FilesOptions());
-}
-
-bool has_hdf5_signature(const FileList& files, std::size_t i) {
-  const DatasetFile file = files.open(i);
-  const auto read = [&](std::uint64_t offset, std::span<std::byte> to) {
-    file.read(offset, to);
-    return true;
-  };
-  return find_hdf5_signature({file.bytes(), read}).has_value();
 }
 
 }  // namespace rota::internal

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <fstream>
 #include <iterator>
 
-#include "files/memory.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
@@ -28,6 +31,36 @@ std::size_t take_descriptors(std::size_t wanted) {
   return taken;
 }
 
+// Of this machine, or of the control group that this process is in, if that has less.
+double memory_bytes() {
+  double bytes = static_cast<double>(::get_phys_pages()) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  // As a container sees them, of versions 2 and 1. Where there is no limit, there is no number, or a large
+  // one.
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    double limit = 0;
+    if (std::ifstream(path) >> limit) bytes = std::min(bytes, limit);
+  }
+  return bytes;
+}
+
+// How files are best read on this machine: past the page cache, where they are larger than half of the memory
+// and most of them is not in there; else through it. Throws Error{io}, Error{not_found}.
+Access choose_access(const FileList& files) {
+  if (files.place().is_stored()) return Access::cached;
+  double bytes = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) bytes += static_cast<double>(files.bytes(i));
+  if (bytes <= memory_bytes() / 2) return Access::cached;
+  constexpr std::int64_t kLooks = 64;
+  std::int64_t cached = 0;
+  std::array<std::byte, 1> one{};
+  for (std::int64_t look = 0; look < kLooks; ++look) {
+    const auto i = static_cast<std::size_t>(share(std::ssize(files), look, kLooks));
+    const auto offset = static_cast<std::uint64_t>(files.bytes(i) / kLooks * look);
+    cached += files.open(i).read_cached(offset, one) ? 1 : 0;
+  }
+  return 2 * cached > kLooks ? Access::cached : Access::direct;
+}
+
 }  // namespace
 
 void require_expected(const FileSamples& samples, const FileList& files) {
@@ -40,22 +73,6 @@ void require_expected(const FileSamples& samples, const FileList& files) {
                     "manifest",
                     files.path(i), samples.count(i), expected));
   }
-}
-
-Access choose_access(const FileList& files) {
-  if (files.place().is_stored()) return Access::cached;
-  double bytes = 0;
-  for (std::size_t i = 0; i < files.size(); ++i) bytes += static_cast<double>(files.bytes(i));
-  if (bytes <= memory_bytes() / 2) return Access::cached;
-  constexpr std::int64_t kLooks = 64;
-  std::int64_t cached = 0;
-  const auto names = files.read_names();
-  for (std::int64_t look = 0; look < kLooks; ++look) {
-    const auto i = static_cast<std::size_t>(share(std::ssize(files), look, kLooks));
-    const Descriptor file = files.place().open_descriptor((*names)[i]);
-    cached += is_cached(file.get(), static_cast<std::uint64_t>(files.bytes(i) / kLooks * look)) ? 1 : 0;
-  }
-  return 2 * cached > kLooks ? Access::cached : Access::direct;
 }
 
 OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
@@ -142,6 +159,26 @@ std::shared_ptr<const void> OpenFiles::pin(const FileSamples& samples, SampleRan
                        .has_all_of_first = samples.first(first) == range.begin,
                        .has_all_of_last = samples.first(last) + samples.count(last) == range.end},
                       reads);
+}
+
+FileSource::FileSource(FileList files, std::shared_ptr<SharedFiles> shared, std::vector<Field> fields,
+                       std::span<const std::int64_t> counts)
+    : files_(std::move(files), std::move(shared)), fields_(std::move(fields)) {
+  for (const std::int64_t count : counts) samples_.add(count);
+  require_expected(samples_, files_.list());
+}
+
+std::int64_t FileSource::will_read(SampleId first, std::int64_t count) const {
+  check_range({.begin = first.value, .end = first.value + count}, size());
+  std::int64_t bytes = 0;
+  while (count > 0) {
+    const auto [file, sample] = samples_.find(first.value);
+    const std::int64_t here = std::min(count, samples_.count(file) - sample);
+    bytes += will_read_in(file, sample, here);
+    first.value += here;
+    count -= here;
+  }
+  return bytes;
 }
 
 }  // namespace rota::internal

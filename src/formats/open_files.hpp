@@ -28,10 +28,6 @@ namespace rota::internal {
 /// Throws Error{mismatch} naming a file that has another number of samples than was said when it was listed.
 void require_expected(const FileSamples& samples, const FileList& files);
 
-/// How files are best read on this machine: past the page cache, where they are larger than half of the
-/// memory and most of them is not in there; else through it. Throws Error{io}, Error{not_found}.
-Access choose_access(const FileList& files);
-
 /// Files that are open for reading, each once for all threads: all of them where they are few
 /// (CatalogOptions::max_open_files, and half of the process's descriptors for all such together), else those
 /// that were read last; those that are being read may come on top. Files that are shared are read from
@@ -89,19 +85,35 @@ class OpenFiles {
   mutable Kept kept_ ROTA_GUARDED_BY(mutex_);                                    // the one used last first
 };
 
-/// The files of a source of which `samples` says which sample is in which file.
-class OpenFilePins final : public NodeFiles {
+/// A dataset whose samples are parts of files, however these hold them.
+class FileSource : public Source, private NodeFiles {
  public:
-  /// Both must outlive it.
-  OpenFilePins(const OpenFiles& files, const FileSamples& samples) : files_(files), samples_(samples) {}
-  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
-    return files_.pin(samples_, samples, reads);
+  [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
+  [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? this : nullptr; }
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override;
+  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange range, bool reads) const override {
+    return files_.pin(samples_, range, reads);
   }
   [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
 
+ protected:
+  /// `counts` are the samples of each of `files`. Throws as OpenFiles does, and Error{mismatch} naming a file
+  /// that has another number than was said when it was listed.
+  FileSource(FileList files, std::shared_ptr<SharedFiles> shared, std::vector<Field> fields,
+             std::span<const std::int64_t> counts);
+
+  [[nodiscard]] const OpenFiles& files() const noexcept { return files_; }
+  [[nodiscard]] const FileSamples& samples() const noexcept { return samples_; }
+  /// Begins to bring samples [first, first + count) of a file into the page cache; returns their bytes.
+  [[nodiscard]] virtual std::int64_t will_read_in(std::size_t file, std::int64_t first,
+                                                  std::int64_t count) const = 0;
+
  private:
-  const OpenFiles& files_;
-  const FileSamples& samples_;
+  OpenFiles files_;
+  std::vector<Field> fields_;
+  FileSamples samples_;
 };
 
 }  // namespace rota::internal

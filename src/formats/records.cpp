@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
-#include <cerrno>
-#include <functional>
 #include <utility>
 
 #include "core/parallel.hpp"
@@ -20,19 +17,15 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::size_t kLeastWindow = 4 << 10;
-constexpr std::size_t kMostWindow = 1 << 20;
-
 // Looks into `file`, or into what it unpacks to.
-std::vector<std::byte> index_file(const RecordFormat& format, const FileList& files,
-                                  const DatasetFile& file) {
+std::vector<std::byte> index_file(const RecordFormat& format, const FileList& files, DatasetFile& file) {
+  file.read_on();
   FileEncoding as = format.encoding(file);
   if (as.compression == Compression::none) {
     as.raw_bytes = static_cast<std::int64_t>(file.bytes());
     return encode_index(format.index(file), as);
   }
-  const DatasetFile unpacked =
-      file_in_memory(files, file.number(), fetch_file(files, file.number(), as), true);
+  const DatasetFile unpacked = unpack_file(files, file.number(), as);
   as.raw_bytes = static_cast<std::int64_t>(unpacked.bytes());
   return encode_index(format.index(unpacked), as);
 }
@@ -50,41 +43,30 @@ class StridedFormat final : public RecordFormat {
   std::vector<Field> fields_;
 };
 
-class RecordSource final : public Source {
+class RecordSource final : public FileSource {
  public:
   RecordSource(FileList files, std::shared_ptr<SharedFiles> shared,
                std::unique_ptr<const RecordFormat> format, std::shared_ptr<const FileIndex> index,
-               std::optional<StridedLayout> layout)
-      : files_(std::move(files), std::move(shared)),
+               std::vector<EncodedIndex> indices, std::optional<StridedLayout> layout,
+               std::span<const std::int64_t> counts)
+      : FileSource(std::move(files), std::move(shared), all_fields(*format), counts),
         format_(std::move(format)),
         index_(std::move(index)),
-        layout_(std::move(layout)),
-        fields_(format_->fields()) {
-    for (std::size_t i = 0; i < files_.list().size(); ++i) {
-      samples_.add(layout_ ? layout_->files[i].samples
-                           : indices_.emplace_back((*index_)[i], fields_.size()).samples);
-    }
-    if (format_->has_key_field()) fields_.push_back({.name = std::string(kKeyField), .ragged = true});
-    require_expected(samples_, files_.list());
-    fingerprint_ = digest();
-  }
+        indices_(std::move(indices)),
+        layout_(std::move(layout)) {}
 
-  [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
-  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return files_.is_shared() ? std::vector<SampleContent>()
-                              : read_content(*this, most, format_->foot_bytes() == 0);
+    return files().is_shared() ? std::vector<SampleContent>()
+                               : read_content(*this, most, format_->foot_bytes() == 0);
   }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
-    assert(fields_[field].ragged && out.size() == ids.size());
+    assert(fields()[field].ragged && out.size() == ids.size());
     check_ids(*this, ids);
-    const std::size_t row_bytes = fields_[field].row_bytes();
+    const std::size_t row_bytes = fields()[field].row_bytes();
     FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      place = samples_.find(ids[i].value, place.file);
+      place = samples().find(ids[i].value, place.file);
       const std::size_t bytes = is_key(field) ? key(place).size() : range(place, field).bytes;
       out[i] = static_cast<std::int64_t>(bytes / row_bytes);
     }
@@ -97,7 +79,7 @@ class RecordSource final : public Source {
     parts.reserve(ids.size() * stored);
     FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      place = samples_.find(ids[i].value, place.file);
+      place = samples().find(ids[i].value, place.file);
       for (std::size_t field = 0; field < stored; ++field) {
         const ByteRange record = range(place, field);
         assert(out.bytes(field, i).size() == record.bytes);
@@ -109,14 +91,14 @@ class RecordSource final : public Source {
   }
 
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
-    assert(fields_[field].ragged);
+    assert(fields()[field].ragged);
     check_ids(*this, wanted);
     std::vector<Part> parts;
     parts.reserve(wanted.size());
-    const std::size_t row_bytes = fields_[field].row_bytes();
+    const std::size_t row_bytes = fields()[field].row_bytes();
     FileSamples::SamplePlace place;
     for (const SampleRows& rows : wanted) {
-      place = samples_.find(rows.id.value, place.file);
+      place = samples().find(rows.id.value, place.file);
       const ByteRange record = is_key(field) ? ByteRange{0, key(place).size()} : range(place, field);
       check_rows(rows, static_cast<std::int64_t>(record.bytes / row_bytes));
       const std::size_t skipped = static_cast<std::size_t>(rows.first) * row_bytes;
@@ -132,35 +114,46 @@ class RecordSource final : public Source {
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
-    const FileSamples::SamplePlace place = samples_.find(id.value);
-    const std::string text = fmt::format("{}, record {} at byte {}", files_.list().path(place.file),
+    const FileSamples::SamplePlace place = samples().find(id.value);
+    const std::string text = fmt::format("{}, record {} at byte {}", files().list().path(place.file),
                                          place.sample, range(place, 0).offset);
     const bool has_key = !layout_ && indices_[place.file].keys.size() > 0;
     return has_key ? fmt::format("{}, \"{}\"", text, key(place)) : text;
   }
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
-    return layout_ && !files_.is_shared() ? std::vector<std::int64_t>() : samples_.shard_lengths(shards);
+    return layout_ && !files().is_shared() ? std::vector<std::int64_t>() : samples().shard_lengths(shards);
   }
 
-  [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? &pins_ : nullptr; }
-
-  // From the first record to the last, with what lies between.
-  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
-    check_range({.begin = first.value, .end = first.value + count}, size());
-    std::int64_t bytes = 0;
-    while (count > 0) {
-      const FileSamples::SamplePlace place = samples_.find(first.value);
-      const std::int64_t here = std::min(count, samples_.count(place.file) - place.sample);
-      const ByteRange last = range({place.file, place.sample + here - 1}, format_->fields().size() - 1);
-      bytes += files_.will_read(place.file, range(place, 0).offset, last.offset + last.bytes);
-      first.value += here;
-      count -= here;
+  [[nodiscard]] Fingerprint fingerprint() const override {
+    FingerprintBuilder builder;
+    builder.add(format_->name()).add(to_string(format_->identity().value_or(files().list().fingerprint())));
+    for (const Field& field : fields()) {
+      if (!layout_) builder.add(field.name);
+      builder.add(to_string(field.dtype)).add(field.shape);
+      if (layout_) {
+        builder.add(static_cast<std::int64_t>(layout_->stride_bytes));
+      } else {
+        builder.add(field.ragged ? 1 : 0);
+      }
     }
-    return bytes;
+    for (std::size_t i = 0; i < files().list().size(); ++i) builder.add(samples().count(i));
+    return builder.finish();
   }
 
  private:
+  // From the first record to the last, with what lies between.
+  [[nodiscard]] std::int64_t will_read_in(std::size_t file, std::int64_t first,
+                                          std::int64_t count) const override {
+    const ByteRange last = range({file, first + count - 1}, format_->fields().size() - 1);
+    return files().will_read(file, range({file, first}, 0).offset, last.offset + last.bytes);
+  }
+
+  static std::vector<Field> all_fields(const RecordFormat& format) {
+    std::vector<Field> fields = format.fields();
+    if (format.has_key_field()) fields.push_back({.name = std::string(kKeyField), .ragged = true});
+    return fields;
+  }
   [[nodiscard]] bool is_key(std::size_t field) const noexcept { return field == format_->fields().size(); }
   [[nodiscard]] std::string key(const FileSamples::SamplePlace& place) const {
     return indices_[place.file].keys[static_cast<std::size_t>(place.sample)];
@@ -200,17 +193,17 @@ class RecordSource final : public Source {
   // In the order in which they lie on disk. All are looked up before: looking up one waits for memory, and
   // the processor looks up several meanwhile.
   void read_parts(std::vector<Part>& parts) const {
-    if (!files_.are_mapped()) std::sort(parts.begin(), parts.end());
-    std::vector<OpenFiles::SharedFile> files;
+    if (!files().are_mapped()) std::sort(parts.begin(), parts.end());
+    std::vector<OpenFiles::SharedFile> opened;
     for (std::span<Part> rest = parts; !rest.empty();) {
-      files.clear();
+      opened.clear();
       std::size_t count = 0;
       for (; count < rest.size(); ++count) {
         if (count == 0 || rest[count].file != rest[count - 1].file) {
-          if (files.size() == files_.most_together()) break;
-          files.push_back(files_.open(rest[count].file));
+          if (opened.size() == files().most_together()) break;
+          opened.push_back(files().open(rest[count].file));
         }
-        rest[count].opened = files.back().get();
+        rest[count].opened = opened.back().get();
       }
       read_opened(rest.first(count));
       rest = rest.subspan(count);
@@ -229,7 +222,7 @@ class RecordSource final : public Source {
         (format_->foot_bytes() > 0 && part.is_whole() ? checked : encoded).push_back(part);
       }
     }
-    files_.read(plain);
+    files().read(plain);
     read_checked(checked);
     read_encoded(encoded);
   }
@@ -248,7 +241,7 @@ class RecordSource final : public Source {
     std::ranges::sort(wanted, [](const WantedBytes& a, const WantedBytes& b) {  // records may be wanted twice
       return a.file != b.file ? a.file->number() < b.file->number() : a.offset < b.offset;
     });
-    files_.read(wanted);
+    files().read(wanted);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       format_->check(*parts[i].opened, parts[i].record, parts[i].to, foot(i));
     }
@@ -319,89 +312,34 @@ class RecordSource final : public Source {
     const auto sample = static_cast<std::size_t>(place.sample);
     if (layout_) {
       return {.offset = layout_->files[place.file].first + sample * layout_->stride_bytes,
-              .bytes = fields_[0].row_bytes()};
+              .bytes = fields()[0].row_bytes()};
     }
     return indices_[place.file].ranges[sample * format_->fields().size() + field];
   }
 
-  [[nodiscard]] Fingerprint digest() const {
-    FingerprintBuilder builder;
-    builder.add(format_->name()).add(to_string(format_->identity().value_or(files_.list().fingerprint())));
-    for (const Field& field : fields_) {
-      if (!layout_) builder.add(field.name);
-      builder.add(to_string(field.dtype)).add(field.shape);
-      if (layout_) {
-        builder.add(static_cast<std::int64_t>(layout_->stride_bytes));
-      } else {
-        builder.add(field.ragged ? 1 : 0);
-      }
-    }
-    for (std::size_t i = 0; i < files_.list().size(); ++i) builder.add(samples_.count(i));
-    return builder.finish();
-  }
-
-  OpenFiles files_;
   std::unique_ptr<const RecordFormat> format_;
   std::shared_ptr<const FileIndex> index_;
   std::vector<EncodedIndex> indices_;    // of each file, in there
   std::optional<StridedLayout> layout_;  // in place of both
-  std::vector<Field> fields_;
-  FileSamples samples_;
-  OpenFilePins pins_{files_, samples_};
-  Fingerprint fingerprint_;
 };
 
 std::shared_ptr<const Source> open_records(FileList files, std::vector<FileEncoding> packed,
                                            std::unique_ptr<const RecordFormat> format,
                                            std::shared_ptr<const FileIndex> index,
+                                           std::vector<EncodedIndex> indices,
                                            std::optional<StridedLayout> layout) {
+  std::vector<std::int64_t> counts;
+  for (const EncodedIndex& one : indices) counts.push_back(one.samples);
+  for (std::size_t i = 0; layout && i < files.size(); ++i) counts.push_back(layout->files[i].samples);
   auto shared = SharedFiles::make(files, std::move(packed));
   const auto context = files.shared_context();
   return made_together(*context, "open files", [&] {
     return std::make_unique<RecordSource>(std::move(files), std::move(shared), std::move(format),
-                                          std::move(index), std::move(layout));
+                                          std::move(index), std::move(indices), std::move(layout), counts);
   });
 }
 
 }  // namespace
-
-DatasetFile file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
-                           bool is_unpacked) {
-  const std::span<const std::byte> bytes = memory->bytes();
-  return {files.path(i), i, {std::move(memory), bytes.data()}, bytes.size(), is_unpacked};
-}
-
-std::shared_ptr<const FileIndex> index_open_files(
-    const FileList& files, const std::string& signature,
-    const std::function<std::vector<std::byte>(const DatasetFile&)>& look) {
-  return index_files(files, signature, [&](std::size_t i) {
-    DatasetFile file = files.open_unchanged(i);
-    file.read_on();
-    return look(file);
-  });
-}
-
-void refuse_compressed(const DatasetFile& file) {
-  using namespace std::string_view_literals;
-  std::array<char, 7> head{};  // one more than the longest of them
-  const std::string_view text(head.data(), file.read_up_to_end(0, std::as_writable_bytes(std::span(head))));
-  for (const auto& [magic, name] : {std::pair{"\x1F\x8B"sv, "gzip"},
-                                    {"BZh"sv, "bzip2"},
-                                    {"\xFD"
-                                     "7zXZ\0"sv,
-                                     "xz"},
-                                    {"\x28\xB5\x2F\xFD"sv, "zstd"},
-                                    {"\x04\x22\x4D\x18"sv, "LZ4"}}) {
-    if (!text.starts_with(magic)) continue;
-    if (text.size() == magic.size())
-      throw file.damage(0, fmt::format("it begins as {} does, and was cut short: restore it", name));
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("open {}: it is compressed ({}), and samples cannot be read from its middle; unpack "
-                    "it first, or compress it by gzip or zstd, which are unpacked as it is read",
-                    file.path(), name));
-  }
-}
 
 void RecordFormat::read(const DatasetFile& file, std::size_t /*field*/, const ByteRange& range,
                         std::span<std::byte> to) const {
@@ -412,32 +350,22 @@ std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr
                                                  const std::string& signature) {
   // Of what is kept since files may be packed.
   const std::string kept_as = signature.empty() ? signature : signature + ", packed or not";
-  auto index = index_open_files(files, kept_as,
-                                [&](const DatasetFile& file) { return index_file(*format, files, file); });
+  auto index =
+      index_files(files, kept_as, [&](DatasetFile& file) { return index_file(*format, files, file); });
   std::vector<FileEncoding> packed;
+  std::vector<EncodedIndex> indices;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    packed.push_back(EncodedIndex((*index)[i], format->fields().size()).encoding);
+    packed.push_back(indices.emplace_back((*index)[i], format->fields().size()).encoding);
   }
-  return open_records(std::move(files), std::move(packed), std::move(format), std::move(index), {});
+  return open_records(std::move(files), std::move(packed), std::move(format), std::move(index),
+                      std::move(indices), {});
 }
 
 std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout layout) {
   auto encodings = as_they_are(files);
   auto format = std::make_unique<StridedFormat>(layout);
-  return open_records(std::move(files), std::move(encodings), std::move(format), nullptr, std::move(layout));
-}
-
-std::span<const std::byte> Scan::at(std::uint64_t offset, std::size_t count) {
-  if (offset < begin_ || offset + count > begin_ + size_) {
-    const bool is_near = offset >= begin_ && offset <= begin_ + size_;
-    next_bytes_ = std::clamp(is_near ? 2 * next_bytes_ : 0, kLeastWindow, kMostWindow);
-    window_.resize(std::max(count, next_bytes_));
-    begin_ = offset;
-    size_ = 0;
-    size_ = file_.read_up_to_end(offset, window_);
-  }
-  const std::size_t skipped = offset - begin_;
-  return std::span<const std::byte>(window_).subspan(skipped, std::min(count, size_ - skipped));
+  return open_records(std::move(files), std::move(encodings), std::move(format), nullptr, {},
+                      std::move(layout));
 }
 
 }  // namespace rota::internal

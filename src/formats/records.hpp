@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,17 +67,6 @@ class RecordFormat {
                     std::span<std::byte> to) const;
 };
 
-/// File `i`, read from `memory`: what it unpacks to, where it `is_unpacked`, or a copy.
-DatasetFile file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
-                           bool is_unpacked);
-
-/// As index_files, with each file open, and as it was listed.
-std::shared_ptr<const FileIndex> index_open_files(
-    const FileList& files, const std::string& signature,
-    const std::function<std::vector<std::byte>(const DatasetFile&)>& look);
-/// Throws Error{unsupported} where `file` begins as gzip, bzip2, xz, zstd and LZ4 do.
-void refuse_compressed(const DatasetFile& file);
-
 /// The field of keys.
 inline constexpr std::string_view kKeyField = "__key__";
 /// Those of files as samples (FilesOptions::keys).
@@ -105,21 +93,5 @@ struct StridedLayout {
 
 /// The samples of `files`, which must lie inside them. **Collective**, as make_record_source is.
 std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout layout);
-
-/// A window over a file that is looked at from its beginning to its end, here and there: reads little where
-/// steps are wide, and much where they are short. *One thread.*
-class Scan {
- public:
-  explicit Scan(const DatasetFile& file) : file_(file) {}
-  /// Bytes [offset, offset + count), or fewer at the end of the file, until the next call. Throws Error{io}.
-  [[nodiscard]] std::span<const std::byte> at(std::uint64_t offset, std::size_t count);
-
- private:
-  const DatasetFile& file_;
-  std::vector<std::byte> window_;
-  std::uint64_t begin_ = 0;
-  std::size_t size_ = 0;
-  std::size_t next_bytes_ = 0;
-};
 
 }  // namespace rota::internal

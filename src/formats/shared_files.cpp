@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
 #include "core/deadline_clock.hpp"
 #include "core/interrupt.hpp"
-#include "core/mutex.hpp"
 #include "core/scarce.hpp"
 #include "files/memory_file.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 

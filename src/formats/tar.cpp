@@ -247,7 +247,7 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
   DatasetFile file = files.open(std::size_t{0});
   file.read_on();
   const FileEncoding as{.compression = compression_of(file)};
-  if (as.compression != Compression::none) file = file_in_memory(files, 0, fetch_file(files, 0, as), true);
+  if (as.compression != Compression::none) file = unpack_file(files, 0, as);
   refuse_compressed(file);
   std::set<std::string> extensions;
   TarMembers members(file, options.allow_missing_end);

@@ -35,15 +35,15 @@ std::uint32_t masked_crc(std::span<const std::byte> bytes) {
   return ((crc >> 15U) | (crc << 17U)) + 0xA282EAD8U;
 }
 
-// As TensorFlow's GZIP and ZLIB have it. The latter begins with two bytes that a length may begin with, too.
+// As TensorFlow's GZIP and ZLIB have it. A length may begin as these do, and has its checksum.
 Compression packing_of(const DatasetFile& file) {
   const Compression packing = compression_of(file);
   std::array<std::byte, kHeadBytes> head{};
-  if (packing != Compression::none || file.read_up_to_end(0, head) < 2) return packing;
+  if (file.read_up_to_end(0, head) < 2) return packing;
+  if (masked_crc(std::span(head).first(8)) == load<std::uint32_t>(head, 8)) return Compression::none;
   const auto first = std::to_integer<unsigned>(head[0]);
   const bool is_zlib = first == 0x78 && (first * 256 + std::to_integer<unsigned>(head[1])) % 31 == 0;
-  const bool is_record = masked_crc(std::span(head).first(8)) == load<std::uint32_t>(head, 8);
-  return is_zlib && !is_record ? Compression::gzip : packing;
+  return is_zlib ? Compression::gzip : packing;
 }
 
 class TfRecordFormat final : public RecordFormat {
@@ -59,9 +59,8 @@ class TfRecordFormat final : public RecordFormat {
 
   [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     RecordIndex index;
-    Scan scan(file);
     for (std::uint64_t at = 0; at < file.bytes();) {
-      const auto head = scan.at(at, kHeadBytes);
+      const auto head = file.at(at, kHeadBytes);
       if (head.size() < kHeadBytes) throw file.damage(at, "a record's head is cut short");
       const auto length = load<std::uint64_t>(head);
       if (masked_crc(head.first(8)) != load<std::uint32_t>(head, 8)) {

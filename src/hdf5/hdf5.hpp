@@ -6,7 +6,6 @@
 #include <hdf5.h>
 
 #include <mutex>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>

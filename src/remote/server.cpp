@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/shown.hpp"
+#include "files/joined_reads.hpp"
 #include "rota/fingerprint.hpp"
 
 namespace rota::internal {
@@ -171,20 +172,9 @@ class Range final : public Transfer {
 /// Cuts what is wanted into requests.
 class Ranges {
  public:
-  Ranges(const Server& server, std::span<StoredBytes> wanted) : server_(server) {
-    for (std::size_t first = 0; first < wanted.size();) {
-      const StoredBytes& begin = wanted[first];
-      std::uint64_t end = begin.offset + begin.to.size();
-      std::size_t last = first + 1;
-      for (; last < wanted.size() && wanted[last].file == begin.file; ++last) {
-        const StoredBytes& next = wanted[last];
-        const std::uint64_t longer = std::max(end, next.offset + next.to.size());
-        if (next.offset > end + kMostSkipped || longer - begin.offset > kMostMerged) break;
-        end = longer;
-      }
-      add(wanted.subspan(first, last - first), begin.offset, end);
-      first = last;
-    }
+  Ranges(const Server& server, std::span<StoredBytes> wanted) {
+    JoinedReads<StoredBytes> reads(wanted, {.gap = kMostSkipped, .bytes = kMostMerged, .part = kPart});
+    while (const auto read = reads.next()) parts_.emplace_back(server, read->wanted, read->begin, read->end);
   }
 
   void run(const HttpClient& client) {
@@ -209,15 +199,6 @@ class Ranges {
     std::uint64_t begin;
     std::uint64_t end;
   };
-  void add(std::span<StoredBytes> wanted, std::uint64_t begin, std::uint64_t end) {
-    const std::uint64_t part = end - begin > kMostMerged ? kPart : kMostMerged;
-    while (begin < end) {
-      const std::uint64_t part_end = std::min(begin + part, end);
-      parts_.emplace_back(server_, wanted, begin, part_end);
-      begin = part_end;
-    }
-  }
-  const Server& server_;
   std::deque<Part> parts_;
 };
 

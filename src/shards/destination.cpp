@@ -13,6 +13,7 @@
 
 #include "catalog/place.hpp"
 #include "core/caught.hpp"
+#include "files/descriptor.hpp"
 #include "files/temporary.hpp"
 #include "rota/error.hpp"
 
@@ -110,7 +111,7 @@ void Destination::remove(const std::string& name) const {
   try {
     if (stored_.storage != nullptr) return stored_.storage->remove(stored_.name + name);
     if (::unlink((path_ + name).c_str()) != 0 && errno != ENOENT) {
-      fail_io(fmt::format("remove {}", path_ + name), errno);
+      throw write_error("remove", path_ + name, errno);
     }
   } catch (...) {
     throw caught().as_error_of(path_ + name, fmt::format("remove {}", path_ + name));

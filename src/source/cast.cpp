@@ -120,31 +120,20 @@ void convert_halves(const std::byte* from, std::byte* to, std::size_t count) {
 }
 // NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
-template <typename From>
-struct Converter {
-  template <typename To>
-  static constexpr ConvertElements to() {
-    if constexpr (keeps_values<From, To>()) return convert_elements<From, To>;
-    return nullptr;
-  }
-};
-template <DType dtype>
-struct Converter<Half<dtype>> {
-  template <typename To>
-  static constexpr ConvertElements to() {
-    if constexpr (keeps_values<Half<dtype>, To>()) return convert_halves<dtype, To>;
-    return nullptr;
-  }
-};
-
-template <typename From>
-ConvertElements find_converter_of(DType to) {
-  return with_type(to, [](auto made) { return Converter<From>::template to<decltype(made)>(); });
-}
-
 // Null where values would be lost.
+template <typename From, typename To>
+constexpr ConvertElements converter() {
+  if constexpr (!keeps_values<From, To>())
+    return nullptr;
+  else if constexpr (kIsHalf<From>)
+    return convert_halves<From::kType, To>;
+  else
+    return convert_elements<From, To>;
+}
 ConvertElements find_converter(DType from, DType to) {
-  return with_type(from, [&](auto value) { return find_converter_of<decltype(value)>(to); });
+  return with_type(from, [&](auto value) {
+    return with_type(to, [](auto made) { return converter<decltype(value), decltype(made)>(); });
+  });
 }
 
 /// How one field is converted.

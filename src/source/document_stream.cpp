@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "core/parallel.hpp"

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <set>
-#include <string>
 
 namespace rota::internal {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "rota/error.hpp"
 #include "source/content.hpp"

@@ -1,13 +1,10 @@
 #include "rota/trace.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 #define XXH_STATIC_LINKING_ONLY  // a state that is a value
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -21,6 +18,7 @@
 
 #include "core/owned.hpp"
 #include "files/descriptor.hpp"
+#include "files/line_writer.hpp"
 #include "loader/access.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
@@ -28,48 +26,11 @@
 
 namespace rota {
 
-/// Writes a file of lines. Each is in the operating system's hands when the call returns, so that a killed
-/// process loses at most the one it was writing. Move-only; *one thread*.
-class trace::LineWriter {
- public:
-  /// Creates the file. Throws Error{io}, also where there is such a file already.
-  explicit LineWriter(std::filesystem::path path)
-      : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
-    if (!file_.is_open()) throw internal::write_error("create trace file", path_.native(), errno);
-  }
-
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  [[nodiscard]] bool is_open() const noexcept { return file_.is_open(); }
-  /// Adds a line. Throws Error{io}; called again, it takes the place of what was written of it.
-  void append(std::string line) {
-    line.push_back('\n');
-    for (std::size_t done = 0; done < line.size();) {
-      const ssize_t wrote = ::pwrite(file_.get(), line.data() + done, line.size() - done,
-                                     static_cast<off_t>(bytes_) + static_cast<off_t>(done));
-      if (wrote < 0 && errno == EINTR) continue;
-      if (wrote < 0) throw internal::write_error("write trace file", path_.native(), errno);
-      done += static_cast<std::size_t>(wrote);
-    }
-    bytes_ += std::ssize(line);
-  }
-  /// Throws Error{io} where a file system tells only now that something was not written.
-  void close() {
-    if (::close(file_.release()) != 0) throw internal::write_error("close trace file", path_.native(), errno);
-  }
-  /// Takes the file away again.
-  void remove() const noexcept { ::unlink(path_.c_str()); }
-
- private:
-  std::filesystem::path path_;
-  internal::Descriptor file_;
-  std::int64_t bytes_ = 0;  // of whole lines
-};
-
 namespace {
 
 constexpr std::string_view kBegin = "begin a trace";
 
-using Lines = std::unique_ptr<trace::LineWriter, internal::DeleteWhereMade>;
+using Lines = std::unique_ptr<internal::LineWriter, internal::DeleteWhereMade>;
 
 // `,"name":[a,b,...]`, each of what `text_of` makes of a value.
 template <typename Range, typename TextOf = std::identity>
@@ -170,7 +131,7 @@ std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::f
   mpi::broadcast(comm, std::as_writable_bytes(std::span(&phase, 1)));
   const auto write_start = [&] {
     if (world.replica > 0) return;
-    lines.reset(new trace::LineWriter(directory / trace::trace_file_name(phase, world.rank)));
+    lines.reset(new internal::LineWriter(directory / trace::trace_file_name(phase, world.rank)));
     lines->append(fmt::format(R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},{}}})", phase,
                               world.size, world.rank, start_line(loader)));
   };
@@ -277,8 +238,7 @@ void TraceWriter::require_open(bool is_stream) const {
                     : is_stream_ ? "it is of a StreamLoader, and this is of a Loader"
                                  : "it is of a Loader, and this is of a StreamLoader";
   if (why == nullptr) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("write trace file {}: {}", lines_->path().string(), why));
+  throw Error(ErrorCode::invalid_argument, fmt::format("write trace file {}: {}", lines_->path(), why));
 }
 
 }  // namespace rota

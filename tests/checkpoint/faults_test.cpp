@@ -129,7 +129,7 @@ TEST_F(Faults, AnOldOneThatCannotBeDroppedDoesNotFailTheSave) {
 
 TEST_F(Faults, ADirectoryThatCannotBeWrittenIsRefusedAtOnce) {
   system_.fail("access", 1, EACCES);  // the first asks whether it is there
-  expect_error(ErrorCode::io, "must be writable", [&] { open_faulty(); });
+  expect_error(ErrorCode::io, "the right to write there", [&] { open_faulty(); });
   write_file(path_ / "file", "");
   expect_error(ErrorCode::io, "file", [&] { CheckpointDirectory({}, path_ / "file"); });
   expect_error(ErrorCode::io, "inside", [&] { CheckpointDirectory({}, path_ / "file" / "inside"); });

@@ -1,20 +1,14 @@
 #include "formats/hdf5/file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
-#include <filesystem>
-#include <map>
-#include <memory>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
-#include "files/descriptor.hpp"
+#include "core/message.hpp"
 #include "formats/hdf5/library_reads.hpp"
-#include "formats/hdf5/superblock.hpp"
+#include "formats/hdf5/links.hpp"
 #include "formats/hdf5/type.hpp"
 #include "rota/error.hpp"
 
@@ -23,180 +17,6 @@ namespace {
 
 constexpr std::string_view kOffsetsSuffix = "_offsets";
 constexpr std::size_t kNamesInMessage = 20;
-constexpr int kMostLinks = 16;  // as HDF5 has it
-
-/// An object, or what would be one, named by hard links alone.
-struct Hdf5Object {
-  const Hdf5Subject* subject;
-  std::string name;
-  std::string link = {};   ///< the file's name, as the external link says that leads here; empty: none does
-  bool is_linked = false;  ///< an external link leads to itself, and not to a group that would hold it
-};
-
-// From the root, without what means nothing.
-std::string clean(std::string_view name) {
-  std::string result;
-  while (!name.empty()) {
-    const std::string_view part = name.substr(0, name.find('/'));
-    name.remove_prefix(std::min(part.size() + 1, name.size()));
-    if (!part.empty() && part != ".") result.append("/").append(part);
-  }
-  return result.empty() ? "/" : result;
-}
-
-// What a link says.
-std::vector<char> value_of(hid_t file, const std::string& name, std::size_t bytes, const std::string& what) {
-  std::vector<char> value(bytes + 1);  // ends with a zero, whatever the file has
-  hdf5::check(H5Lget_val(file, name.c_str(), value.data(), bytes, H5P_DEFAULT), what);
-  return value;
-}
-
-// The names of what a callback of C has met; nothing may be thrown through that.
-herr_t add_name(const char* name, void* names) noexcept {
-  try {
-    static_cast<std::vector<std::string>*>(names)->push_back(fmt::format("/{}", name));
-    return 0;
-  } catch (...) {
-    return -1;
-  }
-}
-template <typename Info>
-herr_t add_dataset(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
-  return info->type == H5O_TYPE_DATASET ? add_name(name, names) : 0;
-}
-template <typename Info>
-herr_t add_external(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
-  return info->type == H5L_TYPE_EXTERNAL ? add_name(name, names) : 0;
-}
-
-/// Follows links from one file, and keeps those open that they lead into. HDF5 is never left to follow one:
-/// it would not tell which file the addresses are of. One thread, under HDF5's lock.
-class Hdf5Links {
- public:
-  /// Without `may_leave`, external links are errors.
-  Hdf5Links(const Hdf5Subject& from, Hdf5Reads& reads, bool may_leave)
-      : from_(from), reads_(reads), may_leave_(may_leave) {}
-
-  [[nodiscard]] const Hdf5Subject& from() const noexcept { return from_; }
-  /// Where `name` leads. Valid as long as this lives. Throws Error{unsupported} for an external link that
-  /// must not be followed, and for too many links; Error{not_found} naming link and file where that is
-  /// missing.
-  [[nodiscard]] Hdf5Object follow(const std::string& name) {
-    const std::string what = from_.what(name);
-    Hdf5Object at{.subject = &from_, .name = clean(name)};
-    for (int links = 0; links <= kMostLinks; ++links) {
-      if (!step(at, what)) return at;
-    }
-    throw Error(ErrorCode::unsupported,
-                fmt::format("{} leads through more than {} links; link to the data", what, kMostLinks));
-  }
-
-  [[nodiscard]] bool may_leave() const noexcept { return may_leave_; }
-  /// The names of all external links.
-  [[nodiscard]] std::vector<std::string> external() const {
-    std::vector<std::string> names;
-    hdf5::check(H5Lvisit(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_external, &names),
-                fmt::format("list the links of {}", from_.path));
-    return names;
-  }
-
- private:
-  // Another file.
-  struct Other {
-    Other(DatasetFile opened, Hdf5Reads& reads)
-        : bytes(std::move(opened)),
-          file(bytes.path(), reads.of(bytes)),
-          subject{file, bytes.path(), bytes.bytes()} {}
-
-    DatasetFile bytes;
-    hdf5::AddressFile file;
-    Hdf5Subject subject;
-  };
-
-  // Puts what the first link in the name leads to in its place; false where there is none.
-  bool step(Hdf5Object& at, const std::string& what) {
-    const hid_t file = at.subject->file.get();
-    for (std::size_t end = 0; end != std::string::npos;) {
-      end = at.name.find('/', end + 1);
-      const std::string part = at.name.substr(0, end);
-      const std::string rest = end == std::string::npos ? "" : at.name.substr(end);
-      H5L_info_t info{};
-      const herr_t status = H5Lget_info(file, part.c_str(), &info, H5P_DEFAULT);
-      H5Eclear2(H5E_DEFAULT);
-      if (status < 0) return false;
-      if (info.type == H5L_TYPE_SOFT) {
-        const std::string target = value_of(file, part, info.u.val_size, what).data();
-        const std::string group = target.starts_with('/') ? "" : part.substr(0, part.rfind('/') + 1);
-        at.name = clean(fmt::format("{}{}{}", group, target, rest));
-        return true;
-      }
-      if (info.type == H5L_TYPE_EXTERNAL) {
-        const std::vector<char> value = value_of(file, part, info.u.val_size, what);
-        const char* name = nullptr;
-        const char* object = nullptr;
-        hdf5::check(H5Lunpack_elink_val(value.data(), info.u.val_size, nullptr, &name, &object), what);
-        at.name = clean(object + rest);
-        at.is_linked = at.is_linked || rest.empty();
-        leave(at, name, what);
-        return true;
-      }
-    }
-    return false;
-  }
-
-  // `at.name` is already that in the other file.
-  void leave(Hdf5Object& at, const std::string& file, const std::string& what) {
-    if (!may_leave_) {
-      throw Error(
-          ErrorCode::unsupported,
-          fmt::format("{} leads by an external link into another file, {}; open that file, copy the data, or "
-                      "follow such links with Hdf5Options::allow_external_links",
-                      what, file));
-    }
-    if (at.subject->is_stored) {
-      throw Error(
-          ErrorCode::unsupported,
-          fmt::format("{} leads by an external link into another file, {}; from a storage they are not "
-                      "followed: copy the data",
-                      what, file));
-    }
-    const std::filesystem::path path = std::filesystem::path(at.subject->path).parent_path() / file;
-    std::error_code error;
-    const bool is_file = std::filesystem::is_regular_file(path, error);
-    Descriptor opened = is_file ? open_for_reading(AT_FDCWD, path.c_str()) : Descriptor();
-    if (!opened.is_open()) {
-      throw Error(
-          ErrorCode::not_found,
-          fmt::format("{} leads by an external link in {} to \"{}\" in {}, which is no file that can be "
-                      "read; restore it, or write the link anew",
-                      what, at.subject->path, at.name, path.native()));
-    }
-    std::unique_ptr<Other>& other = others_[path.native()];
-    if (other == nullptr) {
-      other = std::make_unique<Other>(DatasetFile(path.native(), 0, std::move(opened)), reads_);
-      require_finished(other->bytes, reads_.of(other->bytes));
-    }
-    at.subject = &other->subject;
-    at.link = file;
-  }
-
-  const Hdf5Subject& from_;
-  Hdf5Reads& reads_;
-  bool may_leave_;
-  std::map<std::string, std::unique_ptr<Other>> others_;  // by path
-};
-
-// Of datasets of any type, in any group, by name; and of external links to anything.
-std::vector<std::string> dataset_names(const Hdf5Links& links) {
-  const Hdf5Subject& subject = links.from();
-  std::vector<std::string> names;
-  if (links.may_leave()) names = links.external();
-  hdf5::check(
-      H5Ovisit2(subject.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_dataset, &names, H5O_INFO_BASIC),
-      fmt::format("list the datasets of {}", subject.path));
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 std::string listing(const std::vector<std::string>& names) {
   if (names.empty()) return "it has none";
@@ -269,7 +89,7 @@ bool is_ragged(Hdf5Links& links, const std::string& name) {
 // Those of numbers, or else all that can be read: batches of text are of little use to a loop, and compounds
 // often describe the others.
 void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
-  const std::vector<std::string> all = dataset_names(links);
+  const std::vector<std::string> all = links.datasets();
   std::vector<std::string> others;
   for (const std::string& name : all) {
     const Holds found = ask_what(links, name);
@@ -304,7 +124,7 @@ void check_present(Hdf5Links& links, const std::vector<std::string>& datasets) {
     const std::string place =
         at.link.empty() ? "" : fmt::format(", by an external link \"{}\" in {}", at.name, at.subject->path);
     throw Error(ErrorCode::not_found, fmt::format("open {}: no dataset \"{}\"{}; {}", links.from().path, name,
-                                                  place, listing(dataset_names(links))));
+                                                  place, listing(links.datasets())));
   }
 }
 
@@ -404,6 +224,16 @@ Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& cho
 }
 
 }  // namespace
+
+void Hdf5Choice::tell_left_out(const std::string& path) const {
+  constexpr std::size_t kMostShown = 5;
+  if (left_out.empty()) return;
+  const auto shown = std::span(left_out).first(std::min(left_out.size(), kMostShown));
+  tell(fmt::format(
+      "open {}: left out {}{}; name what you want of them (Hdf5Options::datasets)", path,
+      fmt::join(shown, ", "),
+      left_out.size() > kMostShown ? fmt::format(" and {} more", left_out.size() - kMostShown) : ""));
+}
 
 // What HDF5 itself cannot make sense of in a file that can be read is damage.
 Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave) {

@@ -55,6 +55,9 @@ struct Hdf5Choice {
   std::vector<std::string> datasets;
   std::vector<std::string> left_out = {};  ///< each with what it is, in words
 
+  /// Tells the user what of the file was left out, if there was something.
+  void tell_left_out(const std::string& path) const;
+
   template <typename Archive>
   void serialize(Archive& archive) {
     archive(datasets, left_out);

@@ -16,6 +16,7 @@
 #include "formats/formats.hpp"
 #include "formats/hdf5/file.hpp"
 #include "formats/hdf5/heap.hpp"
+#include "formats/hdf5/library_reads.hpp"
 #include "formats/hdf5/reader.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
@@ -38,33 +39,31 @@ std::vector<Field> fields_of(const Hdf5File& file) {
   return fields;
 }
 
-class Hdf5Source final : public Source {
+std::vector<std::int64_t> counts_of(const std::vector<Hdf5File>& files) {
+  std::vector<std::int64_t> counts;
+  for (const Hdf5File& file : files) counts.push_back(file.samples);
+  return counts;
+}
+
+class Hdf5Source final : public FileSource {
  public:
   Hdf5Source(FileList files, std::shared_ptr<SharedFiles> shared, std::optional<FileList> targets,
              std::vector<Hdf5File> contents)
-      : files_(std::move(files), std::move(shared)),
-        contents_(std::move(contents)),
-        fields_(fields_of(contents_[0])) {
+      : FileSource(std::move(files), std::move(shared), fields_of(contents[0]), counts_of(contents)),
+        contents_(std::move(contents)) {
     if (targets) targets_.emplace(std::move(*targets));
-    for (const Hdf5File& file : contents_) samples_.add(file.samples);
-    require_expected(samples_, files_.list());
-    fingerprint_ = digest();
   }
 
-  [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
-  [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
-  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return files_.is_shared() ? std::vector<SampleContent>() : read_content(*this, most, false);
+    return files().is_shared() ? std::vector<SampleContent>() : read_content(*this, most, false);
   }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
-    assert(fields_[field].ragged && out.size() == ids.size());
+    assert(fields()[field].ragged && out.size() == ids.size());
     check_ids(*this, ids);
     FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      place = samples_.find(ids[i].value, place.file);
+      place = samples().find(ids[i].value, place.file);
       out[i] = rows_of(place, field, nullptr).count;
     }
   }
@@ -72,7 +71,7 @@ class Hdf5Source final : public Source {
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
     Reading reading;
-    for (std::size_t field = 0; field < fields_.size(); ++field)
+    for (std::size_t field = 0; field < fields().size(); ++field)
       add(ids, field, reading, [&](std::size_t i) { return out.bytes(field, i).data(); });
     reading.rows.read(reader());
   }
@@ -80,7 +79,7 @@ class Hdf5Source final : public Source {
   // As unpack_stored asks for them.
   void read_field(std::span<const SampleId> ids, std::size_t field, std::span<std::byte> to) const {
     check_ids(*this, ids);
-    const std::size_t row_bytes = fields_[field].row_bytes();
+    const std::size_t row_bytes = fields()[field].row_bytes();
     Reading reading;
     add(ids, field, reading, [&](std::size_t i) { return &to[i * row_bytes]; });
     reading.rows.read(reader());
@@ -92,7 +91,7 @@ class Hdf5Source final : public Source {
           throw file->damage(
               0,
               fmt::format("\"{}\" has {} elements in a row, more than it can hold; fetch or write it again",
-                          fields_[field].name, count));
+                          fields()[field].name, count));
       }
     }
   }
@@ -101,29 +100,30 @@ class Hdf5Source final : public Source {
     std::vector<HeapRead> reads;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const std::size_t at = i * kReferenceBytes + sizeof(std::uint32_t);  // behind how many there are
-      const std::uint64_t base = contents_[samples_.find(ids[i].value).file].fields[field].values.heap_base;
+      const std::uint64_t base = contents_[samples().find(ids[i].value).file].fields[field].values.heap_base;
       reads.push_back({.file = open(ids[i], field),
                        .address = base + load<std::uint64_t>(references, at),
                        .index = load<std::uint32_t>(references, at + sizeof(std::uint64_t)),
                        .to = to[i]});
-      if (reads.size() < files_.most_together() && i + 1 < ids.size()) continue;
+      if (reads.size() < files().most_together() && i + 1 < ids.size()) continue;
       read_from_heap(reader(), std::move(reads));
       reads.clear();
     }
   }
 
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
-    assert(fields_[field].ragged);
+    assert(fields()[field].ragged);
     check_ids(*this, wanted);
     Reading reading;
     std::vector<FileRange> ranges;
     ranges.reserve(wanted.size());
     FileSamples::SamplePlace place;
     for (const SampleRows& part : wanted) {
-      place = samples_.find(part.id.value, place.file);
+      place = samples().find(part.id.value, place.file);
       const PlacedRows all = rows_of(place, field, part.to);
       check_rows(part, all.count);
-      append(ranges, {place.file, {all.first + part.first, part.count, part.to}}, fields_[field].row_bytes());
+      append(ranges, {place.file, {all.first + part.first, part.count, part.to}},
+             fields()[field].row_bytes());
     }
     add(field, ranges, reading);
     reading.rows.read(reader());
@@ -131,43 +131,50 @@ class Hdf5Source final : public Source {
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
-    const auto [file, row] = samples_.find(id.value);
-    return fmt::format("{}, row {}", files_.list().path(file), row);
+    const auto [file, row] = samples().find(id.value);
+    return fmt::format("{}, row {}", files().list().path(file), row);
   }
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
-    return files_.is_shared() ? samples_.shard_lengths(shards) : std::vector<std::int64_t>();
+    return files().is_shared() ? samples().shard_lengths(shards) : std::vector<std::int64_t>();
   }
-  [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? &pins_ : nullptr; }
-
-  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
-    check_range({.begin = first.value, .end = first.value + count}, size());
-    std::int64_t bytes = 0;
-    while (count > 0) {
-      const FileSamples::SamplePlace place = samples_.find(first.value);
-      const std::int64_t here = std::min(count, samples_.count(place.file) - place.sample);
-      for (std::size_t field = 0; field < fields_.size(); ++field) {
-        const PlacedRows last = rows_of({place.file, place.sample + here - 1}, field, nullptr);
-        bytes += will_read(place.file, contents_[place.file].fields[field],
-                           rows_of(place, field, nullptr).first, last.first + last.count);
+  [[nodiscard]] Fingerprint fingerprint() const override {
+    FingerprintBuilder builder;
+    builder.add("hdf5").add(to_string(files().list().fingerprint()));
+    for (const Field& field : fields())
+      builder.add(field.name).add(to_string(field.dtype)).add(field.ragged ? 1 : 0);
+    for (const Hdf5File& file : contents_) {
+      builder.add(file.samples);
+      for (const Hdf5Field& field : file.fields) {
+        builder.add(field.values.extent);
+        if (field.target) builder.add(field.target->link).add(field.target->bytes);
       }
-      first.value += here;
-      count -= here;
+    }
+    return builder.finish();
+  }
+
+ private:
+  [[nodiscard]] std::int64_t will_read_in(std::size_t file, std::int64_t first,
+                                          std::int64_t count) const override {
+    std::int64_t bytes = 0;
+    for (std::size_t field = 0; field < fields().size(); ++field) {
+      const PlacedRows last = rows_of({file, first + count - 1}, field, nullptr);
+      bytes += will_read_rows(file, contents_[file].fields[field],
+                              rows_of({file, first}, field, nullptr).first, last.first + last.count);
     }
     return bytes;
   }
 
- private:
   // Of rows [begin, end), as they lie in the file or in its chunks; other files, which links lead to, are not
   // looked into.
-  [[nodiscard]] std::int64_t will_read(std::size_t file, const Hdf5Field& field, std::int64_t begin,
-                                       std::int64_t end) const {
+  [[nodiscard]] std::int64_t will_read_rows(std::size_t file, const Hdf5Field& field, std::int64_t begin,
+                                            std::int64_t end) const {
     const Hdf5Dataset& values = field.values;
     if (field.target || begin >= end) return 0;
     if (values.storage == Hdf5Storage::contiguous) {
       const std::size_t row_bytes = values.row_bytes();
-      return files_.will_read(file, values.address + static_cast<std::uint64_t>(begin) * row_bytes,
-                              values.address + static_cast<std::uint64_t>(end) * row_bytes);
+      return files().will_read(file, values.address + static_cast<std::uint64_t>(begin) * row_bytes,
+                               values.address + static_cast<std::uint64_t>(end) * row_bytes);
     }
     if (values.storage != Hdf5Storage::chunked) return 0;
     std::int64_t bytes = 0;
@@ -175,7 +182,7 @@ class Hdf5Source final : public Source {
     const std::int64_t end_chunk = ((end - 1) / values.chunk[0] + 1) * values.chunks_per_slab;
     for (std::int64_t number = first_chunk; number < end_chunk; ++number) {
       const StoredChunk* const chunk = values.find(number);
-      if (chunk != nullptr) bytes += files_.will_read(file, chunk->address, chunk->address + chunk->bytes);
+      if (chunk != nullptr) bytes += files().will_read(file, chunk->address, chunk->address + chunk->bytes);
     }
     return bytes;
   }
@@ -183,7 +190,7 @@ class Hdf5Source final : public Source {
   // Those of a sample's field, which belong at `to`.
   [[nodiscard]] PlacedRows rows_of(const FileSamples::SamplePlace& place, std::size_t field,
                                    std::byte* to) const noexcept {
-    if (!fields_[field].ragged) return {place.sample, 1, to};
+    if (!fields()[field].ragged) return {place.sample, 1, to};
     const std::int64_t* offsets = contents_[place.file].fields[field].offsets.data() + place.sample;
     return {offsets[0], offsets[1] - offsets[0], to};
   }
@@ -203,13 +210,13 @@ class Hdf5Source final : public Source {
   }
 
   // Of a dataset with external links: where they lead is where the rows are.
-  [[nodiscard]] const OpenFiles& reader() const noexcept { return targets_ ? *targets_ : files_; }
+  [[nodiscard]] const OpenFiles& reader() const noexcept { return targets_ ? *targets_ : files(); }
 
   // The file that has a field of a sample.
   [[nodiscard]] OpenFiles::SharedFile open(SampleId id, std::size_t field) const {
-    const std::size_t file = samples_.find(id.value).file;
+    const std::size_t file = samples().find(id.value).file;
     const auto& target = contents_[file].fields[field].target;
-    return (target ? *targets_ : files_).open(target ? target->index : file);
+    return (target ? *targets_ : files()).open(target ? target->index : file);
   }
 
   // What is to be read together, and the files, which are open meanwhile.
@@ -225,15 +232,15 @@ class Hdf5Source final : public Source {
     ranges.reserve(ids.size());
     FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      place = samples_.find(ids[i].value, place.file);
-      append(ranges, {place.file, rows_of(place, field, memory_of(i))}, fields_[field].row_bytes());
+      place = samples().find(ids[i].value, place.file);
+      append(ranges, {place.file, rows_of(place, field, memory_of(i))}, fields()[field].row_bytes());
     }
     add(field, ranges, reading);
   }
 
   void add(std::size_t field, std::vector<FileRange>& ranges, Reading& reading) const {
-    if (fields_[field].row_bytes() == 0) return;
-    if (files_.list().size() > 1) {
+    if (fields()[field].row_bytes() == 0) return;
+    if (files().list().size() > 1) {
       std::stable_sort(ranges.begin(), ranges.end(),
                        [](const FileRange& a, const FileRange& b) { return a.file < b.file; });
     }
@@ -243,38 +250,18 @@ class Hdf5Source final : public Source {
       rows.clear();
       for (; i < ranges.size() && ranges[i].file == file; ++i) rows.push_back(ranges[i].rows);
       const Hdf5Field& stored = contents_[file].fields[field];
-      const OpenFiles& files = stored.target ? *targets_ : files_;
-      if (reading.files.size() == files_.most_together()) {
+      const OpenFiles& open = stored.target ? *targets_ : files();
+      if (reading.files.size() == files().most_together()) {
         reading.rows.read(reader());
         reading.files.clear();
       }
-      reading.files.push_back(files.open(stored.target ? stored.target->index : file));
+      reading.files.push_back(open.open(stored.target ? stored.target->index : file));
       reading.rows.add(*reading.files.back(), stored.values, rows);
     }
   }
 
-  [[nodiscard]] Fingerprint digest() const {
-    FingerprintBuilder builder;
-    builder.add("hdf5").add(to_string(files_.list().fingerprint()));
-    for (const Field& field : fields_)
-      builder.add(field.name).add(to_string(field.dtype)).add(field.ragged ? 1 : 0);
-    for (const Hdf5File& file : contents_) {
-      builder.add(file.samples);
-      for (const Hdf5Field& field : file.fields) {
-        builder.add(field.values.extent);
-        if (field.target) builder.add(field.target->link).add(field.target->bytes);
-      }
-    }
-    return builder.finish();
-  }
-
-  OpenFiles files_;
   std::optional<OpenFiles> targets_;  // of external links
   std::vector<Hdf5File> contents_;
-  std::vector<Field> fields_;
-  FileSamples samples_;
-  OpenFilePins pins_{files_, samples_};
-  Fingerprint fingerprint_;
 };
 
 // "x" and "/x" are the same dataset.
@@ -283,15 +270,6 @@ std::vector<std::string> absolute_names(std::vector<std::string> names) {
     if (!name.starts_with('/')) name.insert(0, "/");
   }
   return names;
-}
-
-Hdf5File ask(const FileList& files, std::size_t i, Hdf5Choice& choice, bool may_leave) {
-  const DatasetFile file = files.open_unchanged(i);
-  if (has_hdf5_signature(files, i)) return ask_file(file, choice, may_leave);
-  throw Error(
-      ErrorCode::corrupt,
-      fmt::format("open {}: it is not an HDF5 file (no signature); check the path, or open it as \"files\"",
-                  file.path()));
 }
 
 void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, std::size_t i) {
@@ -354,16 +332,6 @@ FileList list_targets(const FileList& files, std::vector<Hdf5File>& contents) {
   return targets;
 }
 
-void tell_left_out(const std::string& path, const std::vector<std::string>& datasets) {
-  constexpr std::size_t kMostShown = 5;
-  if (datasets.empty()) return;
-  const auto shown = std::span(datasets).first(std::min(datasets.size(), kMostShown));
-  tell(fmt::format(
-      "open {}: left out {}{}; name what you want of them (Hdf5Options::datasets)", path,
-      fmt::join(shown, ", "),
-      datasets.size() > kMostShown ? fmt::format(" and {} more", datasets.size() - kMostShown) : ""));
-}
-
 // What is read as the fill value may be meant so, or its writer may have ended before.
 void tell_unwritten(const FileList& files, const std::vector<Hdf5File>& contents) {
   std::int64_t missing = 0;
@@ -387,22 +355,31 @@ bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.
 
 }  // namespace
 
+bool is_hdf5(const FileList& files, std::size_t i) {
+  const DatasetFile file = files.open(i);
+  const auto read = [&](std::uint64_t offset, std::span<std::byte> to) {
+    file.read(offset, to);
+    return true;
+  };
+  return find_hdf5_signature({file.bytes(), read}).has_value();
+}
+
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options& options) {
   FileList files = files_of(catalog).only(is_hdf5_name);
   Hdf5Choice choice{.datasets = absolute_names(options.datasets)};
   if (choice.datasets.empty()) {
     choice = made_on_first_rank(files.context(), "look into the first file", [&] {
-      (void)ask(files, 0, choice, options.allow_external_links);
-      tell_left_out(files.path(0), choice.left_out);
+      (void)ask_file(files.open_unchanged(0), choice, options.allow_external_links);
+      choice.tell_left_out(files.path(0));
       return choice;
     });
   }
   // What lies in other files may change without these.
   const std::string signature =
       options.allow_external_links ? "" : fmt::format("hdf5 datasets {}", choice.datasets);
-  const auto index = index_files(files, signature, [&](std::size_t i) {
+  const auto index = index_files(files, signature, [&](const DatasetFile& file) {
     Hdf5Choice same = choice;
-    return serialize(ask(files, i, same, options.allow_external_links));
+    return serialize(ask_file(file, same, options.allow_external_links));
   });
   std::vector<Hdf5File> contents(files.size());
   for (std::size_t i = 0; i < contents.size(); ++i) {

@@ -1,10 +1,7 @@
 #include "formats/hdf5/heap.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
-#include <string_view>
 #include <tuple>
 #include <unordered_map>
 

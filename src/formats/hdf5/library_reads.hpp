@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <exception>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "files/dataset_file.hpp"
+#include "files/read_window.hpp"
 #include "hdf5/address_file.hpp"
 
 namespace rota::internal {
@@ -41,12 +43,7 @@ class Hdf5Reads {
   /// Brings them, and what follows, much where it is asked for piece by piece. Throws as DatasetFile::read
   /// does.
   void fetch(const DatasetFile& file) {
-    constexpr std::uint64_t kLeastPiece = std::uint64_t{256} << 10;
-    constexpr std::uint64_t kMostPiece = std::uint64_t{16} << 20;
-    piece_bytes_ = std::clamp(missing_ == last_end_ ? 2 * piece_bytes_ : 0, kLeastPiece, kMostPiece);
-    const std::uint64_t bytes = std::max<std::uint64_t>(missing_bytes_, piece_bytes_);
-    last_end_ = missing_ + std::min(bytes, file.bytes() - missing_);
-    std::vector<std::byte> piece(last_end_ - missing_);
+    std::vector<std::byte> piece(std::min(pace_.next(missing_, missing_bytes_), file.bytes() - missing_));
     file.read(missing_, piece);
     pieces_.insert_or_assign(missing_, std::move(piece));
     missing_bytes_ = 0;
@@ -76,8 +73,16 @@ class Hdf5Reads {
   std::map<std::uint64_t, std::vector<std::byte>> pieces_;  // by where they begin
   std::uint64_t missing_ = 0;
   std::size_t missing_bytes_ = 0;
-  std::uint64_t piece_bytes_ = 0;  // of the last one that was fetched
-  std::uint64_t last_end_ = 0;
+  ReadPace pace_{{.least = std::uint64_t{256} << 10, .most = std::uint64_t{16} << 20}};
 };
+
+/// Where HDF5's signature stands: at byte 0 or, after a user block, at 512, 1024, 2048, ... (HDF5 File Format
+/// Specification 3.0, II.A). Throws what `bytes.read` throws; nothing, too, where that fails.
+std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes);
+
+/// Throws Error{corrupt} where `file`, whose bytes are `bytes`, has no signature of HDF5; Error{busy} where
+/// it is being written, or was left so by its writer. The file says so, from version 2 of its superblock on,
+/// or a lock does: what was written may not be there yet, and would be read as zeros.
+void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes);
 
 }  // namespace rota::internal

@@ -11,7 +11,6 @@
 #include <memory>
 #include <new>
 #include <optional>
-#include <vector>
 
 #include "core/owned.hpp"
 #include "rota/error.hpp"

@@ -1,18 +1,16 @@
-#include "formats/hdf5/superblock.hpp"
+#include "formats/hdf5/library_reads.hpp"
 
 #include <fmt/format.h>
 #include <sys/file.h>
 
 #include <array>
 #include <cerrno>
-#include <cstddef>
-#include <span>
+#include <optional>
 #include <string_view>
 
 #include "rota/error.hpp"
 
 namespace rota::internal {
-
 std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes) {
   constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
   std::array<char, kSignature.size()> found{};
@@ -26,8 +24,14 @@ std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes) {
 
 void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes) {
   const auto superblock = find_hdf5_signature(bytes);
+  if (!superblock) {
+    throw Error(ErrorCode::corrupt,
+                fmt::format("open {}: it is not an HDF5 file (no signature); check the path, or open it as "
+                            "\"files\"",
+                            file.path()));
+  }
   std::array<std::uint8_t, 12> head{};
-  if (superblock && bytes.size - *superblock >= head.size())
+  if (bytes.size - *superblock >= head.size())
     (void)bytes.read(*superblock, std::as_writable_bytes(std::span(head)));
   constexpr unsigned kOpenForWriting = 0x01U | 0x04U;  // the latter: others may read meanwhile
   const bool is_marked = head[8] >= 2 && (head[11] & kOpenForWriting) != 0;

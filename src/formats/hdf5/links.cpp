@@ -1,0 +1,162 @@
+#include "formats/hdf5/links.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "files/descriptor.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr int kMostLinks = 16;  // as HDF5 has it
+
+// From the root, without what means nothing.
+std::string clean(std::string_view name) {
+  std::string result;
+  while (!name.empty()) {
+    const std::string_view part = name.substr(0, name.find('/'));
+    name.remove_prefix(std::min(part.size() + 1, name.size()));
+    if (!part.empty() && part != ".") result.append("/").append(part);
+  }
+  return result.empty() ? "/" : result;
+}
+
+// What a link says.
+std::vector<char> value_of(hid_t file, const std::string& name, std::size_t bytes, const std::string& what) {
+  std::vector<char> value(bytes + 1);  // ends with a zero, whatever the file has
+  hdf5::check(H5Lget_val(file, name.c_str(), value.data(), bytes, H5P_DEFAULT), what);
+  return value;
+}
+
+// The names of what a callback of C has met; nothing may be thrown through that.
+herr_t add_name(const char* name, void* names) noexcept {
+  try {
+    static_cast<std::vector<std::string>*>(names)->push_back(fmt::format("/{}", name));
+    return 0;
+  } catch (...) {
+    return -1;
+  }
+}
+template <typename Info>
+herr_t add_dataset(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
+  return info->type == H5O_TYPE_DATASET ? add_name(name, names) : 0;
+}
+template <typename Info>
+herr_t add_external(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
+  return info->type == H5L_TYPE_EXTERNAL ? add_name(name, names) : 0;
+}
+
+}  // namespace
+
+/// Another file.
+struct Hdf5Links::Other {
+  Other(DatasetFile opened, Hdf5Reads& reads)
+      : bytes(std::move(opened)),
+        file(bytes.path(), reads.of(bytes)),
+        subject{file, bytes.path(), bytes.bytes()} {}
+
+  DatasetFile bytes;
+  hdf5::AddressFile file;
+  Hdf5Subject subject;
+};
+
+Hdf5Object Hdf5Links::follow(const std::string& name) {
+  const std::string what = from_.what(name);
+  Hdf5Object at{.subject = &from_, .name = clean(name)};
+  for (int links = 0; links <= kMostLinks; ++links) {
+    if (!step(at, what)) return at;
+  }
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{} leads through more than {} links; link to the data", what, kMostLinks));
+}
+
+std::vector<std::string> Hdf5Links::external() const {
+  std::vector<std::string> names;
+  hdf5::check(H5Lvisit(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_external, &names),
+              fmt::format("list the links of {}", from_.path));
+  return names;
+}
+
+std::vector<std::string> Hdf5Links::datasets() const {
+  std::vector<std::string> names;
+  if (may_leave_) names = external();
+  hdf5::check(H5Ovisit2(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_dataset, &names, H5O_INFO_BASIC),
+              fmt::format("list the datasets of {}", from_.path));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Puts what the first link in the name leads to in its place; false where there is none.
+bool Hdf5Links::step(Hdf5Object& at, const std::string& what) {
+  const hid_t file = at.subject->file.get();
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = at.name.find('/', end + 1);
+    const std::string part = at.name.substr(0, end);
+    const std::string rest = end == std::string::npos ? "" : at.name.substr(end);
+    H5L_info_t info{};
+    const herr_t status = H5Lget_info(file, part.c_str(), &info, H5P_DEFAULT);
+    H5Eclear2(H5E_DEFAULT);
+    if (status < 0) return false;
+    if (info.type == H5L_TYPE_SOFT) {
+      const std::string target = value_of(file, part, info.u.val_size, what).data();
+      const std::string group = target.starts_with('/') ? "" : part.substr(0, part.rfind('/') + 1);
+      at.name = clean(fmt::format("{}{}{}", group, target, rest));
+      return true;
+    }
+    if (info.type == H5L_TYPE_EXTERNAL) {
+      const std::vector<char> value = value_of(file, part, info.u.val_size, what);
+      const char* name = nullptr;
+      const char* object = nullptr;
+      hdf5::check(H5Lunpack_elink_val(value.data(), info.u.val_size, nullptr, &name, &object), what);
+      at.name = clean(object + rest);
+      at.is_linked = at.is_linked || rest.empty();
+      leave(at, name, what);
+      return true;
+    }
+  }
+  return false;
+}
+
+// `at.name` is already that in the other file.
+void Hdf5Links::leave(Hdf5Object& at, const std::string& file, const std::string& what) {
+  if (!may_leave_) {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("{} leads by an external link into another file, {}; open that file, copy the data, or "
+                    "follow such links with Hdf5Options::allow_external_links",
+                    what, file));
+  }
+  if (at.subject->is_stored) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{} leads by an external link into another file, {}; from a storage they are not "
+                            "followed: copy the data",
+                            what, file));
+  }
+  const std::filesystem::path path = std::filesystem::path(at.subject->path).parent_path() / file;
+  std::error_code error;
+  const bool is_file = std::filesystem::is_regular_file(path, error);
+  Descriptor opened = is_file ? open_for_reading(AT_FDCWD, path.c_str()) : Descriptor();
+  if (!opened.is_open()) {
+    throw Error(
+        ErrorCode::not_found,
+        fmt::format("{} leads by an external link in {} to \"{}\" in {}, which is no file that can be "
+                    "read; restore it, or write the link anew",
+                    what, at.subject->path, at.name, path.native()));
+  }
+  std::shared_ptr<Other>& other = others_[path.native()];
+  if (other == nullptr) {
+    other = std::make_shared<Other>(DatasetFile(path.native(), 0, std::move(opened)), reads_);
+    require_finished(other->bytes, reads_.of(other->bytes));
+  }
+  at.subject = &other->subject;
+  at.link = file;
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,179 @@
+#include "formats/zip.hpp"
+
+#include <fmt/format.h>
+#include <isa-l/crc.h>
+#include <minizip/unzip.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string_view>
+
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+// Deflate makes at most 1,032 bytes of one (zlib's technical notes).
+constexpr std::uint64_t kMostRatio = 1032;
+
+// minizip, which is asked for the directory of a zip file and never for data, reads through these, from our
+// file: often one byte at a time.
+struct Stream {
+  const DatasetFile& file;
+  std::uint64_t at = 0;
+  std::exception_ptr error = {};  // of a read: minizip takes it for the end of the file
+};
+
+voidpf open_file(voidpf opaque, const void* /*name*/, int /*mode*/) { return opaque; }
+uLong read_file(voidpf /*opaque*/, voidpf stream, void* to, uLong bytes) {
+  auto& position = *static_cast<Stream*>(stream);
+  try {
+    const std::size_t got = position.file.read_up_to_end(position.at, {static_cast<std::byte*>(to), bytes});
+    position.at += got;
+    return got;
+  } catch (...) {  // nothing may be thrown through C
+    if (position.error == nullptr) position.error = std::current_exception();
+    return 0;
+  }
+}
+ZPOS64_T tell_file(voidpf /*opaque*/, voidpf stream) { return static_cast<Stream*>(stream)->at; }
+// NOLINTNEXTLINE(google-runtime-int): minizip's type
+long seek_file(voidpf /*opaque*/, voidpf stream, ZPOS64_T offset, int origin) {
+  auto& position = *static_cast<Stream*>(stream);
+  std::uint64_t base = 0;
+  if (origin == ZLIB_FILEFUNC_SEEK_CUR) base = position.at;
+  if (origin == ZLIB_FILEFUNC_SEEK_END) base = position.file.bytes();
+  position.at = base + offset;
+  return 0;
+}
+int close_file(voidpf /*opaque*/, voidpf /*stream*/) { return 0; }
+int has_failed(voidpf /*opaque*/, voidpf stream) {
+  return static_cast<Stream*>(stream)->error != nullptr ? 1 : 0;
+}
+
+Error no_zip(const DatasetFile& file) {
+  return file.damage(0, "it is no zip file, or is damaged or cut short");
+}
+
+Error unsupported(const DatasetFile& file, std::string_view name, std::string_view what) {
+  return {ErrorCode::unsupported,
+          fmt::format("open {}: \"{}\" is {}; write it stored or deflated", file.path(), name, what)};
+}
+
+ZipMember current(const DatasetFile& file, unzFile zip) {
+  unz_file_info64 info{};
+  std::string name(std::numeric_limits<std::uint16_t>::max(), '\0');  // the longest there is
+  if (::unzGetCurrentFileInfo64(zip, &info, name.data(), name.size(), nullptr, 0, nullptr, 0) != UNZ_OK) {
+    throw no_zip(file);
+  }
+  ZipMember member{.name = name.substr(0, info.size_filename),
+                   .stored_bytes = info.compressed_size,
+                   .bytes = info.uncompressed_size,
+                   .crc = static_cast<std::uint32_t>(info.crc),
+                   .is_deflated = info.compression_method == Z_DEFLATED};
+  constexpr uLong kEncrypted = 1;
+  if ((info.flag & kEncrypted) != 0) throw unsupported(file, member.name, "encrypted");
+  if (info.compression_method != 0 && !member.is_deflated) {
+    throw unsupported(file, member.name, fmt::format("packed by method {}", info.compression_method));
+  }
+  int method = 0;
+  int level = 0;
+  if (::unzOpenCurrentFile2(zip, &method, &level, 1) != UNZ_OK) throw no_zip(file);
+  member.offset = ::unzGetCurrentFileZStreamPos64(zip);
+  ::unzCloseCurrentFile(zip);
+  const std::uint64_t end = file.bytes();
+  const bool is_inside = member.offset <= end && member.stored_bytes <= end - member.offset;
+  const bool is_possible = member.is_deflated ? member.bytes / kMostRatio <= member.stored_bytes
+                                              : member.bytes == member.stored_bytes;
+  if (is_inside && is_possible) return member;
+  throw file.damage(member.offset,
+                    fmt::format("\"{}\" is said to have {} bytes in {} stored ones, and the file "
+                                "has {}: it is damaged, or was cut short",
+                                member.name, member.bytes, member.stored_bytes, end));
+}
+
+}  // namespace
+
+std::vector<ZipMember> list_zip(const DatasetFile& file) {
+  Stream position{.file = file};
+  const auto or_not_read = [&](const Error& error) -> Error {
+    if (position.error != nullptr) std::rethrow_exception(position.error);
+    return error;
+  };
+  zlib_filefunc64_def calls{.zopen64_file = open_file,
+                            .zread_file = read_file,
+                            .zwrite_file = nullptr,
+                            .ztell64_file = tell_file,
+                            .zseek64_file = seek_file,
+                            .zclose_file = close_file,
+                            .zerror_file = has_failed,
+                            .opaque = &position};
+  const std::unique_ptr<void, decltype(&::unzClose)> zip(::unzOpen2_64("", &calls), ::unzClose);
+  if (zip == nullptr) throw or_not_read(no_zip(file));
+  std::vector<ZipMember> members;
+  int status = ::unzGoToFirstFile(zip.get());
+  try {
+    for (; status == UNZ_OK; status = ::unzGoToNextFile(zip.get()))
+      members.push_back(current(file, zip.get()));
+  } catch (const Error& error) {
+    throw or_not_read(error);
+  }
+  if (status != UNZ_END_OF_LIST_OF_FILE || position.error != nullptr) throw or_not_read(no_zip(file));
+  return members;
+}
+
+ZipReader::ZipReader(const DatasetFile& file, const ZipMember& member) : file_(file), member_(member) {
+  const bool has_begun = !member.is_deflated || ::inflateInit2(&z_, -MAX_WBITS) == Z_OK;  // no zlib head
+  if (!has_begun) throw std::bad_alloc();
+}
+
+void ZipReader::next(std::span<std::byte> to) {
+  if (to.size() > member_.bytes - done_) throw damaged();
+  if (member_.is_deflated) {
+    inflate_into(to);
+  } else {
+    file_.read(member_.offset + done_, to);
+  }
+  done_ += to.size();
+  crc_ = ::crc32_gzip_refl(crc_, reinterpret_cast<const unsigned char*>(to.data()), to.size());
+}
+
+void ZipReader::require_end() const {
+  if (done_ == member_.bytes && crc_ == member_.crc) return;
+  throw file_.damage(member_.offset, fmt::format("the checksum of \"{}\" is wrong", member_.name));
+}
+
+Error ZipReader::damaged() const {
+  return file_.damage(member_.offset, fmt::format("\"{}\" cannot be unpacked: it is damaged", member_.name));
+}
+
+void ZipReader::inflate_into(std::span<std::byte> to) {
+  constexpr std::size_t kMostAtOnce = std::numeric_limits<uInt>::max();
+  while (!to.empty()) {
+    if (z_.avail_in == 0) refill(to.size());
+    const std::size_t most = std::min(to.size(), kMostAtOnce);
+    z_.next_out = reinterpret_cast<Bytef*>(to.data());
+    z_.avail_out = static_cast<uInt>(most);
+    const uInt before = z_.avail_in;
+    const int status = ::inflate(&z_, Z_NO_FLUSH);
+    const std::size_t made = most - z_.avail_out;
+    to = to.subspan(made);
+    if ((status != Z_OK && status != Z_STREAM_END) || (before == z_.avail_in && made == 0)) throw damaged();
+  }
+}
+
+// The next stored bytes: few for a header, many for data.
+void ZipReader::refill(std::size_t wanted) {
+  constexpr std::size_t kLeast = 4 << 10;
+  constexpr std::size_t kMost = 1 << 20;
+  window_.resize(std::min<std::uint64_t>(member_.stored_bytes - stored_, std::clamp(wanted, kLeast, kMost)));
+  file_.read(member_.offset + stored_, window_);
+  stored_ += window_.size();
+  z_.next_in = reinterpret_cast<Bytef*>(window_.data());
+  z_.avail_in = static_cast<uInt>(window_.size());
+}
+
+}  // namespace rota::internal
