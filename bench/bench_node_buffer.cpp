@@ -68,7 +68,8 @@ struct Rivals {
 };
 
 void paths(benchmark::State& state, const Setting& setting) {
-  const rota::mpi::Nodes nodes(setting.comm, {.ranks_per_node = static_cast<int>(state.range(0))});
+  const rota::mpi::Nodes nodes(setting.comm.duplicate(),
+                               {.ranks_per_node = static_cast<int>(state.range(0))});
   const std::vector<std::string> all =
       setting.comm.rank() == 0 ? numbered_paths() : std::vector<std::string>();
   Rivals rivals;

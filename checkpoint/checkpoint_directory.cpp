@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "collectives.hpp"
+#include "core/caught.hpp"
 #include "core/message.hpp"
 #include "core/option.hpp"
 #include "core/owned.hpp"
@@ -23,6 +23,9 @@
 #include "files/temporary.hpp"
 #include "hdf5/hdf5.hpp"
 #include "mirror.hpp"
+#include "mpi/background.hpp"
+#include "mpi/collectives.hpp"
+#include "mpi/nodes.hpp"
 #include "reader.hpp"
 #include "retention.hpp"
 #include "rota/checkpoint_directory.hpp"
@@ -43,6 +46,15 @@ checkpoint::RunId random_id() {
   return std::bit_cast<checkpoint::RunId>(words);
 }
 
+// Null, or an Error: of a world of one, what a user's state throws is not made one on its way through ranks.
+std::exception_ptr as_error(const std::exception_ptr& error) {
+  if (!error) return nullptr;
+  const internal::Caught what = internal::caught(error);
+  return std::make_exception_ptr(Error(what.is_out_of_memory ? ErrorCode::io : what.code, what.message));
+}
+
+constexpr std::string_view kOpen = "open a checkpoint directory";
+
 }  // namespace
 
 void CheckpointPolicy::validate() const {
@@ -57,25 +69,17 @@ struct CheckpointDirectory::Impl {
   struct InBackground {
     checkpoint::Staging staging;
     Snapshot snapshot;
+    CommitPage page;  // once it is saved
   };
 
   Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
        const internal::FileSystem& files)
-      : system(files), ranks(comm, rules.deadline), path(std::move(directory)), policy(rules) {
-    const std::string mine = text_of(policy);
-    std::string of_root = mine;
-    ranks.broadcast(of_root);
-    ranks.together("open a checkpoint directory", [&] {
-      rules.validate();
-      if (mine != of_root) {
-        throw Error(ErrorCode::mismatch,
-                    fmt::format("open checkpoint directory {}: it is for {} on this rank, for {} on rank 0",
-                                path.string(), mine, of_root));
-      }
-      if (ranks.is_root()) open_directory();
-    });
-    ranks.broadcast(job_id);
-    ranks.broadcast(is_locked);
+      : system(files), nodes(comm.duplicate(rules.deadline)), path(std::move(directory)), policy(rules) {
+    mpi::together(ranks, kOpen, [&] { rules.validate(); });
+    mpi::require_same(ranks, kOpen, text_of(policy));
+    mpi::on_first_rank(ranks, kOpen, [&] { open_directory(); });
+    job_id = mpi::broadcast(ranks, job_id);
+    is_locked = mpi::broadcast(ranks, is_locked);
   }
 
   static bool is_mirrored(const CheckpointPolicy& policy) { return policy.mirror.storage != nullptr; }
@@ -128,27 +132,24 @@ struct CheckpointDirectory::Impl {
 
   // Collective: the same as rank 0 sees it.
   std::vector<std::int64_t> serials() {
-    std::vector<std::int64_t> found;
-    ranks.at_root("list checkpoints", [&] { found = checkpoint::list_serials(system, path); });
-    ranks.broadcast(found);
-    return found;
+    return mpi::on_first_rank(ranks, "list checkpoints",
+                              [&] { return checkpoint::list_serials(system, path); });
   }
 
   // Collective: opens and verifies, each rank its share.
   Checkpoint open(std::int64_t serial) {
     const World world{.rank = ranks.rank(), .size = ranks.size()};
     std::optional<CheckpointReader> reader;
-    ranks.together("open a checkpoint", [&] {
+    mpi::together(ranks, "open a checkpoint", [&] {
       reader.emplace(system, file_path(serial));
       if (reader->page().serial == serial) return;
       throw Error(ErrorCode::corrupt,
                   fmt::format("open {}: its commit page says serial {}; the file was renamed",
                               file_path(serial).string(), reader->page().serial));
     });
-    checkpoint::Digest seen_by_root = reader->page().contents_digest;
-    ranks.broadcast(seen_by_root);
+    const checkpoint::Digest seen_by_root = mpi::broadcast(ranks, reader->page().contents_digest);
     std::vector<std::uint64_t> sums;
-    ranks.together("verify a checkpoint", [&] {
+    mpi::together(ranks, "verify a checkpoint", [&] {
       if (reader->page().contents_digest != seen_by_root) {
         throw Error(ErrorCode::io,
                     fmt::format("open {}: this rank sees another file than rank 0 does; wait until the "
@@ -157,7 +158,7 @@ struct CheckpointDirectory::Impl {
       }
       sums = reader->verify_extents(world);
     });
-    ranks.sum(sums);
+    mpi::sum(ranks, sums);
     reader->require_row_digests(sums);
     go_on_from(reader->page());
     return std::move(*reader).finish();
@@ -166,17 +167,15 @@ struct CheckpointDirectory::Impl {
   // Collective. A run that goes back from its newest checkpoint is another from there: what it left stays.
   void go_on_from(const CommitPage& page) {
     parent = page.serial;
-    ranks.at_root("look for newer checkpoints",
-                  [&] { run_id = retention.go_on_from(page, run_id, rejected) ? page.run_id : random_id(); });
+    mpi::on_first_rank(ranks, "look for newer checkpoints", [&] {
+      run_id = retention.go_on_from(page, run_id, rejected) ? page.run_id : random_id();
+    });
   }
 
   // Collective: of the copies in the mirror.
   std::vector<std::int64_t> copies() {
-    std::vector<std::int64_t> found;
-    if (!is_mirrored(policy)) return found;
-    ranks.at_root("list the mirror", [&] { found = mirror->serials(); });
-    ranks.broadcast(found);
-    return found;
+    if (!is_mirrored(policy)) return {};
+    return mpi::on_first_rank(ranks, "list the mirror", [&] { return mirror->serials(); });
   }
 
   // Collective: nothing where it is damaged.
@@ -194,17 +193,16 @@ struct CheckpointDirectory::Impl {
   // Collective: from the mirror. Ranks meet after each piece, so that none waits past the deadline.
   void fetch(std::int64_t serial) {
     std::optional<checkpoint::Mirror::Fetch> fetch;
-    bool is_more = true;
-    while (is_more) {
-      ranks.at_root("bring a checkpoint from the mirror", [&] {
+    for (bool is_more = true; is_more;) {
+      is_more = mpi::on_first_rank(ranks, "bring a checkpoint from the mirror", [&] {
         if (!fetch) {
           fetch.emplace(*mirror, serial, system,
                         path / checkpoint::temporary_name(serial, checkpoint::to_hex(job_id)));
         }
-        is_more = fetch->go_on();
-        if (!is_more) fetch->publish(file_path(serial), directory_file);
+        if (fetch->go_on()) return true;
+        fetch->publish(file_path(serial), directory_file);
+        return false;
       });
-      ranks.broadcast(is_more);
     }
   }
 
@@ -245,7 +243,7 @@ struct CheckpointDirectory::Impl {
   // Collective. On whatever thread.
   CommitPage write(std::int64_t step, const checkpoint::SnapshotData& data, const std::exception_ptr& error) {
     const checkpoint::SaveTarget target{.system = system,
-                                        .ranks = ranks,
+                                        .nodes = nodes,
                                         .directory = path,
                                         .directory_file = directory_file,
                                         .job_id = job_id,
@@ -255,7 +253,7 @@ struct CheckpointDirectory::Impl {
                                         .step = step};
     retention.finish();  // the space may be needed
     const CommitPage page = checkpoint::save(target, data, error);
-    if (ranks.is_root()) {
+    if (ranks.rank() == 0) {
       if (mirror) mirror->copy(page.serial, file_path(page.serial));
       // Whatever comes of it: the save is done, and other ranks have heard so.
       static_cast<void>(internal::error_of([&] { retention.add(page, rejected); }));
@@ -284,7 +282,7 @@ struct CheckpointDirectory::Impl {
         SnapshotAccess::data(snapshot);
       });
     const Snapshot none;
-    return report(write(step, SnapshotAccess::data(error ? none : snapshot), error));
+    return report(write(step, SnapshotAccess::data(error ? none : snapshot), as_error(error)));
   }
 
   void save_async(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
@@ -296,8 +294,8 @@ struct CheckpointDirectory::Impl {
     });
     if (!error) error = failed;
     in_background.snapshot = failed ? Snapshot() : std::move(snapshot);
-    background.emplace(ranks, [this, step, error] {
-      return write(step, SnapshotAccess::data(std::as_const(in_background.snapshot)), error);
+    background.emplace(ranks, [this, step, error = as_error(error)] {
+      in_background.page = write(step, SnapshotAccess::data(std::as_const(in_background.snapshot)), error);
     });
   }
 
@@ -306,17 +304,16 @@ struct CheckpointDirectory::Impl {
   // Collective: the end of a save in the background, if there is one.
   std::optional<SaveReport> wait() {
     if (!background) return std::nullopt;
-    CommitPage page;
-    const auto error = internal::error_of([&] { page = background->finish(); });
+    const auto error = internal::error_of([&] { background->finish("wait for a save"); });
     background.reset();
     in_background.snapshot = Snapshot();
     if (error) std::rethrow_exception(error);
-    return report(page);
+    return report(in_background.page);
   }
 
   void wait_for_mirror() {
     wait();
-    ranks.at_root("copy checkpoints to the mirror", [&] {
+    mpi::on_first_rank(ranks, "copy checkpoints to the mirror", [&] {
       if (!mirror) return;
       mirror->wait();
       const std::string failed = mirror->take_failures();
@@ -326,19 +323,19 @@ struct CheckpointDirectory::Impl {
 
   std::vector<CheckpointInfo> list() {
     wait();
-    std::vector<CommitPage> pages;
-    ranks.at_root("list checkpoints", [&] {
+    const auto pages = mpi::on_first_rank(ranks, "list checkpoints", [&] {
+      std::vector<CommitPage> found;
       for (const std::int64_t serial : checkpoint::list_serials(system, path)) {
         try {
-          pages.push_back(
+          found.push_back(
               checkpoint::read_page(internal::File(system, file_path(serial).string(), O_RDONLY)));
-          if (pages.back().serial != serial) pages.pop_back();  // it belongs to another file
+          if (found.back().serial != serial) found.pop_back();  // it belongs to another file
         } catch (const Error&) {
           continue;  // it does not verify
         }
       }
+      return found;
     });
-    ranks.broadcast(pages);
     std::vector<CheckpointInfo> infos(pages.size());
     std::transform(pages.rbegin(), pages.rend(), infos.begin(),
                    [&](const CommitPage& page) { return checkpoint::to_info(page, file_path(page.serial)); });
@@ -346,7 +343,8 @@ struct CheckpointDirectory::Impl {
   }
 
   const internal::FileSystem& system;
-  checkpoint::Collectives ranks;
+  mpi::Nodes nodes;
+  const mpi::Communicator& ranks = nodes.all();
   std::filesystem::path path;
   CheckpointPolicy policy;
   checkpoint::Retention retention{system, path, policy};  // rank 0
@@ -362,7 +360,7 @@ struct CheckpointDirectory::Impl {
   std::chrono::steady_clock::time_point began;  // of the last save
   std::chrono::duration<double> took{};
   InBackground in_background;
-  std::optional<checkpoint::Background> background;  // dies first: it uses all of the above
+  std::optional<mpi::Background> background;  // dies first: it uses all of the above
 };
 
 CheckpointDirectory::CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
@@ -381,9 +379,7 @@ CheckpointDirectory& CheckpointDirectory::operator=(CheckpointDirectory&& other)
 // **Collective**, where a save is under way: one that nobody has waited for is not lost.
 void CheckpointDirectory::finish() noexcept {
   if (!impl_ || !impl_.get_deleter().is_here() || !impl_->background) return;
-  int is_finalized = 0;
-  MPI_Finalized(&is_finalized);
-  if (is_finalized != 0 || std::uncaught_exceptions() > 0) return;
+  if (mpi::has_ended() || std::uncaught_exceptions() > 0) return;
   try {
     impl_->wait();
   } catch (const std::exception& error) {
@@ -435,8 +431,8 @@ Snapshot CheckpointDirectory::new_snapshot() const {
 // Whether states were restored from `checkpoint`. Else it is an older one, or an error is thrown.
 bool CheckpointDirectory::agree_on_restore(std::exception_ptr error, std::optional<Checkpoint>& checkpoint) {
   try {
-    impl().ranks.agree("restore states", std::move(error));
-    if (impl().ranks.is_root() && !rejected().empty()) {
+    mpi::agree(impl().ranks, "restore states", as_error(error));
+    if (impl().ranks.rank() == 0 && !rejected().empty()) {
       internal::tell(fmt::format("restored {}, for {} is damaged: {}", checkpoint->info().path.string(),
                                  rejected()[0].path.filename().string(), rejected()[0].reason));
     }

@@ -9,6 +9,7 @@
 
 #include "core/bytes.hpp"
 #include "digest.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 
@@ -72,7 +73,7 @@ void visit_runs(const LocalTensor& tensor, const RowPlan& plan, Visit&& visit) {
 }
 
 // A message to the writer of each slab: runs of rows, each followed by its bytes.
-void write_messages(const LocalTensor& tensor, const RowPlan& plan, Collectives::Messages& messages) {
+void write_messages(const LocalTensor& tensor, const RowPlan& plan, mpi::Messages& messages) {
   std::vector<std::size_t> sizes(messages.size());
   visit_runs(tensor, plan, [&](std::size_t slab, const RowRange& run, std::span<const std::byte> data) {
     sizes[slab] += sizeof(run) + data.size();
@@ -139,12 +140,13 @@ RowPlan plan_rows(const LocalTensor& tensor, std::span<const RowSummary> ranks) 
   return plan;
 }
 
-std::vector<std::byte> move_rows(Collectives& ranks, const LocalTensor& tensor, const RowPlan& plan) {
+std::vector<std::byte> move_rows(const mpi::Communicator& ranks, const LocalTensor& tensor,
+                                 const RowPlan& plan) {
   const std::string phase = fmt::format("move the rows of tensor \"{}\"", tensor.name);
   const auto received =
-      ranks.exchange(phase, [&](Collectives::Messages& messages) { write_messages(tensor, plan, messages); });
+      mpi::exchange(ranks, phase, [&](mpi::Messages& messages) { write_messages(tensor, plan, messages); });
   std::vector<std::byte> slab;
-  ranks.together(phase, [&] {
+  mpi::together(ranks, phase, [&] {
     const RowRange rows = plan.slabs[static_cast<std::size_t>(ranks.rank())];
     slab.resize(static_cast<std::size_t>(rows.count * tensor.row_bytes));
     std::vector<RowRange> covered;

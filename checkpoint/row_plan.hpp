@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives.hpp"
+#include "rota/mpi.hpp"
 #include "snapshot_data.hpp"
 
 namespace rota::checkpoint {
@@ -37,7 +37,7 @@ struct RowPlan {
 
 /// **Collective.** The bytes of this rank's slab, put together from those who hold its rows. Throws
 /// Error{invalid_argument} naming a row that two ranges hold, or none.
-[[nodiscard]] std::vector<std::byte> move_rows(Collectives& ranks, const LocalTensor& tensor,
+[[nodiscard]] std::vector<std::byte> move_rows(const mpi::Communicator& ranks, const LocalTensor& tensor,
                                                const RowPlan& plan);
 
 }  // namespace rota::checkpoint

@@ -10,6 +10,7 @@
 #include "core/bytes.hpp"
 #include "file_name.hpp"
 #include "files/temporary.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "row_plan.hpp"
 #include "schema.hpp"
@@ -45,16 +46,17 @@ std::vector<Extent> write_pieces(const internal::File* file, std::span<const Sla
 
 class Save {
  public:
-  Save(const SaveTarget& target, const SnapshotData& snapshot) : target_(target), snapshot_(snapshot) {
+  Save(const SaveTarget& target, const SnapshotData& snapshot)
+      : target_(target), ranks_(target.nodes.all()), snapshot_(snapshot) {
     page_.parent = target.parent;
     page_.step = target.step;
-    page_.world_size = target.ranks.size();
+    page_.world_size = ranks_.size();
     page_.run_id = target.run_id;
   }
 
   CommitPage run(const std::exception_ptr& error) {
     prepare(error);
-    require_same_schema(target_.ranks, snapshot_, target_.step);
+    require_same_schema(ranks_, snapshot_, target_.step);
     plan();
     move();
     sum_digests();
@@ -66,21 +68,23 @@ class Save {
   }
 
  private:
-  [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(target_.ranks.rank()); }
-  [[nodiscard]] bool is_root() const { return target_.ranks.is_root(); }
+  [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(ranks_.rank()); }
+  [[nodiscard]] bool is_root() const { return ranks_.rank() == 0; }
+  // Whether it writes back for its node, which is not rank 0's.
+  [[nodiscard]] bool syncs_node() const { return target_.nodes.leads() && !is_root(); }
 
   void prepare(const std::exception_ptr& error) {
-    target_.ranks.together("prepare a checkpoint", [&] {
+    mpi::together(ranks_, "prepare a checkpoint", [&] {
       if (error) std::rethrow_exception(error);
       require_shared_out();
       if (is_root()) add_blobs(blobs_, snapshot_.blobs(), -1);
-      add_blobs(blobs_, snapshot_.rank_blobs(), target_.ranks.rank());
+      add_blobs(blobs_, snapshot_.rank_blobs(), ranks_.rank());
     });
   }
 
   // One rank alone would save its share, and no other.
   void require_shared_out() const {
-    if (target_.ranks.size() > 1 || snapshot_.ranks() == 1) return;
+    if (ranks_.size() > 1 || snapshot_.ranks() == 1) return;
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("save a checkpoint: a loader in it is one of {} ranks, and this directory is of one "
@@ -96,14 +100,14 @@ class Save {
     std::ranges::transform(tensors, own.begin(), summarize);
     // One more, which says whether this rank has blobs of its own.
     own.push_back({.count = std::ssize(snapshot_.rank_blobs())});
-    const std::vector<RowSummary> all = target_.ranks.gather<RowSummary>(own);
-    target_.ranks.together("plan a checkpoint", [&] { plan_from(all); });
+    const std::vector<RowSummary> all = mpi::all_gather<RowSummary>(ranks_, own);
+    mpi::together(ranks_, "plan a checkpoint", [&] { plan_from(all); });
   }
 
   // `all`: of each rank, a summary of each tensor and one of its blobs.
   void plan_from(std::span<const RowSummary> all) {
     const auto& tensors = snapshot_.tensors();
-    std::vector<RowSummary> ranks(static_cast<std::size_t>(target_.ranks.size()));
+    std::vector<RowSummary> ranks(static_cast<std::size_t>(ranks_.size()));
     const auto of_each_rank = [&](std::size_t i) {
       for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = all[r * (tensors.size() + 1) + i];
       return std::span<const RowSummary>(ranks);
@@ -116,7 +120,7 @@ class Save {
   void move() {
     moved_.resize(plans_.size());
     for (std::size_t t = 0; t < plans_.size(); ++t) {
-      if (plans_[t].moves_rows) moved_[t] = move_rows(target_.ranks, snapshot_.tensors()[t], plans_[t]);
+      if (plans_[t].moves_rows) moved_[t] = move_rows(ranks_, snapshot_.tensors()[t], plans_[t]);
     }
   }
 
@@ -135,7 +139,7 @@ class Save {
       sums[2 * t] = plans_[t].moves_rows ? held_digest(tensor) : slab;
       sums[2 * t + 1] = slab;
     }
-    target_.ranks.sum(sums);
+    mpi::sum(ranks_, sums);
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       if (sums[2 * t] != sums[2 * t + 1]) {
         throw Error(ErrorCode::corrupt,
@@ -159,17 +163,17 @@ class Save {
   }
 
   void collect_blobs() {
-    const auto received = target_.ranks.exchange("exchange rank blobs", [&](Collectives::Messages& messages) {
+    const auto received = mpi::exchange(ranks_, "exchange rank blobs", [&](mpi::Messages& messages) {
       if (!is_root()) messages.front() = to_message(blobs_);
     });
-    target_.ranks.at_root("collect rank blobs", [&] {
+    mpi::on_first_rank(ranks_, "collect rank blobs", [&] {
       for (std::size_t r = 1; r < received.size(); ++r) append(blobs_, from_message(received[r]));
     });
   }
 
   void begin() {
-    std::vector<std::uint64_t> layout;  // serial, hdf5_end, then the offset of each tensor
-    target_.ranks.at_root("begin a checkpoint", [&] {
+    // Serial, hdf5_end, then the offset of each tensor.
+    const auto layout = mpi::on_first_rank(ranks_, "begin a checkpoint", [&] {
       sweep_temporaries(target_.system, target_.directory, to_hex(target_.job_id));
       page_.serial = next_serial();
       contents_ = describe_contents();
@@ -191,10 +195,10 @@ class Save {
       temporary_.emplace(target_.system, temporary_path());
       temporary_->file().allocate(page_.file_bytes);
       temporary_->file().write(page_.contents_at(), encoded);
-      layout = {static_cast<std::uint64_t>(page_.serial), page_.hdf5_end};
-      for (const TensorPlace& place : contents_.places) layout.push_back(place.offset);
+      std::vector<std::uint64_t> made{static_cast<std::uint64_t>(page_.serial), page_.hdf5_end};
+      for (const TensorPlace& place : contents_.places) made.push_back(place.offset);
+      return made;
     });
-    target_.ranks.broadcast(layout);
     page_.serial = static_cast<std::int64_t>(layout[0]);
     page_.hdf5_end = layout[1];
     tensor_offsets_.assign(layout.begin() + 2, layout.end());
@@ -276,16 +280,16 @@ class Save {
   }
 
   void write() {
-    if (target_.ranks.size() > 1 && writes_whole_pages()) return write_by_root();
+    if (ranks_.size() > 1 && writes_whole_pages()) return write_by_root();
     std::optional<internal::File> own;
-    target_.ranks.together(kWriting, [&] {
+    mpi::together(ranks_, kWriting, [&] {
       if (!is_root()) own.emplace(target_.system, temporary_path().string(), O_RDWR);
       extents_ = write_pieces(is_root() ? &temporary_->file() : &*own, cut(slabs()));
-      if (own && !target_.ranks.syncs_node()) own->close();
+      if (own && !syncs_node()) own->close();
     });
-    if (!target_.ranks.has_other_nodes()) return;
-    target_.ranks.together("write back a checkpoint", [&] {
-      if (!target_.ranks.syncs_node()) return;
+    if (!target_.nodes.are_many()) return;
+    mpi::together(ranks_, "write back a checkpoint", [&] {
+      if (!syncs_node()) return;
       own->sync();
       own->close();
     });
@@ -294,24 +298,25 @@ class Save {
   // As any rank sees it: the server of an NFS sees its own disk.
   bool writes_whole_pages() {
     const std::uint64_t own =
-        target_.system.writes_whole_pages(target_.directory.c_str(), target_.ranks.has_other_nodes()) ? 1 : 0;
-    return std::ranges::max(target_.ranks.gather<std::uint64_t>(std::span(&own, 1))) != 0;
+        target_.system.writes_whole_pages(target_.directory.c_str(), target_.nodes.are_many()) ? 1 : 0;
+    return std::ranges::max(mpi::all_gather<std::uint64_t>(ranks_, std::span(&own, 1))) != 0;
   }
 
   // Two nodes that write parts of one page would lose each other's. So rank 0 writes what others send: 256
   // MiB at a time, or 1 MiB of each rank.
   void write_by_root() {
     std::vector<Slab> pieces;
-    target_.ranks.together(kWriting, [&] {
+    mpi::together(ranks_, kWriting, [&] {
       pieces = cut(slabs());
       extents_ = write_pieces(is_root() ? &temporary_->file() : nullptr, pieces);
       if (is_root()) pieces.clear();
     });
-    const std::size_t most = (std::size_t{256} << 20) / static_cast<std::size_t>(target_.ranks.size());
+    const std::size_t most = (std::size_t{256} << 20) / static_cast<std::size_t>(ranks_.size());
     std::uint64_t left = 1;
-    for (std::size_t next = 0; std::ranges::max(target_.ranks.gather<std::uint64_t>(std::span(&left, 1))) > 0;
+    for (std::size_t next = 0;
+         std::ranges::max(mpi::all_gather<std::uint64_t>(ranks_, std::span(&left, 1))) > 0;
          left = pieces.size() - next) {
-      const auto received = target_.ranks.exchange(kWriting, [&](Collectives::Messages& messages) {
+      const auto received = mpi::exchange(ranks_, kWriting, [&](mpi::Messages& messages) {
         internal::ByteWriter message;
         for (std::size_t bytes = 0; next < pieces.size() && (bytes == 0 || bytes < most); ++next) {
           message.add(pieces[next].offset);
@@ -321,7 +326,7 @@ class Save {
         }
         messages.front() = std::move(message).take();
       });
-      target_.ranks.at_root(kWriting, [&] {
+      mpi::on_first_rank(ranks_, kWriting, [&] {
         for (const auto& message : received) write_received(message);
       });
     }
@@ -337,10 +342,10 @@ class Save {
   }
 
   void commit() {
-    const auto received = target_.ranks.exchange("commit a checkpoint", [&](Collectives::Messages& messages) {
+    const auto received = mpi::exchange(ranks_, "commit a checkpoint", [&](mpi::Messages& messages) {
       messages.front() = encode_extents(extents_);
     });
-    target_.ranks.at_root("commit a checkpoint", [&] {
+    mpi::on_first_rank(ranks_, "commit a checkpoint", [&] {
       std::vector<Extent> extents;
       for (const auto& message : received) {
         const std::vector<Extent> of_rank = decode_extents(message);
@@ -355,10 +360,11 @@ class Save {
       temporary_->file().write(0, encode_page(page_));
       temporary_->publish(target_.directory / checkpoint_name(page_.serial), target_.directory_file);
     });
-    target_.ranks.broadcast(page_);
+    page_ = mpi::broadcast(ranks_, page_);
   }
 
   const SaveTarget& target_;
+  const mpi::Communicator& ranks_;
   const SnapshotData& snapshot_;
   CommitPage page_;
   StoredBlobs blobs_;  // rank 0: all that go into the file; other ranks: their own
@@ -378,42 +384,6 @@ class Save {
 
 CommitPage save(const SaveTarget& target, const SnapshotData& snapshot, const std::exception_ptr& error) {
   return Save(target, snapshot).run(error);
-}
-
-Background::Background(Collectives& ranks, std::function<CommitPage()> save)
-    : ranks_(&ranks), save_(std::move(save)) {
-  try {
-    ranks.go_through(&caller_);
-    thread_ = std::jthread([this] {
-      try {
-        page_ = save_();
-      } catch (...) {
-        error_ = std::current_exception();
-      }
-      caller_.end();
-    });
-  } catch (...) {  // too many threads, or no memory: other ranks have begun, and wait for this one
-    ranks.go_through(nullptr);
-  }
-}
-
-Background::~Background() {
-  if (thread_.joinable()) {
-    if (!caller_.refuse_operations(ranks_->operations())) {
-      ranks_->operations().break_off("a save in the background was given up");
-    }
-    thread_.join();
-  }
-  ranks_->go_through(nullptr);
-}
-
-bool Background::poll() { return thread_.joinable() && caller_.poll(ranks_->operations()); }
-
-CommitPage Background::finish() {
-  if (!thread_.joinable()) return save_();
-  caller_.finish(ranks_->operations(), "wait for a save");
-  if (error_) std::rethrow_exception(error_);
-  return page_;
 }
 
 }  // namespace rota::checkpoint

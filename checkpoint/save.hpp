@@ -5,14 +5,10 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
-#include <functional>
-#include <thread>
 
-#include "collectives.hpp"
 #include "commit_page.hpp"
 #include "files/file.hpp"
-#include "mpi/caller_thread.hpp"
-#include "rota/checkpoint_directory.hpp"
+#include "mpi/nodes.hpp"
 #include "snapshot_data.hpp"
 
 namespace rota::checkpoint {
@@ -20,7 +16,7 @@ namespace rota::checkpoint {
 /// Where and as what to save.
 struct SaveTarget {
   const internal::FileSystem& system;
-  Collectives& ranks;
+  const mpi::Nodes& nodes;
   const std::filesystem::path& directory;
   const internal::File& directory_file;  ///< open on rank 0
   const RunId& job_id;                   ///< in the names of temporaries
@@ -45,31 +41,5 @@ struct SaveTarget {
 ///    closes, renames, and calls fsync on the directory. Agreed.
 [[nodiscard]] CommitPage save(const SaveTarget& target, const SnapshotData& snapshot,
                               const std::exception_ptr& error);
-
-/// Runs a save while the caller's thread goes on; only that one calls MPI, when it comes by. All but the
-/// constructor's `save` is for the caller's thread.
-class Background {
- public:
-  /// Starts `save`, whose operations of `ranks` go through the caller's thread until this dies. Where
-  /// there can be no thread, `finish` runs it.
-  Background(Collectives& ranks, std::function<CommitPage()> save);
-  /// Gives up what is not finished: the save fails at its next operation.
-  ~Background();
-  Background(const Background&) = delete;
-  Background& operator=(const Background&) = delete;
-
-  /// Moves it on without waiting. Whether it has ended.
-  bool poll();
-  /// **Collective.** Waits for its end, once. Throws what the save threw.
-  CommitPage finish();
-
- private:
-  Collectives* ranks_;
-  mpi::CallerThread caller_;
-  CommitPage page_;
-  std::exception_ptr error_;
-  std::function<CommitPage()> save_;
-  std::jthread thread_;
-};
 
 }  // namespace rota::checkpoint

@@ -11,6 +11,7 @@
 
 #include "core/lines.hpp"
 #include "digest.hpp"
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 
 namespace rota::checkpoint {
@@ -71,10 +72,10 @@ void Schema::require_like(const Schema& root) const {
 
 }  // namespace
 
-void require_same_schema(Collectives& ranks, const SnapshotData& snapshot, std::int64_t step) {
+void require_same_schema(const mpi::Communicator& ranks, const SnapshotData& snapshot, std::int64_t step) {
   const Schema own(snapshot, step);
   const auto digests = own.digests();
-  const std::vector<std::uint64_t> all = ranks.gather<std::uint64_t>(digests);
+  const std::vector<std::uint64_t> all = mpi::all_gather<std::uint64_t>(ranks, digests);
   bool is_same = true;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::size_t part = i % digests.size();
@@ -82,8 +83,9 @@ void require_same_schema(Collectives& ranks, const SnapshotData& snapshot, std::
   }
   if (is_same) return;
   Schema root = own;
-  for (std::string* const text : {&root.tensors, &root.blobs, &root.same}) ranks.broadcast(*text);
-  ranks.together("compare what ranks save", [&] { own.require_like(root); });
+  for (std::string* const text : {&root.tensors, &root.blobs, &root.same})
+    *text = mpi::broadcast(ranks, std::move(*text));
+  mpi::together(ranks, "compare what ranks save", [&] { own.require_like(root); });
 }
 
 }  // namespace rota::checkpoint

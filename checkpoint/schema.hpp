@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "collectives.hpp"
+#include "rota/mpi.hpp"
 #include "snapshot_data.hpp"
 
 namespace rota::checkpoint {
@@ -14,6 +14,6 @@ namespace rota::checkpoint {
 /// no
 ///   blob of the job that rank 0 lacks
 /// - Error{mismatch} unless Snapshot::same was told the same.
-void require_same_schema(Collectives& ranks, const SnapshotData& snapshot, std::int64_t step);
+void require_same_schema(const mpi::Communicator& ranks, const SnapshotData& snapshot, std::int64_t step);
 
 }  // namespace rota::checkpoint

@@ -32,7 +32,7 @@ set(cli_may_include core files checkpoint catalog source formats loader shards r
 set(public include)
 
 # Who may name a library: all others go through them. Public headers name no other library at all.
-set(may_name_mpi.h mpi checkpoint)
+set(may_name_mpi.h mpi)
 set(may_name_hdf5.h hdf5 checkpoint)
 set(may_name_libaio.h files)
 set(may_name_curl remote)

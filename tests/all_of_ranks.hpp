@@ -60,7 +60,7 @@ inline void wait_without(int missing, const std::function<void()>& work) {
 inline std::vector<std::int64_t> all_of_ranks(const mpi::Communicator& comm,
                                               const std::vector<std::int64_t>& mine) {
   if (comm.size() == 1) return mine;
-  const auto sizes = mpi::gather(comm, std::ssize(mine));
+  const auto sizes = mpi::all_gather(comm, std::ssize(mine));
   const std::vector<int> counts(sizes.begin(), sizes.end());
   std::vector<int> offsets(counts.size() + 1);
   for (std::size_t r = 0; r < counts.size(); ++r) offsets[r + 1] = offsets[r] + counts[r];

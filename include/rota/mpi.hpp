@@ -5,8 +5,10 @@
 
 #include <mpi.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -18,18 +20,31 @@ namespace rota::mpi {
 /// intercommunicator.
 World world(MPI_Comm comm);
 
-/// A duplicate of the caller's communicator. MPI errors are returned on it, not fatal. Freed on destruction,
-/// which must come before MPI_Finalize. A default-made one is a world of one process, and needs no MPI.
-/// Move-only; one thread. Functions that take a Communicator are **collective** over it: all its ranks call
-/// them together. They throw Error{invalid_argument} for one that was moved from, which has size() 0, on that
-/// rank alone: nothing is left by which to tell the others. So they throw Error{unsupported} in a forked
+/// How long the ranks of a communicator wait for one that makes no progress, unless it says otherwise.
+inline constexpr std::chrono::milliseconds kDeadline = std::chrono::minutes(10);
+
+class Exchange;
+
+/// A duplicate of the caller's communicator, and a deadline. MPI errors are returned on it, not fatal. Freed
+/// on destruction, which must come before MPI_Finalize. A default-made one is a world of one process, and
+/// needs no MPI. Move-only; one thread. Functions that take a Communicator are **collective** over it: all
+/// its ranks call them together.
+///
+/// All that waits for other ranks does so until the deadline. Then it throws Error{timeout} on all ranks that
+/// wait, and names those that did not come. The communicator is then of no use any more: all calls throw
+/// Error{timeout}. End the job. The deadline runs anew with each sign of progress: a rank may list files for
+/// an hour while others wait.
+///
+/// Functions throw Error{invalid_argument} for a communicator that was moved from, which has size() 0, on
+/// that rank alone: nothing is left by which to tell the others. So they throw Error{unsupported} in a forked
 /// child, which is no rank, for any but a default-made one.
 class Communicator {
  public:
-  Communicator() noexcept = default;
-  /// **Collective** over `comm`. Throws Error{invalid_argument} before MPI_Init or after MPI_Finalize, for an
-  /// intercommunicator, and for MPI_COMM_NULL, which MPI_Comm_split gives ranks that take no part.
-  explicit Communicator(MPI_Comm comm);
+  Communicator() noexcept;
+  /// **Collective** over `comm`. A `deadline` of 0 is none. Throws Error{invalid_argument} before MPI_Init or
+  /// after MPI_Finalize, for an intercommunicator, and for MPI_COMM_NULL, which MPI_Comm_split gives ranks
+  /// that take no part.
+  explicit Communicator(MPI_Comm comm, std::chrono::milliseconds deadline = kDeadline);
   ~Communicator();
   Communicator(Communicator&& other) noexcept;
   Communicator& operator=(Communicator&& other) noexcept;
@@ -39,21 +54,23 @@ class Communicator {
   [[nodiscard]] World world() const noexcept { return world_; }
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] int size() const noexcept { return size_; }
-  /// MPI_COMM_NULL for a world of one that needs no MPI.
-  [[nodiscard]] MPI_Comm get() const noexcept { return comm_; }
-  /// A duplicate of the same ranks, with the same world(). **Collective.**
+  /// MPI_COMM_NULL for a world of one that needs no MPI. Tags from 32,000 on are the library's.
+  [[nodiscard]] MPI_Comm get() const noexcept;
+  /// A duplicate of the same ranks, with the same world() and deadline, or another one. **Collective.**
   [[nodiscard]] Communicator duplicate() const;
+  [[nodiscard]] Communicator duplicate(std::chrono::milliseconds deadline) const;
   /// Leaks the communicator: operations that will never end are under way on it.
-  void abandon() noexcept { comm_ = MPI_COMM_NULL; }
+  void abandon() const noexcept;
 
  private:
   friend Communicator data_parallel(const Communicator& comm, int rank);
+  friend Exchange& exchange_of(const Communicator& comm);
   friend void require_ranks(const Communicator& comm);
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  explicit Communicator(std::unique_ptr<Exchange> exchange);
   int rank_ = 0;
   int size_ = 1;
   World world_;
-  int maker_ = internal::this_process();
+  std::unique_ptr<Exchange> exchange_;  // none in a world of one without MPI
 };
 
 /// Runs `work` on every rank, then agrees: what one rank throws, all throw. **Collective.**
@@ -79,10 +96,11 @@ enum class ThreadLevel { funneled, multiple };
 /// Starts and ends MPI, for programs that need no more control. One per process, made first in `main`.
 class Session {
  public:
-  /// Calls MPI_Init_thread with `level`. If MPI runs already, it is neither started nor ended. Throws
-  /// Error{io} where MPI cannot start; Error{invalid_argument} where it has one process, and the launcher
-  /// says that there are more: the program is linked to another MPI.
-  Session(int& argc, char**& argv, ThreadLevel level = ThreadLevel::funneled);
+  /// Calls MPI_Init_thread with `level`. If MPI runs already, it is neither started nor ended. `deadline` is
+  /// that of comm(). Throws Error{io} where MPI cannot start; Error{invalid_argument} where it has one
+  /// process, and the launcher says that there are more: the program is linked to another MPI.
+  Session(int& argc, char**& argv, ThreadLevel level = ThreadLevel::funneled,
+          std::chrono::milliseconds deadline = kDeadline);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -82,7 +82,7 @@ PatternOptions to_pattern_options(const py::dict& given) {
 class PyCatalog {
  public:
   template <typename Make>
-  PyCatalog(const mpi::Communicator& ranks, const Make& make) : needs_mpi_(ranks.get() != MPI_COMM_NULL) {
+  PyCatalog(const mpi::Communicator& ranks, const Make& make) : needs_mpi_(mpi::needs_mpi(ranks)) {
     const Unlocked unlocked;
     // NOLINTNEXTLINE(cppcoreguidelines-prefer-member-initializer): without the lock
     catalog_ = dies_without_gil(std::make_shared<const Catalog>(make()));

@@ -198,7 +198,7 @@ class PyDirectory {
     return directory_.use(work);
   }
   void close() {
-    if (needs_mpi_ && has_mpi_ended()) {
+    if (needs_mpi_ && mpi::has_ended()) {
       directory_.abandon();  // what is under way cannot end
     } else {
       use([](CheckpointDirectory& directory) {
@@ -227,7 +227,7 @@ std::unique_ptr<PyDirectory> make_directory(const PyCommunicator& comm, const st
     const Unlocked unlocked;
     directory = std::make_shared<CheckpointDirectory>(*ranks, path, policy);
   }
-  return std::make_unique<PyDirectory>(std::move(directory), ranks->get() != MPI_COMM_NULL);
+  return std::make_unique<PyDirectory>(std::move(directory), mpi::needs_mpi(*ranks));
 }
 
 py::list rejected(PyDirectory& self) {

@@ -15,11 +15,9 @@ namespace {
 
 // Before mpi4py's `py2f`, which ends the process where MPI does not run.
 void require_mpi() {
-  int is_initialized = 0;
-  MPI_Initialized(&is_initialized);
-  if (is_initialized != 0 && !has_mpi_ended()) return;
+  if (mpi::is_running()) return;
   throw Error(ErrorCode::invalid_argument,
-              has_mpi_ended()
+              mpi::has_ended()
                   ? "duplicate a communicator: MPI has ended"
                   : "duplicate a communicator: MPI does not run; call mpi4py.MPI.Init(). If mpi4py runs "
                     "it already, it is built for another MPI than rota, which has Open MPI");
@@ -32,22 +30,16 @@ PyCommunicator::PyCommunicator(mpi::Communicator comm)
 
 std::shared_ptr<const mpi::Communicator> PyCommunicator::get() const {
   if (!comm_) throw Error(ErrorCode::invalid_argument, "use a communicator: it was closed");
-  if (comm_->get() != MPI_COMM_NULL) require_no_end("use a communicator");
+  if (mpi::needs_mpi(*comm_)) require_no_end("use a communicator");
   return comm_;
 }
 
 void require_no_end(std::string_view what) {
-  if (has_mpi_ended()) throw Error(ErrorCode::invalid_argument, fmt::format("{}: MPI has ended", what));
+  if (mpi::has_ended()) throw Error(ErrorCode::invalid_argument, fmt::format("{}: MPI has ended", what));
 }
 
 std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm) {
   return comm == nullptr ? std::make_shared<const mpi::Communicator>() : comm->get();
-}
-
-bool has_mpi_ended() {
-  int is_finalized = 0;
-  MPI_Finalized(&is_finalized);
-  return is_finalized != 0;
 }
 
 py::object object_of(const World& world) { return package("World")(world.rank, world.size, world.replica); }
@@ -59,15 +51,15 @@ void define_communicator(py::module_& module) {
     return py::make_tuple(world.rank, world.size, world.replica);
   });
   module.def("mpi_world", []() -> py::object {
-    if (mpi::job_size() == 1) return py::none();
-    const World world = mpi::world(MPI_COMM_WORLD);
+    if (mpi::job_world().size == 1) return py::none();
+    const World world = mpi::job_world();
     return py::make_tuple(world.rank, world.size, 0);
   });
   py::class_<PyCommunicator>(module, "Communicator")
       .def(py::init([] { return PyCommunicator(mpi::Communicator()); }))
-      .def(py::init([](MPI_Fint handle) {
+      .def(py::init([](int handle) {
         const py::gil_scoped_release released;
-        return PyCommunicator(mpi::Communicator(MPI_Comm_f2c(handle)));
+        return PyCommunicator(mpi::of_fortran(handle));
       }))
       .def(py::init([](const PyCommunicator& whole, int rank) {
         const auto comm = whole.get();

@@ -29,9 +29,6 @@ class PyCommunicator {
 /// That of `comm`; where there is none, this process alone.
 [[nodiscard]] std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm);
 
-/// Whether MPI_Finalize was called. From then on a call of MPI ends the process.
-[[nodiscard]] bool has_mpi_ended();
-
 /// Throws Error{invalid_argument} then; `what` begins the message.
 void require_no_end(std::string_view what);
 

@@ -62,7 +62,7 @@ std::unique_ptr<OneThread<T>> make_loader(bool needs_mpi, const Arguments&... ar
 template <typename T, typename... Arguments>
 std::unique_ptr<OneThread<T>> make_with(const PyCommunicator& comm, const Arguments&... arguments) {
   const auto ranks = comm.get();
-  return make_loader<T>(ranks->get() != MPI_COMM_NULL, *ranks, arguments...);
+  return make_loader<T>(mpi::needs_mpi(*ranks), *ranks, arguments...);
 }
 
 /// The class of batches `T`: a mapping of fields' names to arrays over a batch's memory.

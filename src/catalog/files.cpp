@@ -236,7 +236,7 @@ NameTable FileList::broadcast_names(const Lister& list, std::vector<FileStat>& s
     stats = std::move(listed.stats);
   });
   open_place(mpi::broadcast(nodes.all(), std::move(directory)));
-  mpi::broadcast(nodes.all(), std::as_writable_bytes(std::span(&names_, 1)));
+  names_ = mpi::broadcast(nodes.all(), names_);
   return {shared.bytes, shared.owner};
 }
 
@@ -250,8 +250,7 @@ void FileList::ask_stats(const NameTable& names, std::vector<FileStat>& stats) {
   if (change_detection_ == ChangeDetection::by_name) return stats.clear();
   const mpi::Communicator& all = context_->nodes.all();
   const auto first_of = [&](int rank) { return share(std::ssize(names), rank, all.size()); };
-  bool is_known = !stats.empty();
-  mpi::broadcast(all, std::as_writable_bytes(std::span(&is_known, 1)));
+  const bool is_known = mpi::broadcast(all, !stats.empty());
   const std::int64_t first = is_known ? 0 : first_of(all.rank());
   mpi::together(all, "ask for sizes", [&] {
     if (is_known) return;

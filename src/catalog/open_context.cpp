@@ -12,27 +12,27 @@
 namespace rota::internal {
 
 OpenContext::OpenContext(const mpi::Communicator& comm, CatalogOptions how)
-    : options(std::move(how)), nodes(comm) {
+    : options(std::move(how)), nodes(comm.duplicate()) {
   mpi::together(nodes.all(), "make a catalog", [&] { options.validate(); });
   struct {
     ChangeDetection change_detection;
     bool share_files;
     std::int64_t shared_memory_limit;
   } what{options.change_detection, options.share_files, options.shared_memory_limit};
-  mpi::broadcast(nodes.all(), std::as_writable_bytes(std::span(&what, 1)));
+  what = mpi::broadcast(nodes.all(), what);
   options.change_detection = what.change_detection;
   options.share_files = what.share_files;
   options.shared_memory_limit = what.shared_memory_limit;
+  // Other ranks wait for this one, and see that it goes on.
+  options.progress = [this, shown = std::move(options.progress)](const Progress& progress) {
+    nodes.show_progress();
+    if (shown) shown(progress);
+  };
 }
 
 std::string OpenContext::on_first_rank(std::string_view phase,
                                        const std::function<std::string()>& make) const {
-  const mpi::Communicator& all = nodes.all();
-  std::string made;
-  mpi::together(all, phase, [&] {
-    if (all.rank() == 0) made = make();
-  });
-  return mpi::broadcast(all, std::move(made));
+  return mpi::on_first_rank(nodes.all(), phase, make);
 }
 
 }  // namespace rota::internal

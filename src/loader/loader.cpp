@@ -118,7 +118,7 @@ OrderedSource put_in_order(const Mixture& mixture, LoaderOptions& options) {
 
 // The world of a loader that was not told of any.
 World world_alone() {
-  if (const int ranks = mpi::job_size(); ranks > 1) {
+  if (const int ranks = mpi::job_world().size; ranks > 1) {
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("make a loader without a World, while MPI runs {} ranks: each would read everything; "

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <map>
+#include <memory>
 #include <vector>
 
+#include "core/caught.hpp"
 #include "core/lines.hpp"
 #include "mpi/exchange.hpp"
 #include "rota/error.hpp"
@@ -15,19 +18,99 @@
 namespace rota::mpi {
 namespace {
 
-template <typename T>
-void reduce(const Communicator& comm, std::span<T> values, MPI_Datatype type, MPI_Op op) {
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of one call of MPI
+constexpr std::size_t kMaxText = 1 << 16;                 // of an error's message
+
+// Runs an operation on `memory`, which `start` takes.
+template <typename Memory, typename Start>
+void run(Exchange& exchange, std::string_view phase, const std::shared_ptr<Memory>& memory, Start start) {
+  Operation operation(phase, memory,
+                      [memory, start](MPI_Comm comm, Requests& requests) { start(*memory, comm, requests); });
+  exchange.finish(operation);
+}
+
+// Runs `work`, which exchanges something. Where it throws on this rank alone, the others are in other steps
+// than this one from then on.
+template <typename Work>
+void in_step(const Communicator& comm, Work&& work) {
   if (is_alone(comm)) return;
-  check(MPI_Allreduce(MPI_IN_PLACE, values.data(), to_count(values.size()), type, op, comm.get()),
-        "MPI_Allreduce");
+  Exchange& exchange = exchange_of(comm);
+  try {
+    work(exchange);
+  } catch (...) {
+    exchange.break_off("an exchange failed on this rank alone");
+    throw;
+  }
+}
+
+// Calls `post` for each piece of `bytes` that one call can take.
+template <typename Bytes, typename Post>
+void in_pieces(Bytes& bytes, Post&& post) {
+  for (std::size_t at = 0; at < bytes.size(); at += kMostBytes) {
+    post(bytes.data() + at, static_cast<int>(std::min(kMostBytes, bytes.size() - at)));
+  }
+}
+
+template <typename T>
+void reduce(const Communicator& comm, std::string_view what, std::span<T> values, MPI_Datatype type,
+            MPI_Op op) {
+  if (values.empty()) return require_ranks(comm);
+  in_step(comm, [&](Exchange& exchange) {
+    const auto copy = std::make_shared<std::vector<T>>(values.begin(), values.end());
+    run(exchange, what, copy, [type, op](std::vector<T>& all, MPI_Comm among, Requests& requests) {
+      check(MPI_Iallreduce(MPI_IN_PLACE, all.data(), to_count(all.size()), type, op, among,
+                           &requests.emplace_back()),
+            "MPI_Iallreduce");
+    });
+    std::ranges::copy(*copy, values.begin());
+  });
 }
 
 }  // namespace
 
+int to_count(std::size_t n) {
+  if (n > INT_MAX) throw Error(ErrorCode::out_of_range, fmt::format("pass {} elements in one MPI call", n));
+  return static_cast<int>(n);
+}
+
+void show_progress(const Communicator& comm) {
+  if (!is_alone(comm)) exchange_of(comm).show_progress();
+}
+
+// ---- agreement ----
+
 void agree(const Communicator& comm, std::string_view phase, const std::exception_ptr& error) {
-  Exchange exchange(comm, std::chrono::milliseconds::zero());
-  agree(
-      comm, [&](Operation& operation) { exchange.finish(operation); }, phase, error);
+  if (!is_alone(comm)) return agree(exchange_of(comm), phase, error);
+  if (error) std::rethrow_exception(error);
+}
+
+void agree(Exchange& exchange, std::string_view phase, const std::exception_ptr& error) {
+  const internal::Caught failure = error ? internal::caught(error) : internal::Caught();
+  // Nobody is left to agree with.
+  if (error && failure.code == ErrorCode::timeout && exchange.is_broken()) std::rethrow_exception(error);
+  const auto lowest = std::make_shared<int>(error ? exchange.rank() : INT_MAX);
+  run(exchange, phase, lowest, [](int& rank, MPI_Comm among, Requests& requests) {
+    check(MPI_Iallreduce(MPI_IN_PLACE, &rank, 1, MPI_INT, MPI_MIN, among, &requests.emplace_back()),
+          "MPI_Iallreduce");
+  });
+  const int failed = *lowest;
+  if (failed == INT_MAX) return;
+
+  struct Told {
+    std::int64_t code = 0;
+    std::size_t length = 0;
+    std::array<char, kMaxText> message{};
+  };
+  const auto told = std::make_shared<Told>();
+  if (failed == exchange.rank()) {
+    told->code = static_cast<std::int64_t>(failure.is_out_of_memory ? ErrorCode::io : failure.code);
+    told->length = failure.message.copy(told->message.data(), kMaxText);
+  }
+  run(exchange, phase, told, [failed](Told& all, MPI_Comm among, Requests& requests) {
+    check(MPI_Ibcast(&all, sizeof(Told), MPI_BYTE, failed, among, &requests.emplace_back()), "MPI_Ibcast");
+  });
+  throw Error(static_cast<ErrorCode>(told->code),
+              fmt::format("rank {}: {}", failed, std::string_view(told->message.data(), told->length)));
 }
 
 void together(const Communicator& comm, std::string_view phase, const std::function<void()>& work) {
@@ -41,49 +124,14 @@ void together(const Communicator& comm, std::string_view phase, const std::funct
   agree(comm, phase, error);
 }
 
-void broadcast(const Communicator& comm, std::span<std::byte> value) {
-  if (is_alone(comm)) return;
-  for (std::size_t done = 0; done < value.size();) {
-    const std::size_t count = std::min<std::size_t>(value.size() - done, std::size_t{1} << 30);
-    check(MPI_Bcast(value.data() + done, static_cast<int>(count), MPI_BYTE, 0, comm.get()), "MPI_Bcast");
-    done += count;
-  }
-}
-
-std::string broadcast(const Communicator& comm, std::string value) {
-  auto size = static_cast<std::int64_t>(value.size());
-  broadcast(comm, std::as_writable_bytes(std::span(&size, 1)));
-  value.resize(static_cast<std::size_t>(size));
-  broadcast(comm, std::as_writable_bytes(std::span(value)));
-  return value;
-}
-
-void sum(const Communicator& comm, std::span<double> values) { reduce(comm, values, MPI_DOUBLE, MPI_SUM); }
-void sum(const Communicator& comm, std::span<std::int64_t> values) {
-  reduce(comm, values, MPI_INT64_T, MPI_SUM);
-}
-void min(const Communicator& comm, std::span<std::int64_t> values) {
-  reduce(comm, values, MPI_INT64_T, MPI_MIN);
-}
-void max(const Communicator& comm, std::span<std::int64_t> values) {
-  reduce(comm, values, MPI_INT64_T, MPI_MAX);
-}
-
-std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value) {
-  if (is_alone(comm)) return {value};
-  std::vector<std::int64_t> all(static_cast<std::size_t>(comm.size()));
-  check(MPI_Allgather(&value, 1, MPI_INT64_T, all.data(), 1, MPI_INT64_T, comm.get()), "MPI_Allgather");
-  return all;
-}
-
 bool is_same(const Communicator& comm, std::string_view bytes) {
   if (is_alone(comm)) return true;
   const Fingerprint digest = FingerprintBuilder().add(bytes).finish();
-  std::array least = {static_cast<std::int64_t>(digest.high), static_cast<std::int64_t>(digest.low)};
-  std::array most = least;
-  min(comm, least);
-  max(comm, most);
-  return least == most;
+  const auto high = static_cast<std::int64_t>(digest.high);
+  const auto low = static_cast<std::int64_t>(digest.low);
+  std::array lowest = {high, low, ~high, ~low};
+  min(comm, lowest);
+  return lowest[0] == ~lowest[2] && lowest[1] == ~lowest[3];
 }
 
 void require_same(const Communicator& comm, std::string_view phase, const std::string& mine) {
@@ -92,33 +140,160 @@ void require_same(const Communicator& comm, std::string_view phase, const std::s
   together(comm, phase, [&] { internal::require_same_lines(phase, mine, first); });
 }
 
-Communicator data_parallel(const Communicator& comm, int rank) {
-  const std::vector<std::int64_t> said = gather(comm, rank);
-  const auto refuse = [&](const std::string& what) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("share data among {} processes: {}; all data-parallel ranks from 0 on need as many "
-                    "processes",
-                    comm.size(), what));
-  };
-  std::map<std::int64_t, std::int64_t> times;
-  for (const std::int64_t r : said) ++times[r];
-  std::int64_t next = 0;
-  for (const auto& [r, count] : times) {
-    if (r < 0) refuse(fmt::format("data-parallel rank {} is below 0", r));
-    if (r != next)
-      refuse(fmt::format("none of them has data-parallel rank {}, and {} have rank {}", next, count, r));
-    if (count != times[0]) {
-      refuse(fmt::format("{} of them have data-parallel rank 0, and {} have rank {}", times[0], count, r));
+// ---- bytes ----
+
+// Piece by piece, so that the copies are small.
+void broadcast_bytes(const Communicator& comm, std::span<std::byte> value) {
+  constexpr std::size_t kPieceBytes = std::size_t{1} << 24;
+  in_step(comm, [&](Exchange& exchange) {
+    for (auto rest = value; !rest.empty(); rest = rest.subspan(std::min(kPieceBytes, rest.size()))) {
+      const auto piece = rest.first(std::min(kPieceBytes, rest.size()));
+      const auto copy = std::make_shared<std::vector<std::byte>>(piece.begin(), piece.end());
+      run(exchange, "take what rank 0 gives", copy,
+          [](std::vector<std::byte>& bytes, MPI_Comm among, Requests& requests) {
+            check(MPI_Ibcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, among,
+                             &requests.emplace_back()),
+                  "MPI_Ibcast");
+          });
+      std::ranges::copy(*copy, piece.begin());
     }
-    ++next;
+  });
+}
+
+void all_gather_bytes(const Communicator& comm, std::span<const std::byte> mine, std::span<std::byte> all) {
+  if (is_alone(comm)) std::ranges::copy(mine, all.begin());
+  in_step(comm, [&](Exchange& exchange) {
+    const auto copy = std::make_shared<std::vector<std::byte>>(all.size());
+    const auto own = static_cast<std::ptrdiff_t>(mine.size()) * comm.rank();
+    std::ranges::copy(mine, copy->begin() + own);
+    run(exchange, "gather what all ranks have", copy,
+        [count = mine.size()](std::vector<std::byte>& bytes, MPI_Comm among, Requests& requests) {
+          check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, bytes.data(), to_count(count), MPI_BYTE,
+                               among, &requests.emplace_back()),
+                "MPI_Iallgather");
+        });
+    std::ranges::copy(*copy, all.begin());
+  });
+}
+
+std::vector<std::int64_t> all_gather(const Communicator& comm, std::int64_t mine) {
+  return all_gather<std::int64_t>(comm, std::span(&mine, 1));
+}
+
+namespace {
+
+// What an all-gather reads and writes.
+struct Gathered {
+  std::string mine;
+  std::vector<int> counts = {};
+  std::vector<int> offsets = {};
+  std::string all = {};
+};
+
+}  // namespace
+
+std::vector<std::string> all_gather(const Communicator& comm, std::string_view phase, std::string mine) {
+  if (is_alone(comm)) return {std::move(mine)};
+  const std::vector<std::int64_t> sizes = all_gather(comm, std::ssize(mine));
+  const auto memory = std::make_shared<Gathered>(Gathered{.mine = std::move(mine)});
+  std::int64_t bytes = 0;
+  for (const std::int64_t size : sizes) {
+    memory->offsets.push_back(static_cast<int>(bytes));
+    memory->counts.push_back(static_cast<int>(size));
+    if ((bytes += size) <= INT_MAX) continue;
+    throw Error(ErrorCode::out_of_range, fmt::format("{}: {} bytes or more are too many", phase, bytes));
   }
-  const auto before = std::span(said).first(static_cast<std::size_t>(comm.rank()));
-  Communicator made = comm.duplicate();
-  made.world_ = {.rank = rank,
-                 .size = static_cast<int>(times.size()),
-                 .replica = static_cast<int>(std::ranges::count(before, std::int64_t{rank}))};
-  return made;
+  in_step(comm, [&](Exchange& exchange) {
+    memory->all.resize(static_cast<std::size_t>(bytes));
+    run(exchange, phase, memory, [](Gathered& of, MPI_Comm among, Requests& requests) {
+      check(MPI_Iallgatherv(of.mine.data(), static_cast<int>(of.mine.size()), MPI_BYTE, of.all.data(),
+                            of.counts.data(), of.offsets.data(), MPI_BYTE, among, &requests.emplace_back()),
+            "MPI_Iallgatherv");
+    });
+  });
+  std::vector<std::string> parts;
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    parts.push_back(memory->all.substr(static_cast<std::size_t>(memory->offsets[r]),
+                                       static_cast<std::size_t>(memory->counts[r])));
+  }
+  return parts;
+}
+
+namespace {
+
+struct Exchanged {
+  Messages outgoing;
+  Messages incoming;
+};
+
+void transfer(Exchanged& exchanged, int self, MPI_Comm comm, Requests& requests) {
+  for (int r = 0; r < static_cast<int>(exchanged.outgoing.size()); ++r) {
+    if (r == self) continue;
+    in_pieces(exchanged.incoming[static_cast<std::size_t>(r)], [&](std::byte* bytes, int count) {
+      check(MPI_Irecv(bytes, count, MPI_BYTE, r, kExchangeTag, comm, &requests.emplace_back()), "MPI_Irecv");
+    });
+    in_pieces(exchanged.outgoing[static_cast<std::size_t>(r)], [&](const std::byte* bytes, int count) {
+      check(MPI_Isend(bytes, count, MPI_BYTE, r, kExchangeTag, comm, &requests.emplace_back()), "MPI_Isend");
+    });
+  }
+}
+
+// How much comes from each rank.
+std::vector<std::int64_t> announce(Exchange& exchange, std::string_view phase, const Messages& outgoing) {
+  const auto sizes = std::make_shared<std::array<std::vector<std::int64_t>, 2>>();
+  for (const auto& bytes : outgoing) sizes->front().push_back(std::ssize(bytes));
+  sizes->back().resize(outgoing.size());
+  run(exchange, phase, sizes, [](auto& both, MPI_Comm among, Requests& requests) {
+    check(MPI_Ialltoall(both.front().data(), 1, MPI_INT64_T, both.back().data(), 1, MPI_INT64_T, among,
+                        &requests.emplace_back()),
+          "MPI_Ialltoall");
+  });
+  return std::move(sizes->back());
+}
+
+}  // namespace
+
+Messages exchange(const Communicator& comm, std::string_view phase,
+                  const std::function<void(Messages&)>& fill) {
+  const auto self = static_cast<std::size_t>(comm.rank());
+  const auto memory = std::make_shared<Exchanged>();
+  together(comm, phase, [&] {
+    memory->outgoing.resize(static_cast<std::size_t>(comm.size()));
+    memory->incoming.resize(static_cast<std::size_t>(comm.size()));
+    fill(memory->outgoing);
+  });
+  std::vector<std::int64_t> sizes;
+  in_step(comm, [&](Exchange& exchange) { sizes = announce(exchange, phase, memory->outgoing); });
+  together(comm, phase, [&] {  // make room
+    for (std::size_t r = 0; r < sizes.size(); ++r) {
+      if (r != self) memory->incoming[r].resize(static_cast<std::size_t>(sizes[r]));
+    }
+  });
+  std::swap(memory->incoming[self], memory->outgoing[self]);
+  in_step(comm, [&](Exchange& exchange) {
+    run(exchange, phase, memory, [self](Exchanged& all, MPI_Comm among, Requests& requests) {
+      transfer(all, static_cast<int>(self), among, requests);
+    });
+  });
+  return std::move(memory->incoming);
+}
+
+// ---- reductions ----
+
+void sum(const Communicator& comm, std::span<double> values) {
+  reduce(comm, "add up what all ranks have", values, MPI_DOUBLE, MPI_SUM);
+}
+void sum(const Communicator& comm, std::span<std::int64_t> values) {
+  reduce(comm, "add up what all ranks have", values, MPI_INT64_T, MPI_SUM);
+}
+void sum(const Communicator& comm, std::span<std::uint64_t> values) {
+  reduce(comm, "add up what all ranks have", values, MPI_UINT64_T, MPI_SUM);
+}
+void min(const Communicator& comm, std::span<std::int64_t> values) {
+  reduce(comm, "find the least of what all ranks have", values, MPI_INT64_T, MPI_MIN);
+}
+void max(const Communicator& comm, std::span<std::int64_t> values) {
+  reduce(comm, "find the most of what all ranks have", values, MPI_INT64_T, MPI_MAX);
 }
 
 }  // namespace rota::mpi

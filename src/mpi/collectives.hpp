@@ -1,13 +1,17 @@
 #pragma once
 
-// What rota's own code asks of all ranks, beyond what rota/mpi.hpp has for programs.
+// What rota's own code does with other ranks, beyond what rota/mpi.hpp has for programs. All of it waits
+// until the communicator's deadline.
 
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "rota/mpi.hpp"
@@ -16,22 +20,61 @@ namespace rota::mpi {
 
 /// Throws Error{io} naming `call` unless `code` is MPI_SUCCESS.
 void check(int code, std::string_view call);
+/// `n` elements as MPI takes them. Throws Error{out_of_range} where they are too many for one call.
+[[nodiscard]] int to_count(std::size_t n);
+/// Whether MPI was begun, and not ended; whether it was ended, for ever.
+[[nodiscard]] bool is_running() noexcept;
+[[nodiscard]] bool has_ended() noexcept;
+/// **Collective.** That of a handle as Fortran has it, which mpi4py gives. Throws as Communicator(MPI_Comm).
+[[nodiscard]] Communicator of_fortran(int handle);
+/// Of MPI_COMM_WORLD; a world of one before MPI_Init and after MPI_Finalize. Not collective.
+[[nodiscard]] World job_world();
 
 /// Throws Error{invalid_argument} where `comm` was moved from, Error{unsupported} in a forked child.
 void require_ranks(const Communicator& comm);
 /// Whether this is its only rank. Throws as `require_ranks`.
 [[nodiscard]] bool is_alone(const Communicator& comm);
+/// Whether it is of no use once MPI has ended.
+[[nodiscard]] bool needs_mpi(const Communicator& comm) noexcept;
+/// What is behind it, unless it is a world of one without MPI. Throws as `require_ranks`.
+[[nodiscard]] Exchange& exchange_of(const Communicator& comm);
+/// A sign of progress for ranks that wait for this one: their deadline runs anew. Cheap; not collective. It
+/// is for where work really goes on, never for a timer.
+void show_progress(const Communicator& comm);
 
 /// Ends a phase. **Collective.** Returns if no rank has an `error`. Otherwise every rank throws the error of
 /// the lowest failing rank, with "rank r: " before its message.
 void agree(const Communicator& comm, std::string_view phase, const std::exception_ptr& error);
+void agree(Exchange& exchange, std::string_view phase, const std::exception_ptr& error);
 
-/// Returns rank 0's `value` on every rank. **Collective.**
-std::string broadcast(const Communicator& comm, std::string value);
-void broadcast(const Communicator& comm, std::span<std::byte> value);
+/// Returns rank 0's `value` on every rank: a string, a vector or a value of plain bytes. **Collective.**
+template <typename T>
+[[nodiscard]] T broadcast(const Communicator& comm, T value);
+/// In place.
+void broadcast_bytes(const Communicator& comm, std::span<std::byte> value);
 
-/// Returns every rank's `value`, in order of rank, on every rank. **Collective.**
-std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value);
+/// Runs `work` on rank 0, then agrees. Returns what it returns, on every rank. **Collective.**
+template <typename Work>
+auto on_first_rank(const Communicator& comm, std::string_view phase, Work&& work);
+
+/// Every rank's `mine`, in order of rank, on every rank. **Collective.** Throws Error{out_of_range} on all
+/// where those of several ranks are 2 GiB or more.
+[[nodiscard]] std::vector<std::string> all_gather(const Communicator& comm, std::string_view phase,
+                                                  std::string mine);
+/// The same of as many values on each rank.
+template <typename T>
+[[nodiscard]] std::vector<T> all_gather(const Communicator& comm, std::span<const T> mine);
+[[nodiscard]] std::vector<std::int64_t> all_gather(const Communicator& comm, std::int64_t mine);
+
+/// A message to or from each rank.
+using Messages = std::vector<std::vector<std::byte>>;
+/// Runs `fill` on every rank, and agrees; what it puts into message r, of as many as there are ranks, goes to
+/// rank r. Returns what came from each rank. **Collective.**
+[[nodiscard]] Messages exchange(const Communicator& comm, std::string_view phase,
+                                const std::function<void(Messages&)>& fill);
+
+/// Sums modulo 2^64, in place. **Collective.**
+void sum(const Communicator& comm, std::span<std::uint64_t> values);
 
 /// Whether all ranks give the same bytes, by their digest. **Collective.**
 [[nodiscard]] bool is_same(const Communicator& comm, std::string_view bytes);
@@ -40,7 +83,42 @@ std::vector<std::int64_t> gather(const Communicator& comm, std::int64_t value);
 /// `phase` begins the message.
 void require_same(const Communicator& comm, std::string_view phase, const std::string& mine);
 
-/// Ranks of MPI_COMM_WORLD; 1 before MPI_Init and after MPI_Finalize. Not collective.
-[[nodiscard]] int job_size();
+// ---- templates ----
+
+void all_gather_bytes(const Communicator& comm, std::span<const std::byte> mine, std::span<std::byte> all);
+
+template <typename T>
+T broadcast(const Communicator& comm, T value) {
+  static_assert(!std::is_pointer_v<T>, "a place in memory means nothing to other ranks");
+  if constexpr (std::is_trivially_copyable_v<T>) {
+    broadcast_bytes(comm, std::as_writable_bytes(std::span(&value, 1)));
+  } else {
+    value.resize(broadcast(comm, value.size()));
+    broadcast_bytes(comm, std::as_writable_bytes(std::span(value)));
+  }
+  return value;
+}
+
+template <typename Work>
+auto on_first_rank(const Communicator& comm, std::string_view phase, Work&& work) {
+  if constexpr (std::is_void_v<decltype(work())>) {
+    together(comm, phase, [&] {
+      if (comm.rank() == 0) work();
+    });
+  } else {
+    decltype(work()) made{};
+    together(comm, phase, [&] {
+      if (comm.rank() == 0) made = work();
+    });
+    return broadcast(comm, std::move(made));
+  }
+}
+
+template <typename T>
+std::vector<T> all_gather(const Communicator& comm, std::span<const T> mine) {
+  std::vector<T> all(mine.size() * static_cast<std::size_t>(comm.size()));
+  all_gather_bytes(comm, std::as_bytes(mine), std::as_writable_bytes(std::span(all)));
+  return all;
+}
 
 }  // namespace rota::mpi

@@ -1,22 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "core/owned.hpp"
 #include "mpi/collectives.hpp"
+#include "mpi/exchange.hpp"
 #include "rota/error.hpp"
 
 namespace rota::mpi {
 namespace {
-
-bool is_running() {
-  int initialized = 0;
-  int finalized = 0;
-  MPI_Initialized(&initialized);
-  MPI_Finalized(&finalized);
-  return initialized != 0 && finalized == 0;
-}
 
 [[noreturn]] void refuse(std::string_view what, std::string_view why) {
   throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", what, why));
@@ -39,6 +35,21 @@ void require_intra(MPI_Comm comm, std::string_view what) {
   }
 }
 
+// MPI_Comm_dup knows no deadline: first all ranks meet, which they do by `meeting`'s.
+std::unique_ptr<Exchange> duplicate_of(Exchange& meeting, std::chrono::milliseconds deadline) {
+  agree(meeting, "duplicate a communicator", nullptr);
+  MPI_Comm copy = MPI_COMM_NULL;
+  check(MPI_Comm_dup(meeting.comm(), &copy), "MPI_Comm_dup");
+  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  return std::make_unique<Exchange>(copy, deadline);
+}
+
+std::unique_ptr<Exchange> duplicate_of(MPI_Comm comm, std::chrono::milliseconds deadline) {
+  require_intra(comm, "duplicate a communicator");
+  Exchange meeting(comm, deadline, Exchange::Ownership::borrowed);
+  return duplicate_of(meeting, deadline);
+}
+
 }  // namespace
 
 void check(int code, std::string_view call) {
@@ -50,6 +61,18 @@ void check(int code, std::string_view call) {
               fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
 }
 
+bool is_running() noexcept {
+  int is_initialized = 0;
+  MPI_Initialized(&is_initialized);
+  return is_initialized != 0 && !has_ended();
+}
+
+bool has_ended() noexcept {
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  return is_finalized != 0;
+}
+
 World world(MPI_Comm comm) {
   require_intra(comm, "ask a communicator for its world");
   World world;
@@ -58,59 +81,97 @@ World world(MPI_Comm comm) {
   return world;
 }
 
-int job_size() { return is_running() ? world(MPI_COMM_WORLD).size : 1; }
+Communicator of_fortran(int handle) { return Communicator(MPI_Comm_f2c(handle)); }
 
-Communicator::Communicator(MPI_Comm comm) {
-  require_intra(comm, "duplicate a communicator");
-  check(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
-  MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
-  world_ = mpi::world(comm_);
-  rank_ = world_.rank;
-  size_ = world_.size;
+World job_world() { return is_running() ? world(MPI_COMM_WORLD) : World{}; }
+
+Communicator::Communicator() noexcept = default;
+Communicator::Communicator(MPI_Comm comm, std::chrono::milliseconds deadline)
+    : Communicator(duplicate_of(comm, deadline)) {}
+Communicator::Communicator(std::unique_ptr<Exchange> exchange)
+    : rank_(exchange->rank()),
+      size_(exchange->size()),
+      world_{.rank = rank_, .size = size_},
+      exchange_(std::move(exchange)) {}
+Communicator::~Communicator() = default;
+
+Communicator::Communicator(Communicator&& other) noexcept
+    : rank_(std::exchange(other.rank_, 0)),
+      size_(std::exchange(other.size_, 0)),
+      world_(std::exchange(other.world_, World{.size = 0})),
+      exchange_(std::move(other.exchange_)) {}
+
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  Communicator taken(std::move(other));  // and so leaves `other` moved from
+  std::swap(rank_, taken.rank_);
+  std::swap(size_, taken.size_);
+  std::swap(world_, taken.world_);
+  std::swap(exchange_, taken.exchange_);
+  return *this;
+}
+
+MPI_Comm Communicator::get() const noexcept { return exchange_ ? exchange_->comm() : MPI_COMM_NULL; }
+
+Communicator Communicator::duplicate() const {
+  require_ranks(*this);
+  return duplicate(exchange_ ? exchange_->deadline() : kDeadline);
+}
+
+Communicator Communicator::duplicate(std::chrono::milliseconds deadline) const {
+  require_ranks(*this);
+  Communicator copy = exchange_ ? Communicator(duplicate_of(*exchange_, deadline)) : Communicator();
+  copy.world_ = world_;
+  return copy;
+}
+
+void Communicator::abandon() const noexcept {
+  if (exchange_) exchange_->abandon();
+}
+
+Exchange& exchange_of(const Communicator& comm) {
+  require_ranks(comm);
+  return *comm.exchange_;
 }
 
 void require_ranks(const Communicator& comm) {
   if (comm.size() == 0) internal::refuse_empty("a communicator");
-  if (comm.get() == MPI_COMM_NULL || comm.maker_ == internal::this_process()) return;
-  throw Error(
-      ErrorCode::unsupported,
-      fmt::format("use a communicator in process {}, which was forked of process {} that made it: only that "
-                  "one is a rank of MPI; pass a default-made one here",
-                  internal::this_process(), comm.maker_));
+  if (comm.exchange_) comm.exchange_->require_maker();
 }
+
+bool needs_mpi(const Communicator& comm) noexcept { return comm.get() != MPI_COMM_NULL; }
 
 bool is_alone(const Communicator& comm) {
   require_ranks(comm);
   return comm.size() == 1;
 }
 
-Communicator Communicator::duplicate() const {
-  require_ranks(*this);
-  Communicator copy = comm_ == MPI_COMM_NULL ? Communicator() : Communicator(comm_);
-  copy.world_ = world_;
-  return copy;
-}
-
-Communicator::~Communicator() {
-  if (comm_ == MPI_COMM_NULL || maker_ != internal::this_process()) return;
-  if (is_running()) MPI_Comm_free(&comm_);
-}
-
-Communicator::Communicator(Communicator&& other) noexcept
-    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
-      rank_(std::exchange(other.rank_, 0)),
-      size_(std::exchange(other.size_, 0)),
-      world_(std::exchange(other.world_, World{.size = 0})),
-      maker_(other.maker_) {}
-
-Communicator& Communicator::operator=(Communicator&& other) noexcept {
-  Communicator taken(std::move(other));  // and so leaves `other` moved from
-  std::swap(comm_, taken.comm_);
-  std::swap(rank_, taken.rank_);
-  std::swap(size_, taken.size_);
-  std::swap(world_, taken.world_);
-  std::swap(maker_, taken.maker_);
-  return *this;
+Communicator data_parallel(const Communicator& comm, int rank) {
+  const std::vector<std::int64_t> said = all_gather(comm, std::int64_t{rank});
+  const auto refuse = [&](const std::string& what) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("share data among {} processes: {}; all data-parallel ranks from 0 on need as many "
+                    "processes",
+                    comm.size(), what));
+  };
+  std::map<std::int64_t, std::int64_t> times;
+  for (const std::int64_t r : said) ++times[r];
+  std::int64_t next = 0;
+  for (const auto& [r, count] : times) {
+    if (r < 0) refuse(fmt::format("data-parallel rank {} is below 0", r));
+    if (r != next)
+      refuse(fmt::format("none of them has data-parallel rank {}, and {} have rank {}", next, count, r));
+    if (count != times[0]) {
+      refuse(fmt::format("{} of them have data-parallel rank 0, and {} have rank {}", times[0], count, r));
+    }
+    ++next;
+  }
+  const auto before = std::span(said).first(static_cast<std::size_t>(comm.rank()));
+  Communicator made = comm.duplicate();
+  made.world_ = {.rank = rank,
+                 .size = static_cast<int>(times.size()),
+                 .replica = static_cast<int>(std::ranges::count(before, std::int64_t{rank}))};
+  return made;
 }
 
 }  // namespace rota::mpi

@@ -15,23 +15,22 @@ constexpr auto kPatience = std::chrono::milliseconds(500);
 
 DeferredReduction::DeferredReduction(const Communicator& comm, Reduction reduction,
                                      std::chrono::milliseconds deadline, std::string_view phase)
-    : comm_(comm.duplicate()), reduction_(reduction), exchange_(comm_, deadline), phase_(phase) {}
+    : comm_(comm.duplicate(deadline)), reduction_(reduction), phase_(phase) {}
 
 DeferredReduction::~DeferredReduction() {
   if (comm_.size() == 1) return;
-  if (exchange_.is_broken() || !is_quiet_ || !ends_in_time()) comm_.abandon();
+  Exchange& exchange = exchange_of(comm_);
+  if (exchange.is_broken() || !is_quiet_ || !ends_in_time(exchange)) comm_.abandon();
 }
 
 // Not where MPI has ended: what it had begun is gone.
-bool DeferredReduction::ends_in_time() noexcept {
+bool DeferredReduction::ends_in_time(Exchange& exchange) noexcept {
   if (!operation_) return true;
-  int is_finalized = 0;
-  MPI_Finalized(&is_finalized);
-  if (is_finalized != 0) return false;
+  if (!is_running()) return false;
   try {
     Backoff backoff;
     for (const auto until = DeadlineClock::now() + kPatience; DeadlineClock::now() < until; backoff.wait()) {
-      if (operation_->advance(comm_.get())) return true;
+      if (operation_->advance(exchange.comm())) return true;
     }
   } catch (const Error&) {
     return false;  // nobody is left who could be told
@@ -48,27 +47,22 @@ void DeferredReduction::begin(Values mine) {
           "MPI_Iallreduce");
   };
   operation_ = std::make_unique<Operation>(phase_, values_, start);
+  if (comm_.size() == 1) return;
   // Where ranks were given up, `end` says so: what this one did until here is good.
-  if (comm_.size() > 1 && !exchange_.is_broken()) operation_->advance(comm_.get());
+  const Exchange& exchange = exchange_of(comm_);
+  if (!exchange.is_broken()) operation_->advance(exchange.comm());
 }
 
 DeferredReduction::Values DeferredReduction::end() {
-  exchange_.finish(*operation_);
+  if (comm_.size() > 1) exchange_of(comm_).finish(*operation_);
   operation_.reset();
   return std::move(*values_);
 }
 
 void DeferredReduction::await(const std::function<bool()>& is_done) {
-  const auto until = exchange_.latest();
-  for (Backoff backoff; !is_done(); backoff.wait()) {
-    exchange_.attend(phase_);
-    if (DeadlineClock::now() > until) exchange_.give_up(phase_);
-  }
+  exchange_of(comm_).wait(phase_, is_done);
 }
 
-void DeferredReduction::agree(const std::exception_ptr& error) {
-  mpi::agree(
-      comm_, [this](Operation& operation) { exchange_.finish(operation); }, phase_, error);
-}
+void DeferredReduction::agree(const std::exception_ptr& error) { mpi::agree(comm_, phase_, error); }
 
 }  // namespace rota::mpi

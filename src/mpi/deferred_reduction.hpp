@@ -25,8 +25,8 @@ class DeferredReduction {
  public:
   using Values = std::vector<std::int64_t>;
 
-  /// **Collective** over `comm`, which is duplicated. A rank that comes later than
-  /// `deadline` is given up; zero: never. `phase` is what errors say was tried. Throws Error{io}.
+  /// **Collective** over `comm`, which is duplicated with this `deadline`. `phase` is what errors say was
+  /// tried. Throws Error{io}, Error{timeout}.
   DeferredReduction(const Communicator& comm, Reduction reduction, std::chrono::milliseconds deadline,
                     std::string_view phase);
   /// Waits up to half a second for a reduction under way, so that others can end it; unless it is quiet, for
@@ -42,7 +42,7 @@ class DeferredReduction {
   /// **Collective.** The reduction under way, over all ranks. Waits for those that have not begun it. Throws
   /// Error{io}, Error{timeout} naming the missing, now and from then on.
   [[nodiscard]] Values end();
-  /// Calls `is_done` until it says so. Throws what that throws, and what `end` throws.
+  /// Of several ranks: calls `is_done` until it says so. Throws what that throws, and what `end` throws.
   void await(const std::function<bool()>& is_done);
   /// Says whether all ranks know that none has begun a reduction that others have not come to. It is quiet at
   /// first, and all ranks are to say the same. (A communicator that one rank frees while messages of another
@@ -52,11 +52,10 @@ class DeferredReduction {
   void agree(const std::exception_ptr& error);
 
  private:
-  [[nodiscard]] bool ends_in_time() noexcept;
+  [[nodiscard]] bool ends_in_time(Exchange& exchange) noexcept;
 
   Communicator comm_;
   Reduction reduction_;
-  Exchange exchange_;
   std::string phase_;
   std::shared_ptr<Values> values_;
   std::unique_ptr<Operation> operation_;

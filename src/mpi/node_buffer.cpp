@@ -15,7 +15,6 @@
 #include "mpi/collectives.hpp"
 #include "mpi/exchange.hpp"
 #include "mpi/node_memory.hpp"
-#include "mpi/tags.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -37,10 +36,6 @@ void attempt(std::exception_ptr& error, Work&& work) {
   } catch (...) {
     error = std::current_exception();
   }
-}
-
-void broadcast_value(const mpi::Communicator& comm, auto& value) {
-  mpi::broadcast(comm, std::as_writable_bytes(std::span(&value, 1)));
 }
 
 /// Rank 0's end of the way to the leaders: pieces, each after its size, and a size of zero.
@@ -67,9 +62,8 @@ class Outlet {
 
  private:
   void send() {
-    auto count = static_cast<std::int64_t>(piece_.size());
-    broadcast_value(leaders_, count);
-    mpi::broadcast(leaders_, piece_);
+    static_cast<void>(mpi::broadcast(leaders_, piece_.size()));
+    mpi::broadcast_bytes(leaders_, piece_);
     piece_.clear();
   }
 
@@ -82,10 +76,10 @@ class Outlet {
 void take_pieces(const mpi::Communicator& leaders, std::optional<MemoryFile>& file,
                  std::exception_ptr& error) {
   attempt(error, [&] { file.emplace(); });
-  std::vector<std::byte> piece;
-  for (std::int64_t count = 0; broadcast_value(leaders, count), count > 0;) {
-    piece.resize(static_cast<std::size_t>(count));
-    mpi::broadcast(leaders, piece);
+  for (std::vector<std::byte> piece;;) {
+    piece.resize(mpi::broadcast(leaders, std::size_t{0}));
+    if (piece.empty()) return;
+    mpi::broadcast_bytes(leaders, piece);
     attempt(error, [&] { file->append(piece); });
   }
 }
@@ -106,14 +100,14 @@ NodeBuffer copy_on_node(const mpi::Nodes& nodes, const NodeBuffer& shared, std::
   sum(nodes.node(), std::span(&failures, 1));
   if (failures > 0) return {};
   if (nodes.leads()) std::copy(shared.bytes.begin(), shared.bytes.end(), copy->begin());
-  mpi::broadcast(nodes.node(), *copy);
+  mpi::broadcast_bytes(nodes.node(), *copy);
   return {.bytes = *copy, .owner = copy};
 }
 
 // Has the other ranks of a node open what its leader has at `address`. Whether all of them could. Collective
 // over the node.
 bool open_on_node(const mpi::Nodes& nodes, MemoryFile::Address& address, const std::function<void()>& open) {
-  broadcast_value(nodes.node(), address);
+  address = mpi::broadcast(nodes.node(), address);
   std::exception_ptr failure;
   if (!nodes.leads() && address.bytes > 0) {
     attempt(failure, [&] {
@@ -171,37 +165,66 @@ NodeBuffer broadcast_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
   return shared;
 }
 
+namespace {
+
+constexpr std::string_view kJoin = "join what all ranks have";
+
+// Rank 0: the next piece of what another rank sends.
+void receive_piece(mpi::Exchange& exchange, int from, const std::shared_ptr<std::vector<std::byte>>& piece) {
+  mpi::Operation operation(kJoin, piece, [from, piece](MPI_Comm comm, mpi::Requests& requests) {
+    mpi::check(MPI_Irecv(piece->data(), mpi::to_count(piece->size()), MPI_BYTE, from, mpi::kNodeBufferTag,
+                         comm, &requests.emplace_back()),
+               "MPI_Irecv");
+  });
+  exchange.finish(operation);
+}
+
+// Begins to send `bytes` to rank 0.
+std::unique_ptr<mpi::Operation> send_pieces(std::span<const std::byte> bytes) {
+  const auto mine = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  const auto start = [mine](MPI_Comm comm, mpi::Requests& requests) {
+    for (std::size_t at = 0; at < mine->size(); at += kPieceBytes) {
+      mpi::check(MPI_Isend(mine->data() + at, static_cast<int>(std::min(kPieceBytes, mine->size() - at)),
+                           MPI_BYTE, 0, mpi::kNodeBufferTag, comm, &requests.emplace_back()),
+                 "MPI_Isend");
+    }
+  };
+  return std::make_unique<mpi::Operation>(kJoin, mine, start);
+}
+
+// Rank 0: what the others have, one behind the other. Whatever happens, what was sent is received.
+void receive_all(const mpi::Communicator& all, std::span<const std::int64_t> sizes, const ByteSink& sink,
+                 std::exception_ptr& error) {
+  for (int rank = 1; rank < all.size(); ++rank) {
+    for (auto left = static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]); left > 0;) {
+      const auto piece = std::make_shared<std::vector<std::byte>>(std::min(kPieceBytes, left));
+      receive_piece(mpi::exchange_of(all), rank, piece);
+      attempt(error, [&] { sink(*piece); });
+      left -= piece->size();
+    }
+  }
+}
+
+}  // namespace
+
 NodeBuffer all_gather_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
                                std::span<const std::byte> mine) {
   const mpi::Communicator& all = nodes.all();
-  const std::vector<std::int64_t> sizes = mpi::gather(all, std::ssize(mine));
-  // To rank 0 in pieces that one call can send, under way while the ranks take what it hands out.
-  mpi::Requests requests;
-  for (std::size_t at = 0; all.rank() > 0 && at < mine.size(); at += kPieceBytes) {
-    const auto piece = mine.subspan(at, std::min(kPieceBytes, mine.size() - at));
-    mpi::check(MPI_Isend(piece.data(), mpi::to_count(piece.size()), MPI_BYTE, 0, mpi::kNodeBufferTag,
-                         all.get(), &requests.emplace_back()),
-               "MPI_Isend");
-  }
+  const std::vector<std::int64_t> sizes = mpi::all_gather(all, std::ssize(mine));
+  // Under way while the ranks take what rank 0 hands out.
+  std::unique_ptr<mpi::Operation> sent;
+  mpi::together(all, phase, [&] {
+    if (all.rank() == 0 || mine.empty()) return;
+    sent = send_pieces(mine);
+    mpi::exchange_of(all).advance(*sent);
+  });
   NodeBuffer shared = broadcast_to_nodes(nodes, phase, [&](const ByteSink& sink) {
-    std::exception_ptr error;  // whatever happens, what was sent is received
+    std::exception_ptr error;
     attempt(error, [&] { sink(mine); });
-    std::vector<std::byte> piece(kPieceBytes);
-    for (int rank = 1; rank < all.size(); ++rank) {
-      for (auto left = static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]); left > 0;) {
-        const std::size_t count = std::min(kPieceBytes, left);
-        mpi::check(MPI_Recv(piece.data(), mpi::to_count(count), MPI_BYTE, rank, mpi::kNodeBufferTag,
-                            all.get(), MPI_STATUS_IGNORE),
-                   "MPI_Recv");
-        attempt(error, [&] { sink(std::span(piece).first(count)); });
-        left -= count;
-      }
-    }
+    receive_all(all, sizes, sink, error);
     if (error) std::rethrow_exception(error);
   });
-  if (requests.empty()) return shared;
-  mpi::check(MPI_Waitall(mpi::to_count(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
-             "MPI_Waitall");
+  if (sent) mpi::exchange_of(all).finish(*sent);
   return shared;
 }
 

@@ -1,19 +1,27 @@
 #include "mpi/nodes.hpp"
 
+#include <array>
+#include <span>
+#include <vector>
+
 #include "mpi/collectives.hpp"
+#include "mpi/exchange.hpp"
 
 namespace rota::mpi {
 namespace {
 
-// Takes what MPI_Comm_split made; MPI_COMM_NULL is a world of one.
-Communicator own(MPI_Comm made) {
+// Takes what a split of `all` made, whose ranks keep their names; MPI_COMM_NULL is a world of one.
+Communicator take(const Communicator& all, MPI_Comm made) {
   if (made == MPI_COMM_NULL) return {};
-  Communicator copy(made);
+  Communicator part(made, exchange_of(all).deadline());
   MPI_Comm_free(&made);
-  return copy;
+  exchange_of(part).call_ranks(all_gather<int>(part, std::array{all.rank()}));
+  return part;
 }
 
+// MPI_Comm_split knows no deadline, so ranks meet first.
 Communicator node_of(const Communicator& all, int ranks_per_node) {
+  agree(all, "find the ranks of each node", nullptr);
   MPI_Comm node = MPI_COMM_NULL;
   if (ranks_per_node > 0) {
     check(MPI_Comm_split(all.get(), all.rank() / ranks_per_node, all.rank(), &node), "MPI_Comm_split");
@@ -21,19 +29,26 @@ Communicator node_of(const Communicator& all, int ranks_per_node) {
     check(MPI_Comm_split_type(all.get(), MPI_COMM_TYPE_SHARED, all.rank(), MPI_INFO_NULL, &node),
           "MPI_Comm_split_type");
   }
-  return own(node);
+  return take(all, node);
 }
 
 }  // namespace
 
-Nodes::Nodes(const Communicator& comm, const Pretence& pretence)
-    : can_share_memory_(pretence.can_share_memory) {
-  all_ = comm.duplicate();
+Nodes::Nodes(Communicator all, const Pretence& pretence)
+    : all_(std::move(all)), can_share_memory_(pretence.can_share_memory) {
+  require_ranks(all_);
   if (all_.get() == MPI_COMM_NULL) return;
   node_ = node_of(all_, pretence.ranks_per_node);
+  agree(all_, "find the first ranks of all nodes", nullptr);
   MPI_Comm leaders = MPI_COMM_NULL;
   check(MPI_Comm_split(all_.get(), leads() ? 0 : MPI_UNDEFINED, all_.rank(), &leaders), "MPI_Comm_split");
-  leaders_ = own(leaders);
+  leaders_ = take(all_, leaders);
+  are_many_ = broadcast(all_, leaders_.size()) > 1;
+}
+
+void Nodes::show_progress() const {
+  mpi::show_progress(all_);
+  mpi::show_progress(leaders_);
 }
 
 }  // namespace rota::mpi

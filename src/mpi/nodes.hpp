@@ -2,6 +2,8 @@
 
 // Which ranks run on the same machine.
 
+#include <utility>
+
 #include "rota/mpi.hpp"
 
 namespace rota::mpi {
@@ -17,21 +19,25 @@ class Nodes {
   };
 
   Nodes() = default;
-  /// **Collective** over `comm`. Throws Error{io}.
-  explicit Nodes(const Communicator& comm) : Nodes(comm, Pretence{}) {}
-  Nodes(const Communicator& comm, const Pretence& pretence);
+  /// **Collective** over `all`. Throws Error{io}, Error{timeout}.
+  explicit Nodes(Communicator all) : Nodes(std::move(all), Pretence{}) {}
+  Nodes(Communicator all, const Pretence& pretence);
 
   [[nodiscard]] const Communicator& all() const noexcept { return all_; }
   [[nodiscard]] const Communicator& node() const noexcept { return node_; }
   /// The first ranks of all nodes, for those to use; rank 0 is the first.
   [[nodiscard]] const Communicator& leaders() const noexcept { return leaders_; }
   [[nodiscard]] bool leads() const noexcept { return node_.rank() == 0; }
+  [[nodiscard]] bool are_many() const noexcept { return are_many_; }
   [[nodiscard]] bool can_share_memory() const noexcept { return can_share_memory_; }
+  /// A sign of progress, on whichever of the communicators others wait for this rank.
+  void show_progress() const;
 
  private:
   Communicator all_;
   Communicator node_;
   Communicator leaders_;
+  bool are_many_ = false;
   bool can_share_memory_ = true;
 };
 

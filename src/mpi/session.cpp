@@ -61,7 +61,7 @@ void require_launched_world() {
 
 }  // namespace
 
-Session::Session(int& argc, char**& argv, ThreadLevel level) {
+Session::Session(int& argc, char**& argv, ThreadLevel level, std::chrono::milliseconds deadline) {
   int running = 0;
   MPI_Initialized(&running);
   if (running == 0) {
@@ -78,8 +78,8 @@ Session::Session(int& argc, char**& argv, ThreadLevel level) {
     if (owns_) MPI_Finalize();
     throw;
   }
-  comm_ = Communicator(MPI_COMM_WORLD);
-  guard_ = Communicator(MPI_COMM_WORLD);
+  comm_ = Communicator(MPI_COMM_WORLD, deadline);
+  guard_ = comm_.duplicate();
 }
 
 Session::~Session() {

@@ -59,10 +59,11 @@ DocumentStream::DocumentStream(const Source& documents, std::int64_t size, std::
                      check_length(lengths[i], ids[i]);
                      lengths[i] += options.added;
                    }
+                   if (part.is_callers) nodes.show_progress();
                  });
     before = sum(*ends);
   });
-  std::vector<std::int64_t> of_ranks = mpi::gather(all, before);
+  std::vector<std::int64_t> of_ranks = mpi::all_gather(all, before);
   static_cast<void>(sum(of_ranks));  // the same on all ranks
   before = sum(std::span(of_ranks).first(static_cast<std::size_t>(all.rank())));
   for (std::int64_t& end : *ends) end = before += end;

@@ -264,7 +264,7 @@ void PackOptions::validate() const {
 
 std::shared_ptr<const Source> pack(const mpi::Communicator& comm, std::shared_ptr<const Source> documents,
                                    const PackOptions& options) {
-  const mpi::Nodes nodes(comm);
+  const mpi::Nodes nodes(comm.duplicate());
   std::optional<internal::Plan> plan;
   mpi::together(nodes.all(), "pack documents", [&] {
     options.validate();

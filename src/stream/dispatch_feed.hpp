@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "mpi/deferred_reduction.hpp"
-#include "mpi/pushed_messages.hpp"
+#include "mpi/messages.hpp"
 #include "rota/stream_loader.hpp"
 #include "stream/feed.hpp"
 #include "stream/step_builder.hpp"

@@ -92,17 +92,15 @@ void check(const Dispatch& dispatch, const World& world) {
 }
 
 std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const mpi::Communicator& comm) {
-  std::string text;
-  mpi::together(comm, "ask what a dispatched source is", [&] {
-    if (comm.rank() != 0) return;
+  const std::string text = mpi::on_first_rank(comm, "ask what a dispatched source is", [&] {
     const StreamFacts facts = ask_facts(*dispatch.source, kDispatching);
     require_one_shard(facts);
     Description description{
         .fields = {}, .cursor_numbers = facts.cursor_numbers, .fingerprint = dispatch.source->fingerprint()};
     for (const Field& field : facts.fields) description.fields.push_back({field});
-    text = to_blob(description);
+    return to_blob(description);
   });
-  const auto description = from_blob<Description>(mpi::broadcast(comm, std::move(text)));
+  const auto description = from_blob<Description>(text);
   return std::make_shared<DispatchedSource>(description, dispatch.shards);
 }
 

@@ -11,7 +11,7 @@
 
 #include "core/bytes.hpp"
 #include "core/mutex.hpp"
-#include "mpi/pushed_messages.hpp"
+#include "mpi/messages.hpp"
 #include "stream/dispatch_plan.hpp"
 #include "stream/feed.hpp"
 #include "stream/instance.hpp"

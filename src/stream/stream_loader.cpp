@@ -41,7 +41,7 @@ constexpr std::int64_t of(const FeedHead& head) {
 
 // For a loader that is made without a communicator.
 mpi::Communicator alone() {
-  if (const int ranks = mpi::job_size(); ranks > 1) {
+  if (const int ranks = mpi::job_world().size; ranks > 1) {
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("make a stream loader without a communicator, while MPI runs {} ranks: each would read "
@@ -128,12 +128,6 @@ class StreamLoader::Impl {
     });
   }
 
-  ~Impl() {
-    if (states_exchange_.is_broken()) states_comm_.abandon();
-  }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
-
   NextBatch<StreamBatch> next();
   [[nodiscard]] std::vector<std::string> gather(const std::function<std::string()>& make);
   void restart(const StreamRun& run);
@@ -168,7 +162,6 @@ class StreamLoader::Impl {
   Fingerprint fingerprint_;
   mpi::DeferredReduction agreement_;
   mpi::Communicator states_comm_;  // apart, for on the other a step may have been begun
-  mpi::Exchange states_exchange_;
   StreamRun run_;
   bool is_over_ = false;       // an epoch had no samples
   bool is_elsewhere_ = false;  // what ranks may have said of a step before does not count
@@ -182,8 +175,7 @@ StreamLoader::Impl::Impl(const mpi::Communicator& comm, std::string_view kind, S
                          Check check)
     : options_(std::move(options)),
       agreement_(comm, mpi::Reduction::minimum, options_.deadline, "agree on a step of streams"),
-      states_comm_(comm.duplicate()),
-      states_exchange_(states_comm_, options_.deadline) {
+      states_comm_(comm.duplicate(options_.deadline)) {
   mpi::require_same(comm, "make stream loaders", std::string(kind));
   mpi::together(comm, "make stream loaders", [&] {
     options_.validate();
@@ -294,16 +286,9 @@ void StreamLoader::Impl::end_epoch() {
 // **Collective.**
 std::vector<std::string> StreamLoader::Impl::gather(const std::function<std::string()>& make) {
   constexpr std::string_view kPhase = "gather the state of a stream loader";
-  const auto run = [this](mpi::Operation& operation) { states_exchange_.finish(operation); };
   std::string mine;
-  std::exception_ptr error;
-  try {
-    mine = make();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  mpi::agree(comm(), run, kPhase, error);
-  return mpi::all_gather(comm(), run, kPhase, mine);
+  mpi::together(states_comm_, kPhase, [&] { mine = make(); });
+  return mpi::all_gather(states_comm_, kPhase, std::move(mine));
 }
 
 void StreamLoader::Impl::restart(const StreamRun& run) {

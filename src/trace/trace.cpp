@@ -123,12 +123,9 @@ std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::f
                     options.phase ? fmt::format("TraceOptions::phase {}", *options.phase)
                                   : std::string("no TraceOptions::phase"));
   const World world = loader.world();
-  std::int64_t phase = 0;
   Lines lines;
-  mpi::together(comm, kBegin, [&] {
-    if (comm.rank() == 0) phase = prepare(directory, options.phase);
-  });
-  mpi::broadcast(comm, std::as_writable_bytes(std::span(&phase, 1)));
+  const std::int64_t phase =
+      mpi::on_first_rank(comm, kBegin, [&] { return prepare(directory, options.phase); });
   const auto write_start = [&] {
     if (world.replica > 0) return;
     lines.reset(new internal::LineWriter(directory / trace::trace_file_name(phase, world.rank)));

@@ -52,7 +52,7 @@ class CatalogTogether : public Test {
       if (progress.is_over && progress.task == "index files") mine = progress.done;
     };
     (void)open(Catalog(comm(), data_, {.progress = note}), "lines");
-    return mpi::gather(comm(), mine);
+    return mpi::all_gather(comm(), mine);
   }
 
   SharedDirectory directory_;

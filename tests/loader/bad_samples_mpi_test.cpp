@@ -16,7 +16,9 @@ class BadSamplesOnRanks : public TestWithParam<int> {
  protected:
   Loader make(const mpi::Communicator& comm) { return Loader(comm, source_, options_); }
   /// All ranks must have had the same.
-  static void expect_same(std::int64_t value) { EXPECT_THAT(mpi::gather(everyone(), value), Each(value)); }
+  static void expect_same(std::int64_t value) {
+    EXPECT_THAT(mpi::all_gather(everyone(), value), Each(value));
+  }
 
   void corrupt_each_seventh() {
     for (std::int64_t id = 0; id < 300; id += 7) source_->corrupt.insert(id);

@@ -1,7 +1,7 @@
 // A loader holds no more memory than it was told to: the bytes that it may read ahead, and a few batches.
 
 #include "allocations.hpp"
-#include "mpi/pushed_messages.hpp"
+#include "mpi/messages.hpp"
 #include "source/documents.hpp"
 #include "test.hpp"
 

@@ -28,7 +28,7 @@ class RealRanks {
     Step all;
     const auto batch = loader_.next();
     if (batch) all.add(*batch);
-    EXPECT_THAT(mpi::gather(comm_, batch ? 1 : 0), Each(batch ? 1 : 0)) << "unequal numbers of steps";
+    EXPECT_THAT(mpi::all_gather(comm_, batch ? 1 : 0), Each(batch ? 1 : 0)) << "unequal numbers of steps";
     Numbers numbers(all.slots.size() * kNumbers);
     if (!numbers.empty()) std::memcpy(numbers.data(), all.slots.data(), numbers.size() * sizeof(numbers[0]));
     numbers = all_of_ranks(comm_, numbers);

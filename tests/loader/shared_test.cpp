@@ -70,7 +70,7 @@ class Shared : public Test {
   [[nodiscard]] std::shared_ptr<const Source> open(const mpi::Nodes::Pretence& where = {},
                                                    const CatalogOptions& options = {}) const {
     auto context = std::make_shared<OpenContext>(everyone(), options);
-    context->nodes = mpi::Nodes(everyone(), where);
+    context->nodes = mpi::Nodes(everyone().duplicate(), where);
     return make_lines_source(FileList::list(context, ChangeDetection::by_size, directory_.path()));
   }
   /// With no room for files that are not needed.

@@ -70,14 +70,14 @@ TEST(Collectives, BroadcastSumMinMaxAndGather) {
   EXPECT_THAT(highest, Each(size - 1));
   std::vector<std::int64_t> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
-  EXPECT_EQ(gather(everyone(), rank), ranks);
+  EXPECT_EQ(all_gather(everyone(), rank), ranks);
 }
 
 TEST(Communicator, IsAWorldOfOneWithoutMpi) {
   const Communicator alone;
   EXPECT_EQ(alone.world(), World{});
-  EXPECT_EQ(broadcast(alone, "x"), "x");
-  EXPECT_EQ(gather(alone, 3), std::vector<std::int64_t>{3});
+  EXPECT_EQ(broadcast(alone, std::string("x")), "x");
+  EXPECT_EQ(all_gather(alone, 3), std::vector<std::int64_t>{3});
   EXPECT_EQ(world(everyone().get()), mpi_session().world());
 }
 
@@ -87,8 +87,8 @@ std::vector<std::function<void()>> calls_over(const Communicator& comm) {
   return {[&] { (void)comm.duplicate(); },
           [&] { together(comm, "test", [] { ADD_FAILURE() << "it began the work"; }); },
           [&] { agree(comm, "test", nullptr); },
-          [&] { (void)broadcast(comm, "x"); },
-          [&] { (void)gather(comm, 3); },
+          [&] { (void)broadcast(comm, std::string("x")); },
+          [&] { (void)all_gather(comm, 3); },
           [&] { (void)is_same(comm, "x"); },
           [&] { require_same(comm, "test", "x"); },
           [&] {
@@ -97,7 +97,7 @@ std::vector<std::function<void()>> calls_over(const Communicator& comm) {
           },
           [&] { (void)data_parallel(comm, 0); },
           [&] { StopSignal stop(comm); },
-          [&] { Nodes nodes(comm); },
+          [&] { Nodes nodes(comm.duplicate()); },
           [&] { Catalog catalog(comm, "/"); },
           [&] { CheckpointDirectory directory(comm, "/nowhere"); },
           [&] { Loader loader(comm, nullptr); },
@@ -124,23 +124,23 @@ TEST(Communicator, ThatWasAssignedElsewhereIsRefusedAndMayBeFilledAgain) {
   Communicator to;
   to = std::move(from);
   EXPECT_EQ(to.world(), world);
-  EXPECT_THAT(error_of([&] { (void)gather(from, 3); }), is_error(ErrorCode::invalid_argument, {}));
+  EXPECT_THAT(error_of([&] { (void)all_gather(from, 3); }), is_error(ErrorCode::invalid_argument, {}));
   from = std::move(to);
-  EXPECT_EQ(std::ssize(gather(from, 3)), world.size);
+  EXPECT_EQ(std::ssize(all_gather(from, 3)), world.size);
   Communicator& same = from;
   from = std::move(same);
-  EXPECT_EQ(std::ssize(gather(from, 3)), world.size);
+  EXPECT_EQ(std::ssize(all_gather(from, 3)), world.size);
 }
 
 // NOLINTEND(bugprone-use-after-move,hicpp-invalid-access-moved)
 
 TEST(Communicator, OfTheParentIsRefusedInAForkedChild) {
   std::optional<Communicator> comm = everyone().duplicate();
-  const std::string error = error_as_nobody([&] { (void)gather(*comm, 3); });
+  const std::string error = error_as_nobody([&] { (void)all_gather(*comm, 3); });
   EXPECT_THAT(error, StartsWith("unsupported: use a communicator"));
   EXPECT_EQ(error_as_nobody([&] { comm.reset(); }), "");
-  EXPECT_EQ(error_as_nobody([&] { (void)gather(Communicator(), 3); }), "");
-  EXPECT_EQ(std::ssize(gather(*comm, 3)), comm->size());
+  EXPECT_EQ(error_as_nobody([&] { (void)all_gather(Communicator(), 3); }), "");
+  EXPECT_EQ(std::ssize(all_gather(*comm, 3)), comm->size());
 }
 
 void expect_refused(MPI_Comm comm, const std::string& why) {

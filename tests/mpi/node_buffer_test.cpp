@@ -21,15 +21,21 @@ namespace {
 
 std::int64_t broadcasts = 0;
 bool is_damaging = false;
+std::byte* to_damage = nullptr;  // once it has come
 bool is_forbidding = false;
 
 }  // namespace
 
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the names are MPI's own
-extern "C" int MPI_Bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm) {
+extern "C" int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm,
+                          MPI_Request* request) {
   ++broadcasts;
-  const int status = PMPI_Bcast(data, count, type, root, comm);
-  if (is_damaging && count > 1000) *static_cast<std::byte*>(data) ^= std::byte{1};
+  if (is_damaging && count > 1000) to_damage = static_cast<std::byte*>(data);
+  return PMPI_Ibcast(data, count, type, root, comm, request);
+}
+extern "C" int MPI_Testall(int count, MPI_Request requests[], int* is_done, MPI_Status statuses[]) {
+  const int status = PMPI_Testall(count, requests, is_done, statuses);
+  if (*is_done != 0 && to_damage != nullptr) *std::exchange(to_damage, nullptr) ^= std::byte{1};
   return status;
 }
 // As a container forbids it.
@@ -92,7 +98,7 @@ std::string memory_map() {
 /// mpi::Nodes as they are, of one rank, of two ranks in a row; with memory in common and without.
 class NodeBuffers : public TestWithParam<mpi::Nodes::Pretence> {
  protected:
-  mpi::Nodes nodes_{comm(), GetParam()};
+  mpi::Nodes nodes_{comm().duplicate(), GetParam()};
 };
 
 TEST_P(NodeBuffers, BringAllThatRankZeroMakesToAllRanks) {
@@ -166,7 +172,7 @@ INSTANTIATE_TEST_SUITE_P(Each, NodeBuffers,
                                 mpi::Nodes::Pretence{.ranks_per_node = 2, .can_share_memory = false}));
 
 TEST(SharedMemory, IsOneCopyForTheRanksOfANodeAndHasNoNameInAnyDirectory) {
-  const mpi::Nodes nodes(comm());
+  const mpi::Nodes nodes(comm().duplicate());
   const NodeBuffer shared = hand_out(nodes, some_bytes(100'000, 7));
   const std::string file = file_behind(shared.bytes.data());
   EXPECT_FALSE(file.empty());
@@ -199,7 +205,7 @@ class FileLimit {
 class NodeBufferFaults : public Test {
  protected:
   const Bytes bytes_ = some_bytes(1'000'000, 9);
-  const mpi::Nodes each_alone_{comm(), {.ranks_per_node = 1}};
+  const mpi::Nodes each_alone_{comm().duplicate(), {.ranks_per_node = 1}};
 };
 
 TEST_F(NodeBufferFaults, RanksThatGotOtherBytesAreAnErrorOnAll) {
@@ -220,7 +226,7 @@ TEST_F(NodeBufferFaults, RanksThatGotOtherBytesAreAnErrorOnAll) {
 }
 
 TEST_F(NodeBufferFaults, WhateverRankLacksMemoryAllThrowAndGoOn) {
-  const mpi::Nodes nodes(comm(), {.ranks_per_node = 2, .can_share_memory = false});
+  const mpi::Nodes nodes(comm().duplicate(), {.ranks_per_node = 2, .can_share_memory = false});
   for (int lacking = 0; lacking < comm().size(); ++lacking) {
     EXPECT_THAT(error_of_all([&] {
                   const FileLimit limit(comm().rank() == lacking ? 300'000 : RLIM_INFINITY);
@@ -264,7 +270,8 @@ TEST_F(NodeBufferFaults, BytesGoToOtherNodesWhileTheyAreMade) {
 TEST_F(NodeBufferFaults, NothingIsLeftOfBytesThatNobodyKeeps) {
   const auto descriptors = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), {}); };
   const auto before = descriptors();
-  for (const mpi::Nodes& nodes : {mpi::Nodes(comm()), mpi::Nodes(comm(), {.ranks_per_node = 1})}) {
+  for (const mpi::Nodes& nodes :
+       {mpi::Nodes(comm().duplicate()), mpi::Nodes(comm().duplicate(), {.ranks_per_node = 1})}) {
     const NodeBuffer shared = hand_out(nodes, bytes_);
     EXPECT_THAT(memory_map(), HasSubstr("/memfd:rota"));
     EXPECT_EQ(descriptors(), before);

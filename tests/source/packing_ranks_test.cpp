@@ -44,7 +44,7 @@ TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
   std::atomic<std::int64_t> mine = 0;
   Documents documents(std::vector<std::int64_t>(50'000, 3));
   documents.on_rows = [&](SampleId) { ++mine; };
-  const mpi::Nodes nodes(comm());
+  const mpi::Nodes nodes(comm().duplicate());
   const DocumentStream stream(documents, documents.size(), 1, {.seed = 1, .threads = 3}, nodes);
   EXPECT_EQ(stream.bytes().size(), 400'000U);
   EXPECT_EQ(stream.tokens(), 150'000);

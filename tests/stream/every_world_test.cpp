@@ -49,7 +49,7 @@ void expect_every_sample_once(std::shared_ptr<const StreamSource> source, std::i
     EXPECT_EQ(batch->start().step, std::ssize(sizes));
     sizes.push_back(batch->size());
   }
-  EXPECT_THAT(mpi::gather(everyone(), std::ssize(sizes)), Each(std::ssize(sizes)));
+  EXPECT_THAT(mpi::all_gather(everyone(), std::ssize(sizes)), Each(std::ssize(sizes)));
   EXPECT_THAT(sizes, Each(Le((size - 1) / everyone().size() + 1)));
   mpi::max(everyone(), sizes);
   EXPECT_THAT(sizes, Each(Gt(0))) << "an empty step";

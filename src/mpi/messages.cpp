@@ -1,22 +1,21 @@
-#include "mpi/pushed_messages.hpp"
+#include "mpi/messages.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <iterator>
+#include <mutex>
 #include <utility>
 
 #include "mpi/collectives.hpp"
-#include "mpi/tags.hpp"
 
 namespace rota::mpi {
-namespace {
 
-// For one more, so that adding it cannot fail.
-void make_place(auto& all) {
-  if (all.size() == all.capacity()) all.reserve(2 * all.size() + 1);
+void keep_for_ever(std::shared_ptr<const void> memory) {
+  static std::mutex mutex;
+  static std::vector<std::shared_ptr<const void>> kept;
+  const std::scoped_lock lock(mutex);
+  kept.push_back(std::move(memory));
 }
-
-}  // namespace
 
 MessageMemory::MessageMemory(std::size_t most) {
   assert(most > 0);
@@ -56,47 +55,47 @@ std::shared_ptr<Bytes> MessageMemory::take(std::size_t size) {
 }
 
 SendQueue::~SendQueue() {
-  for (auto& message : messages_) keep_for_ever(std::const_pointer_cast<Bytes>(std::move(message)));
+  for (auto& sent : under_way_) keep_for_ever(std::move(sent));
 }
 
 void SendQueue::send(int rank, std::shared_ptr<const Bytes> message) {
   const int count = to_count(message->size());
-  make_place(messages_);
-  make_place(requests_);
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Isend(message->data(), count, MPI_BYTE, rank, kPushTag, comm_->get(), &request), "MPI_Isend");
-  messages_.push_back(std::move(message));
-  requests_.push_back(request);
+  Sent& sent = *under_way_.emplace_back(std::make_shared<Sent>());
+  sent.message = std::move(message);
+  sent.size = count;
+  check(MPI_Isend(&sent.size, 1, MPI_INT64_T, rank, tag_, comm_, &sent.requests[0]), "MPI_Isend");
+  check(MPI_Isend(sent.message->data(), count, MPI_BYTE, rank, tag_, comm_, &sent.requests[1]), "MPI_Isend");
 }
 
 void SendQueue::progress() {
-  if (requests_.empty()) return;
-  int count = 0;
-  done_.resize(requests_.size());
-  check(MPI_Testsome(to_count(requests_.size()), requests_.data(), &count, done_.data(), MPI_STATUSES_IGNORE),
-        "MPI_Testsome");
-  for (int i = 0; i < count; ++i)
-    messages_[static_cast<std::size_t>(done_[static_cast<std::size_t>(i)])] = {};
-  std::erase(requests_, MPI_REQUEST_NULL);
-  std::erase(messages_, nullptr);
+  std::erase_if(under_way_, [](const std::shared_ptr<Sent>& sent) {
+    int is_done = 0;
+    check(MPI_Testall(2, sent->requests.data(), &is_done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    return is_done != 0;
+  });
 }
 
 ReceiveQueue::~ReceiveQueue() {
   for (Coming& coming : coming_) keep_for_ever(std::move(coming.message));
+  if (size_request_ == MPI_REQUEST_NULL || maker_ != internal::this_process() || !is_running()) return;
+  MPI_Cancel(&size_request_);
+  MPI_Wait(&size_request_, MPI_STATUS_IGNORE);
 }
 
 std::shared_ptr<const Bytes> ReceiveQueue::receive() {
   for (;;) {
+    if (!std::exchange(is_size_asked_, true)) {
+      check(MPI_Irecv(&size_, 1, MPI_INT64_T, from_, tag_, comm_, &size_request_), "MPI_Irecv");
+    }
     int has_come = 0;
-    MPI_Status status{};
-    check(MPI_Iprobe(0, kPushTag, comm_->get(), &has_come, &status), "MPI_Iprobe");
+    check(MPI_Test(&size_request_, &has_come, MPI_STATUS_IGNORE), "MPI_Test");
     if (has_come == 0) break;
-    int count = 0;
-    check(MPI_Get_count(&status, MPI_BYTE, &count), "MPI_Get_count");
-    coming_.push_back({.message = memory_.take(static_cast<std::size_t>(count))});
+    coming_.push_back({.message = memory_.take(static_cast<std::size_t>(size_))});
     Coming& last = coming_.back();
-    check(MPI_Irecv(last.message->data(), count, MPI_BYTE, 0, kPushTag, comm_->get(), &last.request),
-          "MPI_Irecv");
+    check(
+        MPI_Irecv(last.message->data(), static_cast<int>(size_), MPI_BYTE, from_, tag_, comm_, &last.request),
+        "MPI_Irecv");
+    is_size_asked_ = false;
   }
   if (coming_.empty()) return nullptr;
   int is_done = 0;

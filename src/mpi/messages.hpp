@@ -1,15 +1,19 @@
 #pragma once
 
-// Bytes that rank 0 pushes to other ranks ahead of their need, without waiting for them.
+// Messages between two ranks, without waiting for them: bytes that rank 0 pushes to others ahead of their
+// need, for one. The receiver knows who sends. Each message is two of MPI's: its size, and its bytes.
 
+#include <mpi.h>
+
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <list>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "core/mutex.hpp"
-#include "mpi/exchange.hpp"
 #include "rota/mpi.hpp"
 
 namespace rota::mpi {
@@ -33,11 +37,18 @@ class MessageMemory {
   std::shared_ptr<Unused> unused_ = std::make_shared<Unused>();
 };
 
-/// What rank 0 has sent and MPI still reads. *One thread.*
+/// The kinds of messages, so that none is taken for another.
+enum Tag : int { kPushTag = 32'000, kControlTag, kNodeBufferTag, kExchangeTag };
+
+/// Keeps what calls that are given up may still touch, for as long as the process lives.
+void keep_for_ever(std::shared_ptr<const void> memory);
+
+/// What this rank has sent and MPI still reads. *One thread.*
 class SendQueue {
  public:
-  /// `comm` must outlive it and be used by nothing but it and the other ranks' ReceiveQueues.
-  explicit SendQueue(const Communicator& comm) noexcept : comm_(&comm) {}
+  /// `comm` must outlive it. What it sends is for the ReceiveQueues of the same tag.
+  explicit SendQueue(MPI_Comm comm, Tag tag) noexcept : comm_(comm), tag_(tag) {}
+  explicit SendQueue(const Communicator& comm) noexcept : SendQueue(comm.get(), kPushTag) {}
   /// Waits for nobody: what is under way keeps its memory for ever.
   ~SendQueue();
   SendQueue(const SendQueue&) = delete;
@@ -48,18 +59,25 @@ class SendQueue {
   void send(int rank, std::shared_ptr<const Bytes> message);
   /// Moves what is under way on, and lets go of what has been sent. Throws Error{io}.
   void progress();
+  [[nodiscard]] bool is_empty() const noexcept { return under_way_.empty(); }
 
  private:
-  const Communicator* comm_;
-  Requests requests_;
-  std::vector<std::shared_ptr<const Bytes>> messages_;  // one for each request
-  std::vector<int> done_;
+  struct Sent {
+    std::shared_ptr<const Bytes> message;
+    std::int64_t size = 0;
+    std::array<MPI_Request, 2> requests{MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  };
+  MPI_Comm comm_;
+  Tag tag_;
+  std::list<std::shared_ptr<Sent>> under_way_;
 };
 
-/// What has come from rank 0, in order. *One thread.*
+/// What has come from one rank, in order. *One thread.*
 class ReceiveQueue {
  public:
-  explicit ReceiveQueue(const Communicator& comm) noexcept : comm_(&comm) {}
+  ReceiveQueue(MPI_Comm comm, int from, Tag tag) noexcept : comm_(comm), from_(from), tag_(tag) {}
+  /// From rank 0.
+  explicit ReceiveQueue(const Communicator& comm) noexcept : ReceiveQueue(comm.get(), 0, kPushTag) {}
   /// Waits for nobody, as ~SendQueue.
   ~ReceiveQueue();
   ReceiveQueue(const ReceiveQueue&) = delete;
@@ -74,8 +92,14 @@ class ReceiveQueue {
     std::shared_ptr<Bytes> message;
     MPI_Request request = MPI_REQUEST_NULL;
   };
-  const Communicator* comm_;
+  MPI_Comm comm_;
+  int from_;
+  Tag tag_;
+  int maker_ = internal::this_process();
   MessageMemory memory_{4};  // as many batches as are read ahead by default
+  std::int64_t size_ = 0;    // of the next message
+  MPI_Request size_request_ = MPI_REQUEST_NULL;
+  bool is_size_asked_ = false;
   std::deque<Coming> coming_;
 };
 
