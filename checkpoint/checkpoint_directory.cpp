@@ -1,15 +1,11 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <exception>
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <random>
-#include <thread>
 #include <utility>
 
 #include "core/caught.hpp"
@@ -22,6 +18,7 @@
 #include "files/file.hpp"
 #include "files/temporary.hpp"
 #include "hdf5/hdf5.hpp"
+#include "locked_directory.hpp"
 #include "mirror.hpp"
 #include "mpi/background.hpp"
 #include "mpi/collectives.hpp"
@@ -39,11 +36,14 @@ using checkpoint::CommitPage;
 
 namespace {
 
-checkpoint::RunId random_id() {
-  std::random_device random;
-  std::array<unsigned, sizeof(checkpoint::RunId) / sizeof(unsigned)> words{};
-  for (unsigned& word : words) word = random();
-  return std::bit_cast<checkpoint::RunId>(words);
+// The exception of `work`, or null.
+std::exception_ptr error_of(const std::function<void()>& work) {
+  try {
+    work();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
 }
 
 // Null, or an Error: of a world of one, what a user's state throws is not made one on its way through ranks.
@@ -72,14 +72,14 @@ struct CheckpointDirectory::Impl {
     CommitPage page;  // once it is saved
   };
 
-  Impl(const mpi::Communicator& comm, std::filesystem::path directory, const CheckpointPolicy& rules,
+  Impl(const mpi::Communicator& comm, std::filesystem::path where, const CheckpointPolicy& rules,
        const internal::FileSystem& files)
-      : system(files), nodes(comm.duplicate(rules.deadline)), path(std::move(directory)), policy(rules) {
+      : system(files), nodes(comm.duplicate(rules.deadline)), path(std::move(where)), policy(rules) {
     mpi::together(ranks, kOpen, [&] { rules.validate(); });
     mpi::require_same(ranks, kOpen, text_of(policy));
     mpi::on_first_rank(ranks, kOpen, [&] { open_directory(); });
-    job_id = mpi::broadcast(ranks, job_id);
-    is_locked = mpi::broadcast(ranks, is_locked);
+    directory.job_id = mpi::broadcast(ranks, directory.job_id);
+    directory.is_locked = mpi::broadcast(ranks, directory.is_locked);
   }
 
   static bool is_mirrored(const CheckpointPolicy& policy) { return policy.mirror.storage != nullptr; }
@@ -92,38 +92,14 @@ struct CheckpointDirectory::Impl {
 
   // Rank 0 makes and locks it, and draws the id of this job.
   void open_directory() {
-    internal::make_directory(system, path);
-    if (system.access(path.c_str(), W_OK | X_OK) != 0) {
-      throw internal::write_error("write to checkpoint directory", path.native(), errno);
-    }
-    directory_file = internal::File(system, path.string(), O_RDONLY | O_DIRECTORY);
-    const internal::Lock lock = lock_patiently();
-    if (lock == internal::Lock::taken_elsewhere) {
-      throw Error(
-          ErrorCode::busy,
-          fmt::format("lock checkpoint directory {}: another job has locked it, or another "
-                      "CheckpointDirectory of this one; use that one, wait, or name another directory",
-                      path.string()));
-    }
-    is_locked = lock == internal::Lock::taken;
-    run_id = job_id = random_id();
+    directory = checkpoint::open_directory(system, path);
+    run_id = directory.job_id;
     if (is_mirrored(policy)) {
       mirror.emplace(policy.mirror);
       if (const auto copies = mirror->serials(); !copies.empty()) highest = copies.front();
     }
     // HDF5's first use calls MPI, and is not to be left to a thread in the background.
     static_cast<void>(hdf5::lock());
-  }
-
-  // A job that was killed keeps the lock until the kernel has cleared it away.
-  [[nodiscard]] internal::Lock lock_patiently() {
-    constexpr auto kPatience = std::chrono::milliseconds(250);
-    constexpr auto kLook = std::chrono::milliseconds(5);
-    for (const auto until = std::chrono::steady_clock::now() + kPatience;;) {
-      const internal::Lock lock = directory_file.try_lock();
-      if (lock != internal::Lock::taken_elsewhere || std::chrono::steady_clock::now() > until) return lock;
-      std::this_thread::sleep_for(kLook);
-    }
   }
 
   [[nodiscard]] std::filesystem::path file_path(std::int64_t serial) const {
@@ -168,7 +144,7 @@ struct CheckpointDirectory::Impl {
   void go_on_from(const CommitPage& page) {
     parent = page.serial;
     mpi::on_first_rank(ranks, "look for newer checkpoints", [&] {
-      run_id = retention.go_on_from(page, run_id, rejected) ? page.run_id : random_id();
+      run_id = retention.go_on_from(page, run_id, rejected) ? page.run_id : checkpoint::random_id();
     });
   }
 
@@ -197,10 +173,10 @@ struct CheckpointDirectory::Impl {
       is_more = mpi::on_first_rank(ranks, "bring a checkpoint from the mirror", [&] {
         if (!fetch) {
           fetch.emplace(*mirror, serial, system,
-                        path / checkpoint::temporary_name(serial, checkpoint::to_hex(job_id)));
+                        path / checkpoint::temporary_name(serial, checkpoint::to_hex(directory.job_id)));
         }
         if (fetch->go_on()) return true;
-        fetch->publish(file_path(serial), directory_file);
+        fetch->publish(file_path(serial), directory.file);
         return false;
       });
     }
@@ -245,8 +221,8 @@ struct CheckpointDirectory::Impl {
     const checkpoint::SaveTarget target{.system = system,
                                         .nodes = nodes,
                                         .directory = path,
-                                        .directory_file = directory_file,
-                                        .job_id = job_id,
+                                        .directory_file = directory.file,
+                                        .job_id = directory.job_id,
                                         .run_id = run_id,
                                         .parent = parent,
                                         .above = highest,
@@ -256,7 +232,7 @@ struct CheckpointDirectory::Impl {
     if (ranks.rank() == 0) {
       if (mirror) mirror->copy(page.serial, file_path(page.serial));
       // Whatever comes of it: the save is done, and other ranks have heard so.
-      static_cast<void>(internal::error_of([&] { retention.add(page, rejected); }));
+      static_cast<void>(error_of([&] { retention.add(page, rejected); }));
     }
     took = std::chrono::steady_clock::now() - began;
     return page;
@@ -277,7 +253,7 @@ struct CheckpointDirectory::Impl {
     wait();
     began = std::chrono::steady_clock::now();
     if (!error)
-      error = internal::error_of([&] {
+      error = error_of([&] {
         require_step(step);
         SnapshotAccess::data(snapshot);
       });
@@ -288,7 +264,7 @@ struct CheckpointDirectory::Impl {
   void save_async(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
     wait();
     began = std::chrono::steady_clock::now();
-    const auto failed = internal::error_of([&] {
+    const auto failed = error_of([&] {
       require_step(step);
       SnapshotAccess::data(snapshot).copy_views(in_background.staging);
     });
@@ -304,7 +280,7 @@ struct CheckpointDirectory::Impl {
   // Collective: the end of a save in the background, if there is one.
   std::optional<SaveReport> wait() {
     if (!background) return std::nullopt;
-    const auto error = internal::error_of([&] { background->finish("wait for a save"); });
+    const auto error = error_of([&] { background->finish("wait for a save"); });
     background.reset();
     in_background.snapshot = Snapshot();
     if (error) std::rethrow_exception(error);
@@ -349,10 +325,8 @@ struct CheckpointDirectory::Impl {
   CheckpointPolicy policy;
   checkpoint::Retention retention{system, path, policy};  // rank 0
   std::optional<checkpoint::Mirror> mirror;               // rank 0
-  internal::File directory_file;                          // rank 0: has the lock
-  bool is_locked = false;
-  checkpoint::RunId job_id{};
-  checkpoint::RunId run_id{};  // rank 0: of the next save
+  checkpoint::LockedDirectory directory;                  // other ranks: without the lock
+  checkpoint::RunId run_id{};                             // rank 0: of the next save
   std::int64_t parent = -1;
   std::int64_t highest = -1;  // that was saved here, or is in the mirror
   std::vector<RejectedCheckpoint> rejected;
@@ -382,8 +356,9 @@ void CheckpointDirectory::finish() noexcept {
   if (mpi::has_ended() || std::uncaught_exceptions() > 0) return;
   try {
     impl_->wait();
-  } catch (const std::exception& error) {
-    internal::tell(fmt::format("a save in the background failed: {}", error.what()));
+  } catch (...) {
+    internal::tell(fmt::format("a save in the background failed: {}",
+                               internal::caught(std::current_exception()).message));
   }
 }
 
@@ -401,8 +376,9 @@ SaveReport CheckpointDirectory::save(std::int64_t step, const Snapshot& snapshot
   return impl().save(step, snapshot, nullptr);
 }
 
-SaveReport CheckpointDirectory::save_or_agree(std::int64_t step, const Snapshot& snapshot,
-                                              std::exception_ptr error) {
+SaveReport CheckpointDirectory::save_with(std::int64_t step, const std::function<void(Snapshot&)>& fill) {
+  Snapshot snapshot = new_snapshot();
+  const auto error = error_of([&] { fill(snapshot); });
   return impl().save(step, snapshot, error);
 }
 
@@ -410,8 +386,10 @@ void CheckpointDirectory::save_async(std::int64_t step, Snapshot snapshot) {
   impl().save_async(step, std::move(snapshot), nullptr);
 }
 
-void CheckpointDirectory::start_save(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
-  impl().save_async(step, std::move(snapshot), std::move(error));
+void CheckpointDirectory::save_async_with(std::int64_t step, const std::function<void(Snapshot&)>& fill) {
+  Snapshot snapshot = new_snapshot();
+  const auto error = error_of([&] { fill(snapshot); });
+  impl().save_async(step, std::move(snapshot), error);
 }
 
 bool CheckpointDirectory::poll() noexcept {
@@ -428,22 +406,25 @@ Snapshot CheckpointDirectory::new_snapshot() const {
   return snapshot;
 }
 
-// Whether states were restored from `checkpoint`. Else it is an older one, or an error is thrown.
-bool CheckpointDirectory::agree_on_restore(std::exception_ptr error, std::optional<Checkpoint>& checkpoint) {
-  try {
-    mpi::agree(impl().ranks, "restore states", as_error(error));
-    if (impl().ranks.rank() == 0 && !rejected().empty()) {
-      internal::tell(fmt::format("restored {}, for {} is damaged: {}", checkpoint->info().path.string(),
-                                 rejected()[0].path.filename().string(), rejected()[0].reason));
+std::optional<Checkpoint> CheckpointDirectory::restore_with(
+    const std::function<void(const Checkpoint&)>& read) {
+  std::optional<Checkpoint> checkpoint = latest();
+  while (checkpoint) {
+    try {
+      mpi::agree(impl().ranks, "restore states", as_error(error_of([&] { read(*checkpoint); })));
+      break;
+    } catch (const Error& damage) {
+      if (damage.code() != ErrorCode::corrupt) throw;
+      const CheckpointInfo info = std::exchange(checkpoint, std::nullopt)->info();
+      impl().rejected.push_back({.path = info.path, .reason = damage.what()});
+      checkpoint = impl().latest_below(info.serial);
     }
-    return true;
-  } catch (const Error& damage) {
-    if (damage.code() != ErrorCode::corrupt) throw;
-    const CheckpointInfo info = std::exchange(checkpoint, std::nullopt)->info();
-    impl().rejected.push_back({.path = info.path, .reason = damage.what()});
-    checkpoint = impl().latest_below(info.serial);
-    return false;
   }
+  if (checkpoint && impl().ranks.rank() == 0 && !rejected().empty()) {
+    internal::tell(fmt::format("restored {}, for {} is damaged: {}", checkpoint->info().path.string(),
+                               rejected()[0].path.filename().string(), rejected()[0].reason));
+  }
+  return checkpoint;
 }
 
 std::optional<Checkpoint> CheckpointDirectory::latest() { return impl().latest(); }
@@ -465,7 +446,7 @@ std::vector<CheckpointInfo> CheckpointDirectory::list() { return impl().list(); 
 
 const std::filesystem::path& CheckpointDirectory::path() const { return impl().path; }
 
-bool CheckpointDirectory::is_locked() const { return impl().is_locked; }
+bool CheckpointDirectory::is_locked() const { return impl().directory.is_locked; }
 
 CheckpointDirectory CheckpointDirectoryAccess::open(const mpi::Communicator& comm, std::filesystem::path path,
                                                     const CheckpointPolicy& policy,

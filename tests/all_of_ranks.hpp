@@ -3,7 +3,7 @@
 // What all ranks of a test have together.
 
 #include "core/deadline_clock.hpp"
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
 #include "test.hpp"
@@ -41,15 +41,18 @@ inline void wait_without(int missing, const std::function<void()>& work) {
   MPI_Comm split = MPI_COMM_NULL;
   MPI_Comm_split(everyone().get(), is_missing ? MPI_UNDEFINED : 0, 0, &split);
   if (is_missing) return;
-  const mpi::Communicator others(split);
+  const mpi::Communicator others(split, 0ms);
   int asked = 0;
   const auto come = [&] {
-    if (asked == 0) mpi::agree(others, "wait as one", nullptr);
-    if (++asked > 5) DeadlineClock::advance(kDeadline + 1s);
+    if (asked++ == 0) {
+      const WaitScope undisturbed{Wait()};
+      mpi::agree(others, "wait as one", nullptr);
+    }
+    if (asked > 5) DeadlineClock::advance(kDeadline + 1s);
   };
   {
-    const InterruptScope scope(come);
-    std::this_thread::sleep_for(InterruptScope::kInterval);  // from now on the first look asks
+    const WaitScope scope{Wait(come)};
+    std::this_thread::sleep_for(Wait::kInterval);  // from now on the first look asks
     work();
   }
   if (asked == 0) come();

@@ -5,8 +5,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -86,6 +86,8 @@ class CheckpointDirectory {
   /// Error{timeout} is the exception: a rank missed the policy's deadline. The new file is complete or
   /// absent. This object is of no use any more: all calls throw Error{timeout}. End the job.
   SaveReport save(std::int64_t step, const Snapshot& snapshot);
+  /// Saves what `fill` puts into a new snapshot. What it throws on one rank, all ranks throw.
+  SaveReport save_with(std::int64_t step, const std::function<void(Snapshot&)>& fill);
 
   /// The same in the background: copies what `snapshot` views, takes over what it owns, and returns. A thread
   /// writes. Ranks exchange messages only inside `poll` and `wait`, on the caller's thread:
@@ -95,6 +97,7 @@ class CheckpointDirectory {
   /// An error is thrown by the next collective call of this object. The thread uses HDF5, which is not
   /// thread-safe: use HDF5 yourself only when no save is under way.
   void save_async(std::int64_t step, Snapshot snapshot);
+  void save_async_with(std::int64_t step, const std::function<void(Snapshot&)>& fill);
   /// Moves a background save on, without waiting: call it every step. True if no save is under way. Not
   /// collective. Throws nothing.
   bool poll() noexcept;
@@ -111,7 +114,7 @@ class CheckpointDirectory {
   void wait_for_mirror();
 
   /// Builds the snapshot of `states` and saves it. A state has a member `save(Snapshot&) const` or a function
-  /// `save(const State&, Snapshot&)`. What one throws on one rank, all ranks throw.
+  /// `save(const State&, Snapshot&)`.
   template <typename... States>
   SaveReport save_all(std::int64_t step, const States&... states);
   template <typename... States>
@@ -122,10 +125,12 @@ class CheckpointDirectory {
   /// version. Throws Error{io} or Error{not_found} where any rank cannot read a file that may be good, and
   /// what the mirror throws: without it nobody knows which is the newest.
   std::optional<Checkpoint> latest();
-  /// Restores `states` from the newest checkpoint that verifies; nothing in an empty directory. A state has a
-  /// member `restore(const Checkpoint&)` or a function `restore(State&, const Checkpoint&)`. What one throws
-  /// on one rank, all ranks throw; some states may be restored then. Error{corrupt}, as a loader throws whose
-  /// state is damaged in itself, counts as damage: all states are restored from an older checkpoint.
+  /// Calls `read` with the newest checkpoint that verifies, and returns that; nothing in an empty directory.
+  /// What it throws on one rank, all ranks throw. Error{corrupt}, as a loader throws whose state is damaged
+  /// in itself, counts as damage: it is called with an older checkpoint.
+  std::optional<Checkpoint> restore_with(const std::function<void(const Checkpoint&)>& read);
+  /// Restores `states` so. A state has a member `restore(const Checkpoint&)` or a function `restore(State&,
+  /// const Checkpoint&)`. Where one throws, some may be restored.
   template <typename... States>
   std::optional<Checkpoint> restore_all(States&... states);
   /// The checkpoints that the last `latest` or `restore_all` rejected, and why.
@@ -145,9 +150,6 @@ class CheckpointDirectory {
 
  private:
   friend class CheckpointDirectoryAccess;
-  SaveReport save_or_agree(std::int64_t step, const Snapshot& snapshot, std::exception_ptr error);
-  void start_save(std::int64_t step, Snapshot snapshot, std::exception_ptr error);
-  bool agree_on_restore(std::exception_ptr error, std::optional<Checkpoint>& checkpoint);
   void finish() noexcept;
   struct Impl;
   explicit CheckpointDirectory(Impl* impl) noexcept;
@@ -175,42 +177,25 @@ void restore_state(State& state, const Checkpoint& checkpoint) {
     restore(state, checkpoint);
   }
 }
-
-/// The exception of `work`, or null.
-template <typename Work>
-std::exception_ptr error_of(Work&& work) {
-  try {
-    work();
-    return nullptr;
-  } catch (...) {
-    return std::current_exception();
-  }
-}
 }  // namespace internal
 
 template <typename... States>
 SaveReport CheckpointDirectory::save_all(std::int64_t step, const States&... states) {
   static_assert(sizeof...(States) > 0, "name what is to be saved");
-  Snapshot snapshot = new_snapshot();
-  const auto error = internal::error_of([&] { (internal::add_state(states, snapshot), ...); });
-  return save_or_agree(step, snapshot, error);
+  return save_with(step, [&](Snapshot& snapshot) { (internal::add_state(states, snapshot), ...); });
 }
 
 template <typename... States>
 void CheckpointDirectory::save_all_async(std::int64_t step, const States&... states) {
   static_assert(sizeof...(States) > 0, "name what is to be saved");
-  Snapshot snapshot = new_snapshot();
-  const auto error = internal::error_of([&] { (internal::add_state(states, snapshot), ...); });
-  start_save(step, std::move(snapshot), error);
+  save_async_with(step, [&](Snapshot& snapshot) { (internal::add_state(states, snapshot), ...); });
 }
 
 template <typename... States>
 std::optional<Checkpoint> CheckpointDirectory::restore_all(States&... states) {
   static_assert(sizeof...(States) > 0, "name what is to be restored");
-  std::optional<Checkpoint> checkpoint = latest();
-  const auto restore = [&] { (internal::restore_state(states, *checkpoint), ...); };
-  while (checkpoint && !agree_on_restore(internal::error_of(restore), checkpoint)) continue;
-  return checkpoint;
+  return restore_with(
+      [&](const Checkpoint& checkpoint) { (internal::restore_state(states, checkpoint), ...); });
 }
 
 }  // namespace rota

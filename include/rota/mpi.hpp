@@ -110,7 +110,7 @@ class Session {
 
   /// Runs `body` and returns its value, the exit code of the program. An exception that leaves it is printed
   /// to standard error, with the rank, and ends the whole job with a non-zero code. The failing rank first
-  /// waits up to a second for the others. If all fail, the job ends in order with exit code 1, and a common
+  /// waits about a second for the others. If all fail, the job ends in order with exit code 1, and a common
   /// message is printed once. If it failed alone, or after a missed deadline, MPI_Abort ends the job.
   int run(const std::function<int()>& body);
 

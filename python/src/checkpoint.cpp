@@ -90,27 +90,13 @@ std::optional<PyCheckpoint> wrap(std::optional<Checkpoint> checkpoint) {
   return wrap(std::move(*checkpoint));
 }
 
-// ---- what one rank fails at, for all to hear ----
-
-struct Prepared {
-  PySnapshot* made;
-  const Failure* failure;
-  void save(Snapshot& snapshot) const {
-    throw_if(*failure);
-    snapshot = std::move(made->snapshot);
-  }
-};
-
-struct Restoring {
-  const py::function* function;
-  void restore(const Checkpoint& checkpoint) const {
-    const auto failure = call_python([&] {
-      const PyCheckpoint lent{std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &checkpoint)};
-      return (*function)(lent).cast<Failure>();
-    });
+// What a rank fails at before a save, for all to hear.
+std::function<void(Snapshot&)> prepared(PySnapshot& made, const Failure& failure) {
+  return [&made, &failure](Snapshot& snapshot) {
     throw_if(failure);
-  }
-};
+    snapshot = std::move(made.snapshot);
+  };
+}
 
 // ---- the module ----
 
@@ -247,13 +233,12 @@ void define_directory(py::module_& module) {
            })
       .def("save",
            [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
-             return made(self.use([&](Directory& d) {
-               return d.save_all(step, Prepared{&snapshot, &failure});
-             }));
+             return made(
+                 self.use([&](Directory& d) { return d.save_with(step, prepared(snapshot, failure)); }));
            })
       .def("save_async",
            [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
-             self.use([&](Directory& d) { d.save_all_async(step, Prepared{&snapshot, &failure}); });
+             self.use([&](Directory& d) { d.save_async_with(step, prepared(snapshot, failure)); });
            })
       .def("poll", [](PyDirectory& self) { return self.use([](Directory& d) { return d.poll(); }); })
       .def("wait", [](PyDirectory& self) { return made(self.use([](Directory& d) { return d.wait(); })); })
@@ -261,8 +246,13 @@ void define_directory(py::module_& module) {
       .def("restore",
            [](PyDirectory& self, const py::function& restore) {
              return self.use([&](Directory& d) {
-               Restoring restoring{&restore};
-               return wrap(d.restore_all(restoring));
+               return wrap(d.restore_with([&](const Checkpoint& checkpoint) {
+                 throw_if(call_python([&] {
+                   const PyCheckpoint lent{
+                       std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &checkpoint)};
+                   return restore(lent).cast<Failure>();
+                 }));
+               }));
              });
            })
       .def("latest",

@@ -57,13 +57,13 @@ void define_communicator(py::module_& module) {
   });
   py::class_<PyCommunicator>(module, "Communicator")
       .def(py::init([] { return PyCommunicator(mpi::Communicator()); }))
-      .def(py::init([](int handle) {
-        const py::gil_scoped_release released;
-        return PyCommunicator(mpi::of_fortran(handle));
+      .def(py::init([](int handle, std::int64_t deadline) {
+        const Unlocked released;
+        return PyCommunicator(mpi::of_fortran(handle, std::chrono::milliseconds(deadline)));
       }))
       .def(py::init([](const PyCommunicator& whole, int rank) {
         const auto comm = whole.get();
-        const py::gil_scoped_release released;
+        const Unlocked released;
         return PyCommunicator(mpi::data_parallel(*comm, rank));
       }))
       .def_property_readonly("rank", [](const PyCommunicator& self) { return self.get()->rank(); })
@@ -74,7 +74,7 @@ void define_communicator(py::module_& module) {
       .def("_agree",
            [](const PyCommunicator& self, const char* phase, const Failure& failure) {
              const auto comm = self.get();
-             const py::gil_scoped_release released;
+             const Unlocked released;
              mpi::together(*comm, phase, [&] { throw_if(failure); });
            })
       .def("close", &PyCommunicator::close);

@@ -193,10 +193,23 @@ void bury_the_dead() {
   objects.swap(Dead::all().objects);
 }
 
-void check_signals() {
+namespace {
+
+// What ended a wait of Python's.
+struct Raised : internal::Stopped {
+  std::exception_ptr error;
+};
+
+}  // namespace
+
+void check_signals() try {
   if (has_python_ended) throw Error(ErrorCode::busy, "wait: Python ends");
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+} catch (...) {
+  Raised raised;
+  raised.error = std::current_exception();
+  throw raised;
 }
 
 void end_waits() {
@@ -208,7 +221,11 @@ void end_waits() {
 void register_errors() {
   py::register_exception_translator([](std::exception_ptr raised) {
     try {
-      std::rethrow_exception(std::move(raised));
+      try {
+        std::rethrow_exception(std::move(raised));
+      } catch (const Raised& stopped) {
+        std::rethrow_exception(stopped.error);  // one of Python's own goes on to the next translator
+      }
     } catch (const Error& error) {
       raise(error);
     }

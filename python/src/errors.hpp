@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 #include "rota/error.hpp"
 
 namespace rota::python {
@@ -105,13 +105,12 @@ auto call_python(const Work& work) {
   }
 }
 
-/// What an InterruptScope asks of Python: raises what a signal's handler raises (KeyboardInterrupt), and
-/// Error{busy} once Python ends.
+/// Ends waits with what a signal's handler raises (KeyboardInterrupt), and with Error{busy} once Python ends.
 void check_signals();
 /// While it lives, this thread has no GIL, and Ctrl-C ends what it waits for.
 class Unlocked {
   py::gil_scoped_release released_;
-  internal::InterruptScope interruptible_{&check_signals};
+  internal::WaitScope interruptible_{internal::Wait(&check_signals)};
 };
 /// Python ends: no wait goes on.
 void end_waits();

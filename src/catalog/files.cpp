@@ -17,8 +17,8 @@
 #include "catalog/progress_reporter.hpp"
 #include "core/bytes.hpp"
 #include "core/enumerators.hpp"
-#include "core/interrupt.hpp"
 #include "core/parallel.hpp"
+#include "core/wait.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/types.hpp"
 
@@ -123,7 +123,7 @@ Listed list_ranges(const std::string& path, const NameVisitor& visit) {
                             path, kMostOfRanges));
   }
   expand_ranges(path.substr(below), [&](const std::string& name) {
-    if (InterruptScope::is_due()) InterruptScope::ask();
+    Wait::here().check();
     if (!seen.insert(name).second) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("open {}: its ranges name {} twice; put something between them", path, name));

@@ -4,7 +4,7 @@
 
 #include <new>
 
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 
 namespace rota::internal {
 
@@ -15,7 +15,7 @@ Error Caught::as_error_of(std::string_view path, std::string_view task) const {
 }
 
 Caught caught() {
-  if (InterruptScope::has_thrown(std::current_exception())) throw;
+  if (is_stopped(std::current_exception())) throw;
   return caught(std::current_exception());
 }
 
@@ -30,6 +30,8 @@ Caught caught(const std::exception_ptr& error) {
     return {.message = "there is not enough memory", .is_out_of_memory = true};
   } catch (const std::exception& e) {
     return {.message = e.what()};
+  } catch (const Stopped&) {
+    return {.message = "it was interrupted"};
   } catch (...) {
     return {.message = "an exception of unknown type"};
   }

@@ -28,7 +28,7 @@ struct Caught {
   [[nodiscard]] Error as_error_of(std::string_view path, std::string_view task) const;
 };
 
-/// The exception at hand: only inside a `catch`. Throws on what ends a wait (InterruptScope), which is
+/// The exception at hand: only inside a `catch`. Throws on what ends a wait early (Stopped), which is
 /// nobody's error.
 [[nodiscard]] Caught caught();
 /// `error`, which is not null.

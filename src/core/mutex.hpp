@@ -8,7 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 
 #if defined(__clang__)
 #define ROTA_THREAD_SAFETY(attribute) __attribute__((attribute))
@@ -28,11 +28,9 @@ class ROTA_THREAD_SAFETY(capability("mutex")) Mutex {
  public:
   void lock() ROTA_THREAD_SAFETY(acquire_capability()) { mutex_.lock(); }
   void unlock() ROTA_THREAD_SAFETY(release_capability()) { mutex_.unlock(); }
-  using Clock = std::chrono::steady_clock;
-  /// Waits for a notice, or less, and not longer than `until`; unlocked meanwhile. Throws what ends a wait
-  /// early: see InterruptScope.
-  inline void wait(std::condition_variable& notice, Clock::time_point until = Clock::time_point::max())
-      ROTA_REQUIRES(this);
+  /// Waits for a notice, or less, and not longer than `until`; unlocked meanwhile. Throws where `wait` ends.
+  inline void wait(std::condition_variable& notice, Wait& wait,
+                   Wait::Clock::time_point until = Wait::Clock::time_point::max()) ROTA_REQUIRES(this);
 
  private:
   std::mutex mutex_;
@@ -66,11 +64,11 @@ class ROTA_THREAD_SAFETY(scoped_lockable) MutexUnlock {
   Mutex& mutex_;
 };
 
-inline void Mutex::wait(std::condition_variable& notice, Clock::time_point until) {
+inline void Mutex::wait(std::condition_variable& notice, Wait& wait, Wait::Clock::time_point until) {
   {
     std::unique_lock lock(mutex_, std::adopt_lock);
-    if (InterruptScope::is_open()) until = std::min(until, Clock::now() + InterruptScope::kInterval);
-    if (until == Clock::time_point::max()) {
+    until = std::min(until, wait.next_check());
+    if (until == Wait::Clock::time_point::max()) {
       // NOLINTNEXTLINE(bugprone-spuriously-wake-up-functions): callers wait in loops
       notice.wait(lock);
     } else {
@@ -79,9 +77,8 @@ inline void Mutex::wait(std::condition_variable& notice, Clock::time_point until
     }
     (void)lock.release();
   }
-  if (!InterruptScope::is_due()) return;
   const MutexUnlock unlocked(*this);
-  InterruptScope::ask();
+  wait.check();
 }
 
 }  // namespace rota::internal

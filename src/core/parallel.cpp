@@ -1,100 +1,134 @@
 #include "core/parallel.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <exception>
 #include <limits>
-#include <mutex>
-#include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
-#include "core/interrupt.hpp"
+#include "core/mutex.hpp"
 #include "core/scarce.hpp"
+#include "core/wait.hpp"
 
 namespace rota::internal {
+namespace {
+
+/// The parts of a loop, taken one after the other by several threads. Any thread.
+class Loop {
+ public:
+  using Work = std::function<void(const LoopPart&)>;
+  Loop(std::int64_t count, std::int64_t part_size, std::int64_t others, const Work& work)
+      : count_(count), part_size_(part_size), work_(work), running_(others) {}
+
+  /// Does parts until there is none. Once one throws, no further one is begun.
+  void take(bool is_callers) noexcept;
+  /// Another thread ends.
+  void end() noexcept {
+    const MutexLock lock(mutex_);
+    --running_;
+    over_.notify_one();
+  }
+  /// The caller has nothing more to do.
+  void await_others() noexcept;
+  /// What the caller throws comes before all other errors, and stops the other threads.
+  void fail_caller() noexcept;
+  /// Once all have ended: throws what the first part that failed threw.
+  void rethrow() {
+    const MutexLock lock(mutex_);
+    if (error_) std::rethrow_exception(error_);
+  }
+  [[nodiscard]] std::stop_token stop() const noexcept { return stop_.get_token(); }
+
+ private:
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  std::int64_t next_part();
+  void fail(std::int64_t part) noexcept;
+
+  std::int64_t count_;
+  std::int64_t part_size_;
+  const Work& work_;
+  std::stop_source stop_;
+  Mutex mutex_;
+  std::int64_t begun_ ROTA_GUARDED_BY(mutex_) = 0;  // items
+  std::int64_t running_ ROTA_GUARDED_BY(mutex_);    // of the others
+  std::int64_t first_failed_ ROTA_GUARDED_BY(mutex_) = kNone;
+  std::exception_ptr error_ ROTA_GUARDED_BY(mutex_);
+  std::condition_variable over_;
+};
+
+// Its first item.
+std::int64_t Loop::next_part() {
+  const MutexLock lock(mutex_);
+  if (first_failed_ != kNone || begun_ >= count_) return kNone;
+  const std::int64_t begin = begun_;
+  begun_ += std::min(part_size_, count_ - begin);
+  return begin;
+}
+
+// All parts before this one were begun.
+void Loop::fail(std::int64_t part) noexcept {
+  const MutexLock lock(mutex_);
+  if (part >= first_failed_) return;
+  first_failed_ = part;
+  error_ = std::current_exception();
+}
+
+void Loop::fail_caller() noexcept {
+  fail(-1);
+  stop_.request_stop();
+}
+
+void Loop::take(bool is_callers) noexcept {
+  for (std::int64_t begin = 0; (begin = next_part()) != kNone;) {
+    const std::int64_t end = begin + std::min(part_size_, count_ - begin);
+    try {
+      work_({.begin = begin, .end = end, .is_callers = is_callers});
+    } catch (const Stopped&) {
+      if (is_callers) fail_caller();
+      return;
+    } catch (...) {
+      fail(begin);
+    }
+  }
+}
+
+void Loop::await_others() noexcept {
+  try {
+    const MutexLock lock(mutex_);
+    while (running_ > 0) mutex_.wait(over_, Wait::here());
+  } catch (...) {
+    fail_caller();
+  }
+}
+
+}  // namespace
 
 void parallel_for(std::string_view task, std::int64_t count, std::int64_t part_size, int threads,
                   const std::function<void(const LoopPart&)>& work) {
   const std::int64_t parts = count / part_size + (count % part_size == 0 ? 0 : 1);
-  std::atomic<std::int64_t> next = 0;
-  std::mutex mutex;  // of the three that follow
-  std::int64_t first_failed = std::numeric_limits<std::int64_t>::max();
-  std::exception_ptr error;
-  std::int64_t running = 0;  // of the others
-  std::condition_variable over;
-  // Where the caller's wait may be ended, so may those of the others.
-  const bool is_interruptible = InterruptScope::is_open();
-  std::atomic<bool> is_interrupted = false;
-  struct Interrupted {};
-  const auto check = [&](bool is_callers) {
-    if (!is_callers && is_interrupted) throw Interrupted();
-    if (!is_callers) return;
-    try {
-      InterruptScope::ask_outer();
-    } catch (...) {
-      is_interrupted = true;
-      throw;
+  const std::int64_t helpers = std::max<std::int64_t>(std::min<std::int64_t>(threads, parts) - 1, 0);
+  Loop loop(count, part_size, helpers, work);
+  const auto help = [&loop]() noexcept {
+    {
+      const WaitScope scope{Wait(loop.stop())};
+      loop.take(false);
     }
-  };
-  const auto take = [&](bool is_callers) noexcept {
-    std::optional<InterruptScope> scope;
-    if (is_interruptible) scope.emplace([&check, is_callers] { check(is_callers); });
-    for (std::int64_t part = 0; (part = next++) < parts;) {
-      const std::int64_t begin = part * part_size;
-      try {
-        work({.begin = begin, .end = std::min(begin + part_size, count), .is_callers = is_callers});
-      } catch (const Interrupted&) {
-        return;
-      } catch (...) {
-        next = parts;  // all parts before this one were begun
-        const std::scoped_lock lock(mutex);
-        if (is_callers && is_interrupted) part = -1;
-        if (part < first_failed) {
-          first_failed = part;
-          error = std::current_exception();
-        }
-        if (part < 0) return;
-      }
-    }
-  };
-  const auto help = [&]() noexcept {
-    take(false);
-    const std::scoped_lock lock(mutex);
-    --running;
-    over.notify_one();
-  };
-  // The caller has nothing more to do, and may still be called away.
-  const auto wait = [&]() noexcept {
-    std::unique_lock lock(mutex);
-    while (is_interruptible && !is_interrupted &&
-           !over.wait_for(lock, InterruptScope::kInterval, [&] { return running == 0; })) {
-      try {
-        if (InterruptScope::is_due()) InterruptScope::ask();
-      } catch (...) {
-        is_interrupted = true;
-        first_failed = -1;
-        error = std::current_exception();
-      }
-    }
+    loop.end();
   };
   {
     std::vector<std::jthread> others;
     try {
-      for (std::int64_t t = 1; t < std::min<std::int64_t>(threads, parts); ++t) {
-        const std::scoped_lock lock(mutex);
-        others.push_back(start_thread(task, help));
-        ++running;
-      }
+      for (std::int64_t t = 0; t < helpers; ++t) others.push_back(start_thread(task, help));
     } catch (...) {
-      next = parts;
+      loop.fail_caller();
       throw;
     }
-    take(true);
-    wait();
+    loop.take(true);
+    loop.await_others();
   }
-  if (error) std::rethrow_exception(error);
+  loop.rethrow();
 }
 
 }  // namespace rota::internal

@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "core/deadline_clock.hpp"
-#include "core/interrupt.hpp"
+#include "core/mutex.hpp"
 #include "core/scarce.hpp"
+#include "core/wait.hpp"
 #include "files/memory_file.hpp"
 #include "mpi/collectives.hpp"
 
@@ -61,7 +62,7 @@ std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
     if (std::exchange(waited_at, seen) != seen) start = DeadlineClock::now();
     if (DeadlineClock::now() - start > table_.patience()) throw not_fetched(file);
     table_.wait(seen);
-    if (InterruptScope::is_due()) InterruptScope::ask();
+    Wait::here().check();
   }
 }
 
@@ -213,7 +214,7 @@ void SharedFiles::start() {
 
 // A thread.
 void SharedFiles::work(const std::stop_token& stop) {
-  const StopScope scope(stop);
+  const WaitScope scope{Wait(stop)};
   for (;;) {
     const std::uint32_t seen = table_.changes();
     if (stop.stop_requested()) return;

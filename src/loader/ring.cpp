@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "core/interrupt.hpp"
 #include "core/message.hpp"
 #include "core/scarce.hpp"
+#include "core/wait.hpp"
 
 namespace rota::internal {
 
@@ -42,7 +42,7 @@ std::unique_ptr<BatchMemory> Ring::next() {
     auto due = Clock::time_point::max();
     while (handed_ != end_ && head.filled < workers()) {
       if (options_.slow_after.count() > 0) due = std::min(due, Clock::now() + options_.slow_after);
-      mutex_.wait(caller_wakes_, due);
+      mutex_.wait(caller_wakes_, Wait::here(), due);
       if (Clock::now() < due) continue;
       tell_slow();
       due = Clock::time_point::max();
@@ -85,7 +85,7 @@ void Ring::tell_slow() {
 void Ring::warm_up() {
   const MutexLock lock(mutex_);
   is_warming_ = true;
-  while (!is_warm()) mutex_.wait(caller_wakes_);
+  while (!is_warm()) mutex_.wait(caller_wakes_, Wait::here());
   is_warming_ = false;
 }
 
@@ -104,7 +104,7 @@ void Ring::restart(const Position& at, const std::function<void()>& change) {
   is_parking_ = true;
   worker_wakes_.notify_all();
   maker_.cut_retries_short();
-  while (parked_ < workers()) mutex_.wait(caller_wakes_);
+  while (parked_ < workers()) mutex_.wait(caller_wakes_, Wait::here());
   std::vector<RingEntry> dropped(entries_.size());
   std::swap(dropped, entries_);
   {
@@ -132,7 +132,7 @@ void Ring::add_stats(LoaderStats& stats) const {
 // ---- the workers' side ----
 
 void Ring::work(const std::stop_token& stop, int worker) {
-  std::optional<StopScope> scope(stop);
+  std::optional<WaitScope> scope(std::in_place, Wait(stop));
   const MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     const std::int64_t run = runs_;

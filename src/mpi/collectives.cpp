@@ -11,6 +11,7 @@
 
 #include "core/caught.hpp"
 #include "core/lines.hpp"
+#include "core/wait.hpp"
 #include "mpi/exchange.hpp"
 #include "rota/error.hpp"
 #include "rota/fingerprint.hpp"
@@ -109,6 +110,7 @@ void agree(Exchange& exchange, std::string_view phase, const std::exception_ptr&
   run(exchange, phase, told, [failed](Told& all, MPI_Comm among, Requests& requests) {
     check(MPI_Ibcast(&all, sizeof(Told), MPI_BYTE, failed, among, &requests.emplace_back()), "MPI_Ibcast");
   });
+  if (internal::is_stopped(error)) std::rethrow_exception(error);
   throw Error(static_cast<ErrorCode>(told->code),
               fmt::format("rank {}: {}", failed, std::string_view(told->message.data(), told->length)));
 }
@@ -293,7 +295,10 @@ void min(const Communicator& comm, std::span<std::int64_t> values) {
   reduce(comm, "find the least of what all ranks have", values, MPI_INT64_T, MPI_MIN);
 }
 void max(const Communicator& comm, std::span<std::int64_t> values) {
-  reduce(comm, "find the most of what all ranks have", values, MPI_INT64_T, MPI_MAX);
+  max(comm, "find the most of what all ranks have", values);
+}
+void max(const Communicator& comm, std::string_view what, std::span<std::int64_t> values) {
+  reduce(comm, what, values, MPI_INT64_T, MPI_MAX);
 }
 
 }  // namespace rota::mpi

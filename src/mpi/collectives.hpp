@@ -3,6 +3,7 @@
 // What rota's own code does with other ranks, beyond what rota/mpi.hpp has for programs. All of it waits
 // until the communicator's deadline.
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -26,7 +27,7 @@ void check(int code, std::string_view call);
 [[nodiscard]] bool is_running() noexcept;
 [[nodiscard]] bool has_ended() noexcept;
 /// **Collective.** That of a handle as Fortran has it, which mpi4py gives. Throws as Communicator(MPI_Comm).
-[[nodiscard]] Communicator of_fortran(int handle);
+[[nodiscard]] Communicator of_fortran(int handle, std::chrono::milliseconds deadline);
 /// Of MPI_COMM_WORLD; a world of one before MPI_Init and after MPI_Finalize. Not collective.
 [[nodiscard]] World job_world();
 
@@ -75,6 +76,8 @@ using Messages = std::vector<std::vector<std::byte>>;
 
 /// Sums modulo 2^64, in place. **Collective.**
 void sum(const Communicator& comm, std::span<std::uint64_t> values);
+/// Element-wise, in place; `what` is what errors say was tried. **Collective.**
+void max(const Communicator& comm, std::string_view what, std::span<std::int64_t> values);
 
 /// Whether all ranks give the same bytes, by their digest. **Collective.**
 [[nodiscard]] bool is_same(const Communicator& comm, std::string_view bytes);

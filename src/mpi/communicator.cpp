@@ -81,7 +81,9 @@ World world(MPI_Comm comm) {
   return world;
 }
 
-Communicator of_fortran(int handle) { return Communicator(MPI_Comm_f2c(handle)); }
+Communicator of_fortran(int handle, std::chrono::milliseconds deadline) {
+  return Communicator(MPI_Comm_f2c(handle), deadline);
+}
 
 World job_world() { return is_running() ? world(MPI_COMM_WORLD) : World{}; }
 

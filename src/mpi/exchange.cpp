@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 #include "mpi/background.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
@@ -22,9 +22,7 @@ constexpr std::string_view kHere = "h";
 constexpr std::string_view kProgress = "p";
 constexpr std::string_view kVerdict = "v";
 
-// How often a rank that waits looks for them; how long rank 0 listens to the roll, and how long others wait
-// for what it says.
-constexpr auto kLook = std::chrono::milliseconds(20);
+// How long rank 0 listens to the roll, and how long others wait for what it says.
 constexpr auto kRoll = std::chrono::milliseconds(500);
 constexpr auto kForVerdict = std::chrono::milliseconds(1200);
 
@@ -113,13 +111,11 @@ bool Exchange::advance(Operation& operation) {
 
 void Exchange::attend(std::string_view phase) {
   require_unbroken(phase);
-  if (internal::InterruptScope::is_due()) {
-    try {
-      internal::InterruptScope::ask();
-    } catch (...) {  // leaves the others alone: they miss this rank at their deadline
-      break_off(fmt::format("{}: interrupted on this rank", phase));
-      throw;
-    }
+  try {
+    internal::Wait::here().check();
+  } catch (...) {  // leaves the others alone: they miss this rank at their deadline
+    break_off(fmt::format("{}: interrupted on this rank", phase));
+    throw;
   }
   if (size_ == 1 || deadline_.count() <= 0 || Clock::now() < next_look_) return;
   next_look_ = Clock::now() + kLook;

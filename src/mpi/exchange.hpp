@@ -104,6 +104,8 @@ class Exchange {
   void call_ranks(std::vector<int> names) { names_ = std::move(names); }
 
  private:
+  // How often a rank that waits looks for messages; most waits are shorter.
+  static constexpr std::chrono::milliseconds kLook{20};
   [[nodiscard]] bool is_late(DeadlineClock::time_point begun) const;
   void require_unbroken(std::string_view phase) const;
   void listen();
@@ -127,7 +129,7 @@ class Exchange {
   // Messages beside the operations, between rank 0 and each other one.
   SendQueue sent_;
   std::deque<ReceiveQueue> received_;  // once this rank has waited for long: of rank 0, or of all others
-  std::chrono::steady_clock::time_point next_look_;
+  std::chrono::steady_clock::time_point next_look_ = std::chrono::steady_clock::now() + kLook;
   std::chrono::steady_clock::time_point next_sign_;
   DeadlineClock::time_point heard_;  // the last sign of progress
 
@@ -137,9 +139,7 @@ class Exchange {
 
 template <typename IsDone>
 void Exchange::wait(std::string_view phase, IsDone&& is_done) {
-  constexpr auto kFirstLook = std::chrono::milliseconds(50);  // most waits are over by then
-  require_unbroken(phase);
-  next_look_ = std::chrono::steady_clock::now() + kFirstLook;
+  attend(phase);  // this rank may have been given up meanwhile
   const auto begun = DeadlineClock::now();
   for (Backoff backoff; !is_done(); backoff.wait()) {
     attend(phase);

@@ -38,7 +38,7 @@ class MessageMemory {
 };
 
 /// The kinds of messages, so that none is taken for another.
-enum Tag : int { kPushTag = 32'000, kControlTag, kNodeBufferTag, kExchangeTag };
+enum Tag : int { kPushTag = 32'000, kControlTag, kExchangeTag };
 
 /// Keeps what calls that are given up may still touch, for as long as the process lives.
 void keep_for_ever(std::shared_ptr<const void> memory);

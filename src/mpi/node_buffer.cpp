@@ -13,7 +13,6 @@
 
 #include "files/memory_file.hpp"
 #include "mpi/collectives.hpp"
-#include "mpi/exchange.hpp"
 #include "mpi/node_memory.hpp"
 #include "rota/error.hpp"
 
@@ -165,67 +164,14 @@ NodeBuffer broadcast_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
   return shared;
 }
 
-namespace {
-
-constexpr std::string_view kJoin = "join what all ranks have";
-
-// Rank 0: the next piece of what another rank sends.
-void receive_piece(mpi::Exchange& exchange, int from, const std::shared_ptr<std::vector<std::byte>>& piece) {
-  mpi::Operation operation(kJoin, piece, [from, piece](MPI_Comm comm, mpi::Requests& requests) {
-    mpi::check(MPI_Irecv(piece->data(), mpi::to_count(piece->size()), MPI_BYTE, from, mpi::kNodeBufferTag,
-                         comm, &requests.emplace_back()),
-               "MPI_Irecv");
-  });
-  exchange.finish(operation);
-}
-
-// Begins to send `bytes` to rank 0.
-std::unique_ptr<mpi::Operation> send_pieces(std::span<const std::byte> bytes) {
-  const auto mine = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
-  const auto start = [mine](MPI_Comm comm, mpi::Requests& requests) {
-    for (std::size_t at = 0; at < mine->size(); at += kPieceBytes) {
-      mpi::check(MPI_Isend(mine->data() + at, static_cast<int>(std::min(kPieceBytes, mine->size() - at)),
-                           MPI_BYTE, 0, mpi::kNodeBufferTag, comm, &requests.emplace_back()),
-                 "MPI_Isend");
-    }
-  };
-  return std::make_unique<mpi::Operation>(kJoin, mine, start);
-}
-
-// Rank 0: what the others have, one behind the other. Whatever happens, what was sent is received.
-void receive_all(const mpi::Communicator& all, std::span<const std::int64_t> sizes, const ByteSink& sink,
-                 std::exception_ptr& error) {
-  for (int rank = 1; rank < all.size(); ++rank) {
-    for (auto left = static_cast<std::size_t>(sizes[static_cast<std::size_t>(rank)]); left > 0;) {
-      const auto piece = std::make_shared<std::vector<std::byte>>(std::min(kPieceBytes, left));
-      receive_piece(mpi::exchange_of(all), rank, piece);
-      attempt(error, [&] { sink(*piece); });
-      left -= piece->size();
-    }
-  }
-}
-
-}  // namespace
-
 NodeBuffer all_gather_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
                                std::span<const std::byte> mine) {
-  const mpi::Communicator& all = nodes.all();
-  const std::vector<std::int64_t> sizes = mpi::all_gather(all, std::ssize(mine));
-  // Under way while the ranks take what rank 0 hands out.
-  std::unique_ptr<mpi::Operation> sent;
-  mpi::together(all, phase, [&] {
-    if (all.rank() == 0 || mine.empty()) return;
-    sent = send_pieces(mine);
-    mpi::exchange_of(all).advance(*sent);
+  const mpi::Messages parts = mpi::exchange(nodes.all(), phase, [&](mpi::Messages& messages) {
+    messages.front().assign(mine.begin(), mine.end());
   });
-  NodeBuffer shared = broadcast_to_nodes(nodes, phase, [&](const ByteSink& sink) {
-    std::exception_ptr error;
-    attempt(error, [&] { sink(mine); });
-    receive_all(all, sizes, sink, error);
-    if (error) std::rethrow_exception(error);
+  return broadcast_to_nodes(nodes, phase, [&](const ByteSink& sink) {
+    for (const auto& part : parts) sink(part);
   });
-  if (sent) mpi::exchange_of(all).finish(*sent);
-  return shared;
 }
 
 NodeMemory make_node_memory(const mpi::Nodes& nodes, std::size_t bytes) {

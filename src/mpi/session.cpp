@@ -9,17 +9,14 @@
 #include <string>
 
 #include "core/caught.hpp"
-#include "mpi/backoff.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 
 namespace rota::mpi {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// How long a failing rank waits to see whether all the others fail as well.
-constexpr auto kGrace = std::chrono::seconds(1);
+// How long a failing rank waits to see whether all the others fail as well, before it asks who is there.
+constexpr auto kGrace = std::chrono::milliseconds(500);
 
 struct Outcome {
   bool together = false;  // every rank failed
@@ -27,21 +24,12 @@ struct Outcome {
 };
 
 Outcome meet(const Communicator& guard, const std::string& message) {
-  if (guard.size() == 1) return {.together = true};
   const auto digest = static_cast<std::int64_t>(std::hash<std::string>{}(message));
-  // Not on the stack: a reduction that the others never join may still write here.
-  static std::array<std::int64_t, 3> lowest;
-  lowest = {guard.rank(), digest, ~digest};
-  MPI_Request request = MPI_REQUEST_NULL;
-  if (MPI_Iallreduce(MPI_IN_PLACE, lowest.data(), static_cast<int>(lowest.size()), MPI_INT64_T, MPI_MIN,
-                     guard.get(), &request) != MPI_SUCCESS) {
+  std::array<std::int64_t, 3> lowest{guard.rank(), digest, ~digest};
+  try {
+    min(guard, lowest);
+  } catch (const Error&) {
     return {};
-  }
-  const auto until = Clock::now() + kGrace;
-  Backoff backoff;
-  for (int done = 0; done == 0; backoff.wait()) {
-    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return {};
-    if (done == 0 && Clock::now() > until) return {};
   }
   const bool is_same = lowest[1] == ~lowest[2];
   return {.together = true, .is_first = !is_same || lowest[0] == guard.rank()};
@@ -79,7 +67,7 @@ Session::Session(int& argc, char**& argv, ThreadLevel level, std::chrono::millis
     throw;
   }
   comm_ = Communicator(MPI_COMM_WORLD, deadline);
-  guard_ = comm_.duplicate();
+  guard_ = comm_.duplicate(kGrace);
 }
 
 Session::~Session() {

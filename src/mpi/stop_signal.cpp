@@ -41,7 +41,7 @@ StopSignal::~StopSignal() {
 bool StopSignal::requested() {
   if (requested_) return true;
   std::int64_t any = signalled;
-  max(*comm_, std::span(&any, 1));
+  max(*comm_, "ask whether a rank was told to stop", std::span(&any, 1));
   requested_ = any != 0;
   return requested_;
 }

@@ -101,7 +101,7 @@ class HttpClient {
 
   /// Returns when each of them is finished or has its error: Error{timeout} where the deadline is over,
   /// Error{io} where for 10 seconds nobody is there, or nobody is who he says. What ends a wait
-  /// (InterruptScope) is thrown.
+  /// (Wait) is thrown.
   void run(std::span<Transfer* const> transfers) const;
   /// The same of one, whose error it throws.
   void run(Transfer& transfer) const;

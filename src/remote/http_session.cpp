@@ -13,9 +13,9 @@
 #include <string_view>
 #include <utility>
 
-#include "core/interrupt.hpp"
 #include "core/message.hpp"
 #include "core/shown.hpp"
+#include "core/wait.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -61,11 +61,6 @@ bool is_nobody_there(CURL* easy, CURLcode code) noexcept {
   return (code == CURLE_OPERATION_TIMEDOUT && connected == 0) || code == CURLE_COULDNT_RESOLVE_HOST ||
          code == CURLE_COULDNT_RESOLVE_PROXY || code == CURLE_COULDNT_CONNECT ||
          code == CURLE_SSL_CONNECT_ERROR;
-}
-
-// What ends this thread's wait is no error of a transfer.
-void rethrow_interrupt(const std::exception_ptr& error) {
-  if (InterruptScope::has_thrown(error)) std::rethrow_exception(error);
 }
 
 double seconds(std::chrono::steady_clock::duration time) {
@@ -203,7 +198,7 @@ void HttpSession::run(std::span<Transfer* const> transfers) {
 
 void HttpSession::step() {
   const auto now = Clock::now();
-  const auto most = InterruptScope::is_open() ? InterruptScope::kInterval : std::chrono::milliseconds(1000);
+  const auto most = std::min<Clock::duration>(Wait::here().next_check() - now, std::chrono::seconds(1));
   const auto next = begin_due(now);
   if (jobs_.empty() && tries_.empty()) return;  // none could begin
   const auto wait = std::min<Clock::duration>(next - now, most);
@@ -214,7 +209,7 @@ void HttpSession::step() {
   check(::curl_multi_perform(multi_, &running));
   collect();
   tell_trouble(Clock::now());
-  if (InterruptScope::is_due()) InterruptScope::ask();
+  Wait::here().check();
 }
 
 // Returns when the next is due. Those that wait are in no order.
@@ -235,7 +230,7 @@ HttpSession::Clock::time_point HttpSession::begin_due(Clock::time_point now) {
       begin(std::move(*job));
     } catch (...) {
       transfer.error = std::current_exception();
-      rethrow_interrupt(transfer.error);
+      if (is_stopped(transfer.error)) throw;
     }
     job = jobs_.erase(job);
   }
@@ -351,7 +346,7 @@ void HttpSession::end(Try& one, int code) {
   const bool is_alone = is_nobody_there(one.easy.get(), result) && !known_.has(one.request.url);
   if (one.thrown != nullptr) {
     job.transfer->error = one.thrown;
-    rethrow_interrupt(one.thrown);
+    if (is_stopped(one.thrown)) std::rethrow_exception(one.thrown);
   } else if (is_final(result)) {
     job.transfer->error = std::make_exception_ptr(
         Error(ErrorCode::io, fmt::format("{}: {}", job.transfer->what(), job.failure)));

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <utility>
 
-#include "core/interrupt.hpp"
 #include "core/scarce.hpp"
+#include "core/wait.hpp"
 #include "source/field_check.hpp"
 
 namespace rota::internal {
@@ -63,7 +63,7 @@ std::optional<FeedHead> StreamRing::peek() const {
 FeedHead StreamRing::wait() {
   const MutexLock lock(mutex_);
   while (threads_.empty() && ready_.empty()) make(0);
-  while (ready_.empty()) mutex_.wait(caller_wakes_);
+  while (ready_.empty()) mutex_.wait(caller_wakes_, Wait::here());
   return ready_.front().head;
 }
 
@@ -229,7 +229,7 @@ std::unique_ptr<StreamRing::Ticket> StreamRing::unused_ticket() {
 // ---- the workers' side ----
 
 void StreamRing::work(const std::stop_token& stop, std::size_t worker) {
-  std::optional<StopScope> scope(stop);
+  std::optional<WaitScope> scope(std::in_place, Wait(stop));
   const MutexLock lock(mutex_);
   const auto has_some = [&]() ROTA_REQUIRES(mutex_) { return has_work(worker); };
   while (worker_wakes_.wait(mutex_, stop, has_some) && !stop.stop_requested()) {

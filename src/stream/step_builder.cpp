@@ -53,7 +53,7 @@ std::optional<StepMessages> StepBuilder::poll() {
 StepMessages StepBuilder::wait() {
   const MutexLock lock(mutex_);
   while (!thread_.joinable() && ready_.empty()) make();
-  while (ready_.empty()) mutex_.wait(caller_wakes_);
+  while (ready_.empty()) mutex_.wait(caller_wakes_, Wait::here());
   StepMessages messages = std::move(ready_.front());
   ready_.pop_front();
   return messages;
@@ -73,7 +73,7 @@ void StepBuilder::pause() {
   if (park_error_) is_parked_ = false;  // it is tried again
   if (!thread_.joinable()) park();
   worker_wakes_.notify_all();
-  while (!is_parked_) mutex_.wait(caller_wakes_);
+  while (!is_parked_) mutex_.wait(caller_wakes_, Wait::here());
   if (park_error_) std::rethrow_exception(park_error_);
 }
 

@@ -20,7 +20,7 @@ class SmallDisk : public MpiCheckpointTest {
   void mount(const char* options) {
     const bool fails =
         rank() == 0 && ::mount("tmpfs", path_.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options) != 0;
-    const std::string why = mpi::broadcast(comm(), fails ? std::strerror(errno) : "");
+    const std::string why = mpi::broadcast(comm(), std::string(fails ? std::strerror(errno) : ""));
     if (!why.empty()) GTEST_SKIP() << "cannot mount a file system here (" << why << "): needs CAP_SYS_ADMIN";
   }
   void at_root(const std::function<void()>& work) {

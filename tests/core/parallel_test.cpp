@@ -1,5 +1,5 @@
 #include "core/parallel.hpp"
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 #include "test.hpp"
 
 namespace rota::test::parallel_test {
@@ -40,20 +40,20 @@ TEST(ParallelFor, ThrowsTheFirstErrorThatThereIs) {
 
 // Also when it has done its own part.
 TEST(ParallelFor, ACallerThatIsCalledAwayWaitsForNobody) {
-  struct CalledAway {};
+  struct CalledAway : Stopped {};
   const auto start = std::chrono::steady_clock::now();
   const auto is_over = [&](int milliseconds) {
     return std::chrono::steady_clock::now() - start > std::chrono::milliseconds(milliseconds);
   };
   std::atomic<bool> has_helper = false;
-  const InterruptScope scope([&] {
+  const WaitScope scope{Wait([&] {
     if (has_helper && is_over(100)) throw CalledAway();
-  });
+  })};
   EXPECT_THROW(parallel_for("test", 2, 1, 2,
                             [&](const LoopPart& part) {
                               if (!part.is_callers) has_helper = true;
                               while (!is_over(20'000) && !(part.is_callers && has_helper)) {
-                                if (!part.is_callers && InterruptScope::is_due()) InterruptScope::ask();
+                                if (!part.is_callers) Wait::here().check();
                               }
                             }),
                CalledAway);

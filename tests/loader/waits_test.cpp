@@ -3,7 +3,7 @@
 
 #include <latch>
 
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 #include "loader/course.hpp"
 #include "test.hpp"
 
@@ -81,7 +81,7 @@ TEST(SlowRead, IsNotNamedWhereItIsNotToBe) {
   EXPECT_THAT(rest_of(loader), SizeIs(100));
 }
 
-struct Interrupted {};
+struct Interrupted : Stopped {};
 
 void interrupt() { throw Interrupted(); }
 
@@ -89,7 +89,7 @@ TEST(Interrupt, EndsAWaitForABatchWhichTheNextCallTriesAgain) {
   Gated gated;
   Loader loader(gated.source, {.global_batch_size = 10, .workers = 2}, World{});
   {
-    const InterruptScope scope(&interrupt);
+    const WaitScope scope{Wait(&interrupt)};
     EXPECT_THROW((void)loader.next(), Interrupted);
   }
   EXPECT_EQ(loader.position(), Position{});
@@ -101,7 +101,7 @@ TEST(Interrupt, EndsAWaitForReadAhead) {
   Gated gated;
   Loader loader(gated.source, {.global_batch_size = 10}, World{});
   {
-    const InterruptScope scope(&interrupt);
+    const WaitScope scope{Wait(&interrupt)};
     EXPECT_THROW(loader.warm_up(), Interrupted);
   }
   gated.open.count_down();
@@ -114,7 +114,7 @@ TEST(Interrupt, OfARescaleLeavesTheLoaderInTheNewWorld) {
   Loader loader(gated.source, {.global_batch_size = 10}, World{});
   gated.is_reading.wait(false);
   {
-    const InterruptScope scope(&interrupt);
+    const WaitScope scope{Wait(&interrupt)};
     EXPECT_THROW(loader.rescale({.rank = 1, .size = 2}), Interrupted);
   }
   gated.open.count_down();
@@ -123,15 +123,17 @@ TEST(Interrupt, OfARescaleLeavesTheLoaderInTheNewWorld) {
 }
 
 TEST(Interrupt, IsOfTheInnermostScopeAndOfItsThreadAlone) {
-  const InterruptScope outer(&interrupt);
+  const auto check = [] {
+    std::this_thread::sleep_for(Wait::kInterval);
+    Wait::here().check();
+  };
+  const WaitScope outer{Wait(&interrupt)};
   {
-    const InterruptScope inner([] {});
-    EXPECT_NO_THROW(InterruptScope::ask());
+    const WaitScope inner{Wait([] {})};
+    EXPECT_NO_THROW(check());
   }
-  EXPECT_THROW(InterruptScope::ask(), Interrupted);
-  bool is_open_elsewhere = true;
-  std::jthread([&] { is_open_elsewhere = InterruptScope::is_open(); }).join();
-  EXPECT_FALSE(is_open_elsewhere);
+  EXPECT_THROW(check(), Interrupted);
+  std::jthread([&] { EXPECT_NO_THROW(check()); }).join();
 }
 
 }  // namespace rota::test::waits_test

@@ -1,7 +1,7 @@
 #include <climits>
 
 #include "all_of_ranks.hpp"
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 #include "moved_from.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/deferred_reduction.hpp"
@@ -26,14 +26,14 @@ TEST(Agree, ThrowsTheLowestFailingRanksErrorOnAllRanks) {
 }
 
 TEST(Interrupt, EndsAWaitForOtherRanksWhichIsNotTakenUpAgain) {
-  struct Interrupted {};
+  struct Interrupted : Stopped {};
   if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
   DeferredReduction sum(everyone(), Reduction::sum, std::chrono::minutes(10), "test");
   sum.set_quiet(false);
   if (everyone().rank() > 0) return;
   sum.begin({1});
   {
-    const InterruptScope scope([] { throw Interrupted(); });
+    const WaitScope scope{Wait([] { throw Interrupted(); })};
     EXPECT_THROW((void)sum.end(), Interrupted);
   }
   EXPECT_THAT(error_of([&] { (void)sum.end(); }),

@@ -1,7 +1,7 @@
 // Where the keys of S3 come from, and what becomes of reads while they change.
 
 #include "remote/credentials.hpp"
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 #include "remote/reading.hpp"
 
 namespace rota::test::credentials_test {
@@ -100,11 +100,11 @@ TEST_F(S3Credentials, AServerOfKeysThatHangsIsAskedOnceForAll) {
 TEST_F(S3Credentials, AWaitForThemCanBeEnded) {
   server.become(kHangs);
   const auto storage = s3_storage(options_by_container());
-  struct CalledAway {};
+  struct CalledAway : Stopped {};
   const auto start = Clock::now();
-  const InterruptScope scope([&] {
+  const WaitScope scope{Wait([&] {
     if (server.count("keys") > 0) throw CalledAway();
-  });
+  })};
   EXPECT_THROW(read(*storage, {.name = "b/x", .bytes = 7}, 0, 7), CalledAway);
   EXPECT_LT(Clock::now() - start, 8s);
 }

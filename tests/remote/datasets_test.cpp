@@ -2,7 +2,7 @@
 
 #include <zlib.h>
 
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 #include "remote/reading.hpp"
 #include "resident_memory.hpp"
 
@@ -172,11 +172,11 @@ TEST_F(HangingS3, AWaitForItEndsWhenItsCallerIsInterrupted) {
   std::string names;
   for (int i = 0; i < 20; ++i) names += fmt::format("s3://b/{}\n", i);
   const auto list = here.write("list", names);
-  struct Interrupted {};
+  struct Interrupted : Stopped {};
   std::ptrdiff_t asked = 0;
-  const InterruptScope scope([&] {
+  const WaitScope scope{Wait([&] {
     if (server.count("head") > asked) throw Interrupted();
-  });
+  })};
   const auto start = std::chrono::steady_clock::now();
   EXPECT_THROW((void)Catalog("s3://b/x", catalogs()), Interrupted);
   asked = server.count("head");

@@ -1,7 +1,7 @@
 // Streams through the real thing: what ranks do that have nothing left, that fail, and that do not come.
 // every_world_test.cpp has what they read.
 
-#include "core/interrupt.hpp"
+#include "core/wait.hpp"
 #include "source/reading.hpp"
 #include "stream/ranks.hpp"
 #include "test.hpp"

@@ -1,0 +1,92 @@
+// Whatever waits for other ranks ends: a rank that does not come is named on all others, unless the one that
+// works shows progress.
+
+#include "all_of_ranks.hpp"
+#include "mpi/collectives.hpp"
+#include "mpi/nodes.hpp"
+#include "test.hpp"
+
+namespace rota::test::deadline_test {
+
+using Communicator = mpi::Communicator;
+using Call = std::function<void(const Communicator&)>;
+
+std::vector<std::pair<std::string, Call>> calls() {
+  return {{"StopSignal",
+           [](const Communicator& comm) {
+             mpi::StopSignal stop(comm);
+             (void)stop.requested();
+           }},
+          {"on_first_rank",
+           [](const Communicator& comm) { (void)mpi::on_first_rank(comm, "test", [] { return 1; }); }},
+          {"all_gather", [](const Communicator& comm) { (void)mpi::all_gather(comm, "test", "x"); }},
+          {"exchange",
+           [](const Communicator& comm) { (void)mpi::exchange(comm, "test", [](mpi::Messages&) {}); }},
+          {"duplicate", [](const Communicator& comm) { (void)comm.duplicate(); }},
+          {"data_parallel", [](const Communicator& comm) { (void)mpi::data_parallel(comm, 0); }},
+          {"Nodes", [](const Communicator& comm) { mpi::Nodes nodes(comm.duplicate()); }},
+          {"Communicator", [](const Communicator& comm) { Communicator copy(comm.get()); }},
+          {"Catalog", [](const Communicator& comm) { Catalog catalog(comm, "/dev/null"); }},
+          {"Loader", [](const Communicator& comm) { Loader loader(comm, nullptr); }},
+          {"StreamLoader", [](const Communicator& comm) { StreamLoader loader(comm, nullptr); }},
+          {"CheckpointDirectory",
+           [](const Communicator& comm) { CheckpointDirectory directory(comm, "/nowhere"); }}};
+}
+
+class WhatWaits : public TestWithParam<std::pair<std::string, Call>> {};
+
+TEST_P(WhatWaits, NamesTheRankThatDoesNotComeAndIsOfNoUseFromThenOn) {
+  if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
+  for (const int missing : {0, everyone().size() - 1}) {
+    const Communicator comm = everyone().duplicate();
+    wait_without(missing, [&] {
+      EXPECT_THAT(error_of([&] { GetParam().second(comm); }),
+                  is_error(ErrorCode::timeout, {fmt::format("rank {} did not arrive", missing)}));
+    });
+    comm.abandon();
+    mpi::agree(everyone(), "wait for the others", nullptr);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, WhatWaits, ValuesIn(calls()),
+                         [](const auto& test) { return test.param.first; });
+
+TEST(Deadline, LeavesACommunicatorOfNoUse) {
+  if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
+  const Communicator comm = everyone().duplicate();
+  const int missing = everyone().size() - 1;
+  wait_without(missing, [&] {
+    EXPECT_TRUE(error_of([&] { mpi::agree(comm, "first", nullptr); }));
+    EXPECT_THAT(error_of([&] { (void)comm.duplicate(); }),
+                is_error(ErrorCode::timeout, {"ranks were given up before (first: "}));
+  });
+  mpi::agree(everyone(), "wait for the others", nullptr);
+  if (everyone().rank() != missing) return;
+  EXPECT_THAT(error_of([&] { mpi::agree(comm, "late", nullptr); }),
+              is_error(ErrorCode::timeout, {"did not arrive"}));
+}
+
+// Whether ranks that have a deadline wait for `worker`, which works far longer, and shows it or not.
+bool wait_for(int worker, bool shows_progress) {
+  constexpr auto kShort = 800ms;
+  const Communicator comm = everyone().duplicate(kShort);
+  const auto work = [&] {
+    const auto until = std::chrono::steady_clock::now() + 3 * kShort;
+    while (comm.rank() == worker && std::chrono::steady_clock::now() < until) {
+      if (shows_progress) mpi::show_progress(comm);
+      std::this_thread::sleep_for(5ms);
+    }
+  };
+  const auto error = error_of([&] { mpi::together(comm, "work", work); });
+  mpi::agree(everyone(), "wait for the others", nullptr);
+  return !error;
+}
+
+TEST(Deadline, RunsAnewWithEachSignOfProgressOfWhicheverRank) {
+  if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
+  EXPECT_TRUE(wait_for(0, true));
+  EXPECT_TRUE(wait_for(everyone().size() - 1, true));
+  EXPECT_FALSE(wait_for(0, false));
+}
+
+}  // namespace rota::test::deadline_test
