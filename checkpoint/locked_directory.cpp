@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "files/descriptor.hpp"
 #include "files/temporary.hpp"
 #include "rota/error.hpp"
 
