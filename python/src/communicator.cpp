@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "arrays.hpp"
-#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "source.hpp"
 

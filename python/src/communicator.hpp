@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "rota/mpi.hpp"
+#include "mpi/collectives.hpp"
 
 namespace rota::python {
 
