@@ -46,11 +46,18 @@ std::exception_ptr error_of(const std::function<void()>& work) {
   }
 }
 
-// Null, or an Error: of a world of one, what a user's state throws is not made one on its way through ranks.
-std::exception_ptr as_error(const std::exception_ptr& error) {
-  if (!error) return nullptr;
-  const internal::Caught what = internal::caught(error);
-  return std::make_exception_ptr(Error(what.is_out_of_memory ? ErrorCode::io : what.code, what.message));
+// What `work` returns. What it throws is an Error: in a world of one, agreement does not make it one.
+template <typename Work>
+auto with_errors(Work&& work) {
+  try {
+    return work();
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    const internal::Caught what = internal::caught();
+    if (what.is_out_of_memory) throw Error(ErrorCode::io, "save or restore: " + what.message);
+    throw Error(what.code, what.message);
+  }
 }
 
 constexpr std::string_view kOpen = "open a checkpoint directory";
@@ -157,7 +164,7 @@ struct CheckpointDirectory::Impl {
   // Collective: nothing where it is damaged.
   std::optional<Checkpoint> open_if_good(std::int64_t serial) {
     try {
-      return open(serial);
+      return with_errors([&] { return open(serial); });
     } catch (const Error& error) {
       // A file that cannot be read now may be good, and an older state is no answer to that.
       if (error.code() != ErrorCode::corrupt) throw;
@@ -228,7 +235,7 @@ struct CheckpointDirectory::Impl {
                                         .above = highest,
                                         .step = step};
     retention.finish();  // the space may be needed
-    const CommitPage page = checkpoint::save(target, data, error);
+    const CommitPage page = with_errors([&] { return checkpoint::save(target, data, error); });
     if (ranks.rank() == 0) {
       if (mirror) mirror->copy(page.serial, file_path(page.serial));
       // Whatever comes of it: the save is done, and other ranks have heard so.
@@ -258,7 +265,7 @@ struct CheckpointDirectory::Impl {
         SnapshotAccess::data(snapshot);
       });
     const Snapshot none;
-    return report(write(step, SnapshotAccess::data(error ? none : snapshot), as_error(error)));
+    return report(write(step, SnapshotAccess::data(error ? none : snapshot), error));
   }
 
   void save_async(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
@@ -270,7 +277,7 @@ struct CheckpointDirectory::Impl {
     });
     if (!error) error = failed;
     in_background.snapshot = failed ? Snapshot() : std::move(snapshot);
-    background.emplace(ranks, [this, step, error = as_error(error)] {
+    background.emplace(ranks, [this, step, error] {
       in_background.page = write(step, SnapshotAccess::data(std::as_const(in_background.snapshot)), error);
     });
   }
@@ -411,7 +418,7 @@ std::optional<Checkpoint> CheckpointDirectory::restore_with(
   std::optional<Checkpoint> checkpoint = latest();
   while (checkpoint) {
     try {
-      mpi::agree(impl().ranks, "restore states", as_error(error_of([&] { read(*checkpoint); })));
+      mpi::agree(impl().ranks, "restore states", error_of([&] { with_errors([&] { read(*checkpoint); }); }));
       break;
     } catch (const Error& damage) {
       if (damage.code() != ErrorCode::corrupt) throw;
