@@ -109,8 +109,10 @@ struct Objects {
       for (std::int64_t i = 0; i < count; ++i)
         files.push_back({.name = fmt::format("127.0.0.1:{}/b/{}", nginx->port(), i), .bytes = bytes});
     } else {
-      options.endpoint = server.options().endpoint;
-      options.credentials = server.options().credentials;
+      const rota::S3Options other = server.options();
+      options.endpoint = other.endpoint;
+      options.access_key = other.access_key;
+      options.secret_key = other.secret_key;
       storage = rota::s3_storage(options);
       storage->list("b/", [this](const rota::StoredFile& file) { files.push_back(file); });
     }

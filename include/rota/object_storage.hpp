@@ -27,29 +27,24 @@ struct HttpOptions {
   void validate() const;
 };
 
-/// S3 keys. They never appear in messages.
-struct S3Credentials {
-  std::string access_key = {};
-  std::string secret_key = {};
-  std::string session_token = {};  ///< of temporary keys
-};
-
 /// Empty options are taken from the environment, as other S3 programs do:
 ///
 /// - `region`: AWS_REGION, AWS_DEFAULT_REGION, the profile; else us-east-1. A bucket that is elsewhere is
 /// found.
 /// - `endpoint`: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, `endpoint_url` of the profile or of its services' s3;
 ///   else Amazon's.
-/// - `credentials`: AWS_ACCESS_KEY_ID and the like, the profile AWS_PROFILE of ~/.aws/credentials and
+/// - the keys: AWS_ACCESS_KEY_ID and the like, the profile AWS_PROFILE of ~/.aws/credentials and
 ///   ~/.aws/config or its `credential_process`, a web identity, the container, the machine. They are renewed
 ///   before they expire.
 /// - HttpOptions::ca_file: AWS_CA_BUNDLE.
 struct S3Options {
   std::string region = {};
-  std::string endpoint = {};  ///< of another store: "https://store.local:9000"; buckets are in its path
-  S3Credentials credentials = {};
-  bool is_anonymous = false;    ///< requests are not signed
-  bool requester_pays = false;  ///< this account pays for requests; also AWS_REQUEST_PAYER=requester
+  std::string endpoint = {};    ///< of another store: "https://store.local:9000"; buckets are in its path
+  std::string access_key = {};  ///< keys never appear in messages
+  std::string secret_key = {};
+  std::string session_token = {};  ///< of temporary keys
+  bool is_anonymous = false;       ///< requests are not signed
+  bool requester_pays = false;     ///< this account pays for requests; also AWS_REQUEST_PAYER=requester
   HttpOptions http = {};
 
   /// Throws Error{invalid_argument}.

@@ -16,14 +16,14 @@
 #include <utility>
 #include <vector>
 
-#include "remote/signature.hpp"
+#include "remote/http.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
 
 constexpr std::time_t kBeforeEnd = 300;
-constexpr std::time_t kBetween = 10;  // two questions, while there are some
+constexpr std::time_t kBetween = 10;  // two fetches, while there are some
 constexpr std::time_t kAfterFailure = 2;
 
 std::string read_file(const std::string& path) {
@@ -48,43 +48,21 @@ std::optional<std::time_t> parse_time(const std::string& text) {
   return ::timegm(&parts);
 }
 
-/// One question to a server that tells credentials.
-class Question final : public Transfer {
- public:
-  Question(std::string what, HttpRequest request) : what_(std::move(what)), request_(std::move(request)) {}
-  [[nodiscard]] std::string what() const override { return what_; }
-  HttpRequest request() override { return request_; }
-  bool finish(const HttpAnswer& answer) override {
-    if (answer.is_success()) return body_ = answer.body, true;
-    throw Error(ErrorCode::io, fmt::format("{}: status {}", what_, answer.status));
-  }
-  [[nodiscard]] const std::string& body() const noexcept { return body_; }
-
- private:
-  std::string what_;
-  HttpRequest request_;
-  std::string body_ = {};
-};
-
-/// Servers that tell credentials. Transfers that are under way wait meanwhile, so not for long.
-class Tellers {
- public:
-  Tellers(HttpOptions options, std::chrono::seconds deadline)
-      : client_(quick(std::move(options), deadline)) {}
-  [[nodiscard]] std::string ask(std::string what, HttpRequest request) const {
-    Question question(std::move(what), std::move(request));
-    client_.run(question);
-    return question.body();
-  }
-
- private:
-  static HttpOptions quick(HttpOptions options, std::chrono::seconds deadline) {
-    options.deadline = std::min<std::chrono::milliseconds>(options.deadline, deadline);
-    options.stall = std::min(options.stall, (deadline + std::chrono::seconds(1)) / 2);
-    return options;
-  }
-  HttpClient client_;
-};
+// The body of a server's answer. Transfers that are under way wait meanwhile, so not for long.
+std::string fetch_body(HttpOptions options, std::chrono::seconds deadline, std::string what,
+                       HttpRequest request) {
+  options.deadline = std::min<std::chrono::milliseconds>(options.deadline, deadline);
+  options.stall = std::min(options.stall, (deadline + std::chrono::seconds(1)) / 2);
+  std::string body;
+  Exchange exchange(std::move(what));
+  exchange.make = [&] { return request; };
+  exchange.judge = [&](const HttpAnswer& answer) {
+    if (answer.is_success()) return body = answer.body, true;
+    throw Error(ErrorCode::io, fmt::format("{}: status {}", exchange.what(), answer.status));
+  };
+  HttpClient(std::move(options)).run(exchange);
+  return body;
+}
 constexpr std::chrono::seconds kForKeys{10};
 constexpr std::chrono::seconds kForMachine{3};  // nobody answers on those that are not Amazon's
 
@@ -177,120 +155,76 @@ std::string profile_value(const std::string& name) {
   return {};
 }
 
-EndingCredentials parse_credentials(std::string_view json, const std::string& what) {
+namespace {
+
+S3Keys require_keys(S3Keys keys, const std::string& what) {
+  if (!keys.access_key.empty() && !keys.secret_key.empty()) return keys;
+  throw Error(ErrorCode::io, what + ": the answer has no credentials in it");
+}
+
+}  // namespace
+
+S3Keys parse_credentials(std::string_view json, const std::string& what) {
   const auto parsed = nlohmann::json::parse(json, nullptr, false);
   const auto value = [&](const char* name) {
     const auto found = parsed.is_object() ? parsed.find(name) : parsed.end();
     return found != parsed.end() && found->is_string() ? found->get<std::string>() : std::string();
   };
-  EndingCredentials made{
-      .keys = {value("AccessKeyId"), value("SecretAccessKey"), either(value("Token"), value("SessionToken"))},
-      .end = parse_time(value("Expiration"))};
-  if (!made.keys.access_key.empty() && !made.keys.secret_key.empty()) return made;
-  throw Error(ErrorCode::io, what + ": the answer has no credentials in it");
+  return require_keys({value("AccessKeyId"), value("SecretAccessKey"),
+                       either(value("Token"), value("SessionToken")), parse_time(value("Expiration"))},
+                      what);
 }
 
-EndingCredentials parse_identity(std::string_view xml, const std::string& what) {
+S3Keys parse_identity(std::string_view xml, const std::string& what) {
   pugi::xml_document document;
   document.load_buffer(xml.data(), xml.size());
   const auto node = document.child("AssumeRoleWithWebIdentityResponse")
                         .child("AssumeRoleWithWebIdentityResult")
                         .child("Credentials");
-  EndingCredentials made{.keys = {node.child_value("AccessKeyId"), node.child_value("SecretAccessKey"),
-                                  node.child_value("SessionToken")},
-                         .end = parse_time(node.child_value("Expiration"))};
-  if (!made.keys.access_key.empty() && !made.keys.secret_key.empty()) return made;
-  throw Error(ErrorCode::io, what + ": the answer has no credentials in it");
+  return require_keys({node.child_value("AccessKeyId"), node.child_value("SecretAccessKey"),
+                       node.child_value("SessionToken"), parse_time(node.child_value("Expiration"))},
+                      what);
 }
 
-std::string signer_of(const S3Credentials& keys) { return keys.access_key + '\n' + keys.session_token; }
+namespace {
 
-S3Credentials Credentials::now() const {
-  if (options_.is_anonymous) return {};
-  const std::time_t time = std::time(nullptr);
-  std::optional<EndingCredentials> kept;
-  {
-    const MutexLock lock(mutex_);
-    kept = kept_;
-    if (kept && (!kept->end || time + kBeforeEnd <= *kept->end || time < asked_ + kBetween)) {
-      return kept->keys;
-    }
-    if (!kept && failure_ != nullptr && time < failed_ + kAfterFailure) std::rethrow_exception(failure_);
-    asked_ = time;
-  }
-  try {
-    return ask();
-  } catch (const Error&) {
-    if (kept && time < *kept->end) return kept->keys;
-    const MutexLock lock(mutex_);
-    failure_ = std::current_exception();
-    failed_ = std::time(nullptr);
-    throw;
-  }
+std::optional<S3Keys> keys_of_environment() {
+  S3Keys keys{environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
+              environment("AWS_SESSION_TOKEN")};
+  if (keys.access_key.empty() && keys.secret_key.empty()) return std::nullopt;
+  if (!keys.access_key.empty() && !keys.secret_key.empty()) return keys;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("find credentials for S3: {} is set, and {} is not; set both, or neither",
+                          keys.access_key.empty() ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID",
+                          keys.access_key.empty() ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY"));
 }
 
-bool Credentials::renew(std::string_view used) const {
-  if (options_.is_anonymous) return false;
-  {
-    const MutexLock lock(mutex_);
-    if (!kept_) return false;
-    if (signer_of(kept_->keys) != used) return true;
-  }
-  return signer_of(ask()) != used;
-}
-
-// Unlocked: who forks meanwhile has a child that can ask, too.
-S3Credentials Credentials::ask() const {
-  EndingCredentials found = find();
-  const MutexLock lock(mutex_);
-  kept_ = std::move(found);
-  return kept_->keys;
-}
-
-EndingCredentials Credentials::find() const {
-  if (!options_.credentials.access_key.empty()) return {.keys = options_.credentials};
-  S3Credentials keys{environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
-                     environment("AWS_SESSION_TOKEN")};
-  if (!keys.access_key.empty() && !keys.secret_key.empty()) return {.keys = std::move(keys)};
-  if (keys.access_key.empty() != keys.secret_key.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("find credentials for S3: {} is set, and {} is not; set both, or neither",
-                            keys.access_key.empty() ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID",
-                            keys.access_key.empty() ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY"));
-  }
+std::optional<S3Keys> keys_of_profile() {
   require_profile();
   for (auto& section : profile_sections()) {  // a key of the one with a token of the other would be neither
     if (!section.contains("aws_access_key_id") || !section.contains("aws_secret_access_key")) continue;
-    return {.keys = {section["aws_access_key_id"], section["aws_secret_access_key"],
-                     section["aws_session_token"]}};
+    return S3Keys{section["aws_access_key_id"], section["aws_secret_access_key"],
+                  section["aws_session_token"]};
   }
-  for (const auto from : {&Credentials::from_process, &Credentials::from_web_identity,
-                          &Credentials::from_container, &Credentials::from_machine}) {
-    if (auto found = (this->*from)()) return *std::move(found);
-  }
-  throw Error(
-      ErrorCode::invalid_argument,
-      "find credentials for S3: there are none in S3Options, in AWS_ACCESS_KEY_ID, in a profile, nor "
-      "does this machine tell any; give some, or set S3Options::is_anonymous (AWS_NO_SIGN_REQUEST=yes) for "
-      "public data");
+  return std::nullopt;
 }
 
-std::optional<EndingCredentials> Credentials::from_process() const {
+std::optional<S3Keys> keys_of_process(const HttpOptions& http) {
   const std::string command = profile_value("credential_process");
   if (command.empty()) return std::nullopt;
   const std::string what = "run the profile's credential_process";
-  const double limit = std::min(static_cast<double>(options_.http.deadline.count()) / 1000, 60.0);
+  const double limit = std::min(static_cast<double>(http.deadline.count()) / 1000, 60.0);
   std::FILE* const out = ::popen(fmt::format("exec timeout -k 1 {} {}", limit, command).c_str(), "re");
   if (out == nullptr) throw Error(ErrorCode::io, what + ": there can be no process");
   std::string said(1 << 16, '\0');
   said.resize(std::fread(said.data(), 1, said.size(), out));
-  // A launcher may have the system wait for children: what it said then tells how it ended.
+  // A launcher may have the system wait for children: the output then shows how the process ended.
   if (const int ended = ::pclose(out); ended == 0 || (ended == -1 && errno == ECHILD))
     return parse_credentials(said, what);
   throw Error(ErrorCode::io, fmt::format("{}: it failed, or took more than {} s", what, limit));
 }
 
-std::optional<EndingCredentials> Credentials::from_web_identity() const {
+std::optional<S3Keys> keys_of_web_identity(const HttpOptions& http) {
   const std::string path = environment("AWS_WEB_IDENTITY_TOKEN_FILE");
   const std::string role = environment("AWS_ROLE_ARN");
   if (path.empty() || role.empty()) return std::nullopt;
@@ -299,18 +233,19 @@ std::optional<EndingCredentials> Credentials::from_web_identity() const {
       either(environment("AWS_ENDPOINT_URL_STS"),
              region.empty() ? "https://sts.amazonaws.com"
                             : fmt::format("https://sts.{}.{}", region, domain_of(region)));
-  const std::string what = "ask STS for credentials";
-  HttpRequest request{.method = "POST", .url = endpoint + "/"};
-  request.headers = {"Content-Type: application/x-www-form-urlencoded"};
+  const std::string what = "fetch credentials from STS";
+  HttpRequest request{.method = "POST",
+                      .url = endpoint + "/",
+                      .headers = {"Content-Type: application/x-www-form-urlencoded"}};
   request.body = query_text({{"Action", "AssumeRoleWithWebIdentity"},
                              {"Version", "2011-06-15"},
                              {"RoleArn", role},
                              {"RoleSessionName", either(environment("AWS_ROLE_SESSION_NAME"), "rota")},
                              {"WebIdentityToken", std::string(trimmed(read_file(path)))}});
-  return parse_identity(Tellers(options_.http, kForKeys).ask(what, std::move(request)), what);
+  return parse_identity(fetch_body(http, kForKeys, what, std::move(request)), what);
 }
 
-std::optional<EndingCredentials> Credentials::from_container() const {
+std::optional<S3Keys> keys_of_container(const HttpOptions& http) {
   const std::string relative = environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
   const std::string url = relative.empty() ? environment("AWS_CONTAINER_CREDENTIALS_FULL_URI")
                                            : "http://169.254.170.2" + relative;
@@ -320,32 +255,86 @@ std::optional<EndingCredentials> Credentials::from_container() const {
   const std::string token =
       file.empty() ? environment("AWS_CONTAINER_AUTHORIZATION_TOKEN") : std::string(trimmed(read_file(file)));
   if (!token.empty()) request.headers = {"Authorization: " + token};
-  const std::string what = "ask the container for credentials";
-  return parse_credentials(Tellers(options_.http, kForKeys).ask(what, std::move(request)), what);
+  const std::string what = "fetch credentials from the container";
+  return parse_credentials(fetch_body(http, kForKeys, what, std::move(request)), what);
 }
 
 // Of EC2.
-std::optional<EndingCredentials> Credentials::from_machine() const {
+std::optional<S3Keys> keys_of_machine(const HttpOptions& http) {
   if (environment("AWS_EC2_METADATA_DISABLED") == "true") return std::nullopt;
   const std::string endpoint =
       either(environment("AWS_EC2_METADATA_SERVICE_ENDPOINT"), "http://169.254.169.254");
-  const std::string what = "ask this machine for credentials";
-  const Tellers machine(options_.http, kForMachine);
-  std::string token;
+  const std::string what = "fetch credentials from this machine";
+  const auto fetch = [&](const char* method, const std::string& path, const std::string& header) {
+    return fetch_body(
+        http, kForMachine, what,
+        {.method = method, .url = endpoint + "/latest/" + path, .headers = {header}, .is_direct = true});
+  };
+  std::string token = "X-aws-ec2-metadata-token: ";
   try {
-    token = machine.ask(what, {.method = "PUT",
-                               .url = endpoint + "/latest/api/token",
-                               .headers = {"X-aws-ec2-metadata-token-ttl-seconds: 21600"},
-                               .is_direct = true});
+    token += fetch("PUT", "api/token", "X-aws-ec2-metadata-token-ttl-seconds: 21600");
   } catch (const Error&) {
     return std::nullopt;
   }
-  const std::string roles = endpoint + "/latest/meta-data/iam/security-credentials/";
-  const std::vector<std::string> headers{"X-aws-ec2-metadata-token: " + token};
-  const std::string role = machine.ask(what, {.url = roles, .headers = headers, .is_direct = true});
-  const std::string name = role.substr(0, role.find('\n'));
-  return parse_credentials(machine.ask(what, {.url = roles + name, .headers = headers, .is_direct = true}),
-                           what);
+  const std::string roles = "meta-data/iam/security-credentials/";
+  const std::string role = fetch("GET", roles, token);
+  return parse_credentials(fetch("GET", roles + role.substr(0, role.find('\n')), token), what);
+}
+
+S3Keys find_keys(const S3Options& options) {
+  if (!options.access_key.empty()) return {options.access_key, options.secret_key, options.session_token};
+  if (auto keys = keys_of_environment()) return *std::move(keys);
+  if (auto keys = keys_of_profile()) return *std::move(keys);
+  for (const auto find : {keys_of_process, keys_of_web_identity, keys_of_container, keys_of_machine}) {
+    if (auto keys = find(options.http)) return *std::move(keys);
+  }
+  throw Error(
+      ErrorCode::invalid_argument,
+      "find credentials for S3: there are none in S3Options, in AWS_ACCESS_KEY_ID, in a profile, nor "
+      "does this machine have any; give some, or set S3Options::is_anonymous (AWS_NO_SIGN_REQUEST=yes) for "
+      "public data");
+}
+
+}  // namespace
+
+S3Keys Credentials::now() const {
+  if (options_.is_anonymous) return {};
+  const std::time_t time = std::time(nullptr);
+  std::optional<S3Keys> kept;
+  {
+    const MutexLock lock(mutex_);
+    kept = kept_;
+    if (kept && (!kept->end || time + kBeforeEnd <= *kept->end || time < fetched_ + kBetween)) return *kept;
+    if (!kept && failure_ != nullptr && time < failed_ + kAfterFailure) std::rethrow_exception(failure_);
+    fetched_ = time;
+  }
+  try {
+    return fetch();
+  } catch (const Error&) {
+    if (kept && time < *kept->end) return *kept;
+    const MutexLock lock(mutex_);
+    failure_ = std::current_exception();
+    failed_ = std::time(nullptr);
+    throw;
+  }
+}
+
+bool Credentials::renew(std::string_view signer) const {
+  if (options_.is_anonymous) return false;
+  {
+    const MutexLock lock(mutex_);
+    if (!kept_) return false;
+    if (kept_->signer() != signer) return true;
+  }
+  return fetch().signer() != signer;
+}
+
+// Unlocked: a child that is forked meanwhile can fetch keys, too.
+S3Keys Credentials::fetch() const {
+  S3Keys found = find_keys(options_);
+  const MutexLock lock(mutex_);
+  kept_ = std::move(found);
+  return *kept_;
 }
 
 }  // namespace rota::internal

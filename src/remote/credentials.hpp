@@ -1,18 +1,17 @@
 #pragma once
 
-// Who asks S3.
+// Where the keys of S3 come from.
 
 #include <ctime>
 #include <exception>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "core/mutex.hpp"
-#include "remote/http.hpp"
+#include "remote/signature.hpp"
 #include "rota/object_storage.hpp"
 
 namespace rota::internal {
@@ -31,46 +30,32 @@ std::string profile_value(const std::string& name);
 /// Of Amazon's servers in a region.
 std::string_view domain_of(std::string_view region);
 
-/// Credentials that may end.
-struct EndingCredentials {
-  S3Credentials keys = {};
-  std::optional<std::time_t> end = {};
-};
+/// The keys in a JSON answer. Throws Error{io} for one without keys.
+S3Keys parse_credentials(std::string_view json, const std::string& what);
+/// The keys in an XML answer of STS.
+S3Keys parse_identity(std::string_view xml, const std::string& what);
 
-/// What tells keys from others; a secret.
-std::string signer_of(const S3Credentials& keys);
-
-/// Those that a server told as JSON. Throws Error{io} for an answer that is none.
-EndingCredentials parse_credentials(std::string_view json, const std::string& what);
-/// Those of an answer of STS, which is XML.
-EndingCredentials parse_identity(std::string_view xml, const std::string& what);
-
-/// Where credentials come from: the options, or the environment. Any thread.
+/// Where keys come from: the options, or the environment. Any thread.
 class Credentials {
  public:
   /// `options` must outlive it.
   explicit Credentials(const S3Options& options) : options_(options) {}
 
-  /// The ones to use now; renewed where they end in less than 5 minutes, and kept to their end where that
-  /// fails. Empty access key: requests are not signed. Blocks, for 10 seconds at most for each server asked.
-  /// Throws Error{io} or Error{timeout} naming a source that fails, and Error{invalid_argument} where there
-  /// are none; the same at once, where it has just failed.
-  [[nodiscard]] S3Credentials now() const;
-  /// Those of `used`, as signer_of tells them, were refused as over. Whether there may be others now.
-  [[nodiscard]] bool renew(std::string_view used) const;
+  /// The keys to use now. They are renewed where they end in less than 5 minutes, and kept to their end where
+  /// that fails. Blocks, for 10 seconds at most for each server. Throws Error{io} or Error{timeout}
+  /// naming a source that fails, and Error{invalid_argument} where there are none; the same at once, where it
+  /// has just failed.
+  [[nodiscard]] S3Keys now() const;
+  /// The store refused the keys of this S3Keys::signer as expired. Whether there may be others now.
+  [[nodiscard]] bool renew(std::string_view signer) const;
 
  private:
-  S3Credentials ask() const;
-  [[nodiscard]] EndingCredentials find() const;
-  [[nodiscard]] std::optional<EndingCredentials> from_process() const;
-  [[nodiscard]] std::optional<EndingCredentials> from_web_identity() const;
-  [[nodiscard]] std::optional<EndingCredentials> from_container() const;
-  [[nodiscard]] std::optional<EndingCredentials> from_machine() const;
+  S3Keys fetch() const;
 
   const S3Options& options_;
   mutable Mutex mutex_;
-  mutable std::optional<EndingCredentials> kept_ ROTA_GUARDED_BY(mutex_);
-  mutable std::time_t asked_ ROTA_GUARDED_BY(mutex_) = 0;  // when they were last asked for
+  mutable std::optional<S3Keys> kept_ ROTA_GUARDED_BY(mutex_);
+  mutable std::time_t fetched_ ROTA_GUARDED_BY(mutex_) = 0;  // when they were last fetched
   mutable std::exception_ptr failure_ ROTA_GUARDED_BY(mutex_) = {};
   mutable std::time_t failed_ ROTA_GUARDED_BY(mutex_) = 0;
 };

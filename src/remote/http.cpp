@@ -20,8 +20,9 @@ void start_curl() {
 }  // namespace
 
 std::string_view HttpAnswer::header(std::string_view name) const {
-  const auto found = headers.find(name);
-  return found == headers.end() ? std::string_view() : found->second;
+  curl_header* found = nullptr;
+  const auto code = ::curl_easy_header(easy, std::string(name).c_str(), 0, CURLH_HEADER, -1, &found);
+  return code == CURLHE_OK ? found->value : std::string_view();
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -96,17 +97,17 @@ HttpClient::~HttpClient() = default;
 
 void HttpClient::run(std::span<Transfer* const> transfers) const {
   if (transfers.empty()) return;
-  std::unique_ptr<HttpSession> session;
+  Session session;
   {
     const MutexLock lock(mutex_);
     while (!free_.empty() && session == nullptr) {
       session = std::move(free_.back());
       free_.pop_back();
       kept_ -= session->connections();
-      if (!session->is_own()) (void)session.release();
+      if (!session.get_deleter().is_here()) session.reset();
     }
   }
-  if (session == nullptr) session = std::make_unique<HttpSession>(options_, known_);
+  if (session == nullptr) session.reset(new HttpSession(options_, known_));
   session->run(transfers);
   constexpr std::size_t kMostKept = 256;
   const MutexLock lock(mutex_);

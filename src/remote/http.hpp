@@ -8,17 +8,18 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/mutex.hpp"
 #include "rota/error.hpp"
 #include "rota/object_storage.hpp"
+#include "rota/world.hpp"
 
 namespace rota::internal {
 
@@ -35,9 +36,9 @@ struct HttpRequest {
 
 struct HttpAnswer {
   int status = 0;
-  std::map<std::string, std::string, std::less<>> headers = {};  ///< names in lower case
-  std::string body = {};                                         ///< but for what a Transfer took
-  const HttpRequest* request = nullptr;                          ///< that it answers
+  std::string body = {};                 ///< without what a Transfer took
+  const HttpRequest* request = nullptr;  ///< that it answers
+  void* easy = nullptr;                  ///< libcurl's handle, which has the headers
 
   /// Empty without.
   [[nodiscard]] std::string_view header(std::string_view name) const;
@@ -63,16 +64,31 @@ class Transfer {
   [[nodiscard]] virtual bool has_all() const { return false; }
   /// An answer has come. False: to be tried again. Throws as `accepts`.
   virtual bool finish(const HttpAnswer& answer) = 0;
-  /// Of all its tries, where that is less than HttpOptions::deadline.
-  [[nodiscard]] virtual std::chrono::milliseconds deadline() const { return std::chrono::hours(24); }
 
+  /// Of all its tries, where that is less than HttpOptions::deadline.
+  std::chrono::milliseconds deadline = std::chrono::hours(24);
   std::exception_ptr error = {};  ///< why it failed for good
   std::string trouble = {};       ///< why it is tried again, where the status does not say
 };
 
+/// A transfer made of two functions, for short answers.
+class Exchange final : public Transfer {
+ public:
+  explicit Exchange(std::string what) : what_(std::move(what)) {}
+  [[nodiscard]] std::string what() const override { return what_; }
+  HttpRequest request() override { return make(); }
+  bool finish(const HttpAnswer& answer) override { return judge(answer); }
+
+  std::function<HttpRequest()> make;
+  std::function<bool(const HttpAnswer&)> judge;  ///< as `finish`
+
+ private:
+  std::string what_;
+};
+
 class HttpSession;
 
-/// Servers that have answered, and when it was last told that one does not. Any thread.
+/// Servers that have answered, and when it was last reported that one does not. Any thread.
 class KnownServers {
  public:
   void add(std::string_view url);
@@ -90,8 +106,8 @@ class KnownServers {
 };
 
 /// Runs transfers. What may pass is tried again, after a wait that doubles: a lost connection, an answer that
-/// stalls, 408, 429, 5xx. What is tried for more than 5 seconds is told, once a minute. Any thread; each runs
-/// its own transfers, by libcurl, over connections that are kept for the next.
+/// stalls, 408, 429, 5xx. What is tried for more than 5 seconds is reported, once a minute. Any thread; each
+/// runs its own transfers, by libcurl, over connections that are kept for the next.
 class HttpClient {
  public:
   explicit HttpClient(HttpOptions options);
@@ -110,12 +126,13 @@ class HttpClient {
   HttpOptions options_;
   mutable KnownServers known_;
   mutable Mutex mutex_;
-  mutable std::vector<std::unique_ptr<HttpSession>> free_ ROTA_GUARDED_BY(mutex_);
+  using Session = std::unique_ptr<HttpSession, DeleteWhereMade>;  // its connections are the maker's
+  mutable std::vector<Session> free_ ROTA_GUARDED_BY(mutex_);
   mutable std::size_t kept_ ROTA_GUARDED_BY(mutex_) = 0;  // connections of those
 };
 
-/// "SlowDown", of an answer as S3 gives them; empty without. It is a word: nothing else of an answer is told,
-/// for a server may repeat what it was sent, and there are secrets in that.
+/// "SlowDown", of an answer as S3 gives them; empty without. It is a word: nothing else of an answer is
+/// shown, for a server may repeat what it was sent, and there are secrets in that.
 std::string_view code_in(std::string_view body);
 /// How much of what comes from outside a message shows (core/shown.hpp).
 inline constexpr std::size_t kMostShown = 200;

@@ -1,8 +1,6 @@
 #include "remote/http_session.hpp"
 
-#include <curl/curl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -67,23 +65,7 @@ double seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
-std::string lower(std::string_view text) {
-  std::string made(text);
-  for (char& c : made) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return made;
-}
-
 }  // namespace
-
-/// One of curl.
-struct HttpSession::Handle {
-  struct End {
-    void operator()(CURL* handle) const noexcept { ::curl_easy_cleanup(handle); }
-  };
-  std::unique_ptr<CURL, End> easy;
-};
 
 /// A transfer, and how often it was tried.
 struct HttpSession::Job {
@@ -98,12 +80,9 @@ struct HttpSession::Job {
 
 /// A try that is under way.
 struct HttpSession::Try {
-  struct EndHeaders {
-    void operator()(curl_slist* list) const noexcept { ::curl_slist_free_all(list); }
-  };
   Job job;
-  std::unique_ptr<CURL, Handle::End> easy = nullptr;
-  std::unique_ptr<curl_slist, EndHeaders> headers = nullptr;
+  Easy easy = nullptr;
+  std::unique_ptr<curl_slist, FreeBy<::curl_slist_free_all>> headers = nullptr;
   HttpRequest request = {};
   HttpAnswer answer = {};
   bool is_head_whole = false;  // up to the empty line behind it: libcurl takes what ends before for an answer
@@ -133,20 +112,11 @@ struct HttpSession::Try {
   }
 
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* user) noexcept {
-    Try& one = *static_cast<Try*>(user);
-    const std::string_view line = trimmed({data, size * count});
-    const bool is_kept = one.guarded([&] {
-      if (line.starts_with("HTTP/")) {
-        one.answer.headers.clear();  // of the answer before a redirect
-        one.is_head_whole = false;
-      }
-      if (one.is_head_whole) return;  // what follows the body is not of this
-      if (line.empty()) one.is_head_whole = true;
-      const auto colon = line.find(':');
-      if (colon == std::string_view::npos) return;
-      one.answer.headers[lower(line.substr(0, colon))] = trimmed(line.substr(colon + 1));
-    });
-    return is_kept ? size * count : 0;
+    const std::string_view line(data, size * count);
+    bool& is_whole = static_cast<Try*>(user)->is_head_whole;
+    if (line.starts_with("HTTP/")) is_whole = false;  // after a redirect
+    if (trimmed(line).empty()) is_whole = true;
+    return size * count;
   }
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* user) noexcept {
     Try& one = *static_cast<Try*>(user);
@@ -174,16 +144,12 @@ std::string failure_of(const std::string& trouble, const HttpAnswer& answer, con
 }  // namespace
 
 HttpSession::HttpSession(const HttpOptions& options, KnownServers& known)
-    : options_(options), known_(known), multi_(::curl_multi_init()), process_(::getpid()) {
+    : options_(options), known_(known), multi_(::curl_multi_init()) {
   if (multi_ == nullptr) throw std::bad_alloc();
-  ::curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, static_cast<Long>(options.connections));
+  ::curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, static_cast<Long>(options.connections));
 }
 
-HttpSession::~HttpSession() {
-  if (is_own()) ::curl_multi_cleanup(multi_);  // else the connections are the parent's
-}
-
-bool HttpSession::is_own() const noexcept { return ::getpid() == process_; }
+HttpSession::~HttpSession() = default;
 
 void HttpSession::run(std::span<Transfer* const> transfers) {
   const auto now = Clock::now();
@@ -203,10 +169,10 @@ void HttpSession::step() {
   if (jobs_.empty() && tries_.empty()) return;  // none could begin
   const auto wait = std::min<Clock::duration>(next - now, most);
   const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  check(::curl_multi_poll(multi_, nullptr, 0, static_cast<int>(std::max<std::int64_t>(milliseconds, 0)),
+  check(::curl_multi_poll(multi_.get(), nullptr, 0, static_cast<int>(std::max<std::int64_t>(milliseconds, 0)),
                           nullptr));
   int running = 0;
-  check(::curl_multi_perform(multi_, &running));
+  check(::curl_multi_perform(multi_.get(), &running));
   collect();
   tell_trouble(Clock::now());
   Wait::here().check();
@@ -224,7 +190,7 @@ HttpSession::Clock::time_point HttpSession::begin_due(Clock::time_point now) {
     Transfer& transfer = *job->transfer;
     if (job->tries == 0) {
       job->begun = now;
-      job->until = job->latest = now + std::min(options_.deadline, transfer.deadline());
+      job->until = job->latest = now + std::min(options_.deadline, transfer.deadline);
     }
     try {
       begin(std::move(*job));
@@ -243,7 +209,7 @@ void HttpSession::begin(Job job) {
   one.job = std::move(job);
   try {
     set_up(one);
-    check(::curl_multi_add_handle(multi_, one.easy.get()));
+    check(::curl_multi_add_handle(multi_.get(), one.easy.get()));
   } catch (...) {
     tries_.pop_back();
     throw;
@@ -257,7 +223,7 @@ void HttpSession::set_up(Try& one) {
   if (unused_.empty()) {
     one.easy.reset(::curl_easy_init());
   } else {
-    one.easy = std::move(unused_.back().easy);
+    one.easy = std::move(unused_.back());
     unused_.pop_back();
     ::curl_easy_reset(one.easy.get());
   }
@@ -271,6 +237,7 @@ void HttpSession::set_up(Try& one) {
     (void)one.headers.release();
     one.headers.reset(longer);
   }
+  one.answer.easy = easy;
   set(CURLOPT_URL, one.request.url.c_str());
   set(CURLOPT_PATH_AS_IS, 1L);
   set(CURLOPT_HTTPHEADER, one.headers.get());
@@ -308,7 +275,7 @@ void HttpSession::set_up(Try& one) {
 
 void HttpSession::collect() {
   int left = 0;
-  while (const CURLMsg* const message = ::curl_multi_info_read(multi_, &left)) {
+  while (const CURLMsg* const message = ::curl_multi_info_read(multi_.get(), &left)) {
     if (message->msg != CURLMSG_DONE) continue;
     const CURLcode code = message->data.result;
     void* user = nullptr;
@@ -320,14 +287,13 @@ void HttpSession::collect() {
 }
 
 void HttpSession::forget(std::list<Try>::iterator one) {
-  ::curl_multi_remove_handle(multi_, one->easy.get());
-  unused_.push_back({std::move(one->easy)});
+  ::curl_multi_remove_handle(multi_.get(), one->easy.get());
+  unused_.push_back(std::move(one->easy));
   tries_.erase(one);
 }
 
-void HttpSession::end(Try& one, int code) {
-  const auto result =
-      static_cast<CURLcode>(code == CURLE_OK && !one.is_head_whole ? CURLE_GOT_NOTHING : code);
+void HttpSession::end(Try& one, CURLcode code) {
+  const CURLcode result = code == CURLE_OK && !one.is_head_whole ? CURLE_GOT_NOTHING : code;
   if (result == CURLE_OK) one.guarded([&] { one.see_head(); });
   Job& job = one.job;
   bool is_done = false;
@@ -386,14 +352,14 @@ void HttpSession::tell_trouble(Clock::time_point now) {
   };
   for (const Job& job : jobs_) look(job, job.failure);
   for (const Try& one : tries_) {
-    const bool has_none = one.request.body.empty() && one.answer.headers.empty();
+    const bool has_none = one.request.body.empty() && !one.is_head_whole;
     look(one.job, one.job.failure.empty() && has_none ? "no answer yet" : one.job.failure);
   }
 }
 
 void HttpSession::drop() noexcept {
   for (const Try& one : tries_) {
-    if (one.easy != nullptr) ::curl_multi_remove_handle(multi_, one.easy.get());
+    if (one.easy != nullptr) ::curl_multi_remove_handle(multi_.get(), one.easy.get());
   }
   tries_.clear();
   jobs_.clear();

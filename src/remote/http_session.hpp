@@ -2,16 +2,17 @@
 
 // One thread's HTTP connections, by libcurl.
 
-#include <sys/types.h>
+#include <curl/curl.h>
 
 #include <chrono>
-#include <cstdint>
+#include <cstddef>
 #include <list>
 #include <memory>
 #include <random>
 #include <span>
 #include <vector>
 
+#include "core/owned.hpp"
 #include "remote/http.hpp"
 #include "rota/object_storage.hpp"
 
@@ -26,8 +27,6 @@ class HttpSession {
   HttpSession(const HttpSession&) = delete;
   HttpSession& operator=(const HttpSession&) = delete;
 
-  /// Whether it was made by this process, and not by the one that this was forked of.
-  [[nodiscard]] bool is_own() const noexcept;
   /// How many connections it has had at a time, and may have kept.
   [[nodiscard]] std::size_t connections() const noexcept { return most_tries_; }
   /// As HttpClient::run.
@@ -35,7 +34,7 @@ class HttpSession {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Handle;
+  using Easy = std::unique_ptr<CURL, FreeBy<::curl_easy_cleanup>>;
   struct Job;
   struct Try;
 
@@ -44,7 +43,7 @@ class HttpSession {
   void begin(Job job);
   void set_up(Try& one);
   void collect();
-  void end(Try& one, int code);
+  void end(Try& one, CURLcode code);
   void again(Job job, const HttpAnswer& answer, bool is_alone);
   void tell_trouble(Clock::time_point now);
   void forget(std::list<Try>::iterator one);
@@ -52,13 +51,12 @@ class HttpSession {
 
   const HttpOptions& options_;
   KnownServers& known_;
-  void* multi_;  // curl's
-  pid_t process_;
+  std::unique_ptr<CURLM, FreeBy<::curl_multi_cleanup>> multi_;
   std::list<Job> jobs_;  // not under way
   std::list<Try> tries_;
   std::size_t most_tries_ = 0;
   Clock::time_point next_look_ = {};
-  std::vector<Handle> unused_;
+  std::vector<Easy> unused_;
   std::minstd_rand random_{std::random_device()()};
 };
 

@@ -12,8 +12,8 @@ namespace {
 using internal::OptionCheck;
 
 void check_secrets(const S3Options& options) {
-  const auto& [access_key, secret_key, session_token] = options.credentials;
-  if (access_key.empty() == secret_key.empty() && (session_token.empty() || !access_key.empty())) return;
+  const bool has_key = !options.access_key.empty();
+  if (has_key != options.secret_key.empty() && (options.session_token.empty() || has_key)) return;
   throw Error(ErrorCode::invalid_argument,
               "make a storage: credentials must have both an access key and a secret key, or neither");
 }
@@ -57,7 +57,7 @@ StoredPath stored_path(const std::string& path, const Storages& storages) {
   if (has_user(path)) {
     throw Error(
         ErrorCode::invalid_argument,
-        "open a URL with a password in it: paths are told in messages, and saved; have the server ask "
+        "open a URL with a password in it: paths are shown in messages, and saved; have the server ask "
         "for none, or read by a Storage of your own");
   }
   const std::string scheme = path.substr(0, end);

@@ -72,7 +72,7 @@ class Pages final : public Transfer {
       : server_(server), prefix_(std::move(prefix)), by_directory_(by_directory) {}
 
   [[nodiscard]] std::string what() const override { return "list " + server_.path(prefix_); }
-  HttpRequest request() override { return server_.list(prefix_, by_directory_, page_.next); }
+  HttpRequest request() override { return server_.list_request(prefix_, by_directory_, page_.next); }
 
   bool finish(const HttpAnswer& answer) override {
     if (!answer.is_success()) return !server_.judge(answer, prefix_, what());
@@ -80,7 +80,7 @@ class Pages final : public Transfer {
     const bool is_below = std::ranges::all_of(page.directories, [&](const std::string& directory) {
       return directory.starts_with(prefix_) && directory.size() > prefix_.size();
     });
-    if (trouble.empty() && !is_below) trouble = "the list has directories that were not asked for";
+    if (trouble.empty() && !is_below) trouble = "the list has directories that were not requested";
     if (!trouble.empty()) return false;
     require_progress(page);
     page_ = std::move(page);
@@ -88,11 +88,25 @@ class Pages final : public Transfer {
   }
 
   [[nodiscard]] const std::string& prefix() const noexcept { return prefix_; }
-  [[nodiscard]] bool by_directory() const noexcept { return by_directory_; }
   [[nodiscard]] S3Page& page() noexcept { return page_; }
 
+  /// Whether this is the first of several pages, and of few directories, which are likely to have many more.
+  [[nodiscard]] bool lies_in_few() const {
+    std::size_t entries = 0;
+    std::string_view before;
+    for (const StoredFile& file : page_.files) {
+      std::string_view entry = file.name;
+      entry.remove_prefix(std::min(prefix_.size(), entry.size()));
+      entry = entry.substr(0, entry.find('/'));
+      if (entries == 0 || entry != before) ++entries;
+      before = entry;
+    }
+    return !by_directory_ && pages_ == 1 && !page_.next.empty() && entries > 0 &&
+           entries * kNamesOfDirectory <= page_.files.size();
+  }
+
  private:
-  // Pages may be empty; but a list that goes round, or brings nothing, would be asked for without end.
+  // Pages may be empty; but a list that goes round, or brings nothing, would be requested without end.
   void require_progress(const S3Page& page) {
     ++pages_;
     const auto now = std::chrono::steady_clock::now();
@@ -114,21 +128,21 @@ class Pages final : public Transfer {
   std::chrono::steady_clock::time_point last_name_ = std::chrono::steady_clock::now();
 };
 
+/// Lists beside each other, delivered in order.
 class List {
  public:
   List(const HttpClient& client, const S3Server& server, std::string_view prefix, std::size_t at_once)
-      : client_(client), server_(server), prefix_(prefix), at_once_(at_once) {
+      : client_(client), server_(server), at_once_(at_once) {
     pieces_.push_back({.pages = pages_of(std::string(prefix), false)});
   }
 
   void run(const std::function<void(const StoredFile&)>& visit) {
     while (!pieces_.empty()) {
-      ask();
+      fetch();
       while (!pieces_.empty()) {
         Piece& first = pieces_.front();
         for (const StoredFile& file : first.files) {
-          if (!last_.empty() && file.name <= last_) throw disordered(file.name);
-          last_ = file.name;
+          require_order(file.name);
           visit(file);
         }
         held_ -= first.files.size();
@@ -140,12 +154,10 @@ class List {
   }
 
  private:
-  // Names that have come, and the pages that follow them, if any: all but those up to `known`.
+  // Names that have come, and the pages that follow them, if any.
   struct Piece {
     std::vector<StoredFile> files = {};
     std::unique_ptr<Pages> pages = {};
-    std::string known = {};
-    bool is_begun = false;
   };
   using At = std::list<Piece>::iterator;
 
@@ -153,97 +165,68 @@ class List {
     return std::make_unique<Pages>(server_, std::move(prefix), by_directory);
   }
 
-  [[nodiscard]] Error disordered(const std::string& name) const {
-    return {
-        ErrorCode::corrupt,
-        fmt::format("list {}: the store lists \"{}\" after \"{}\", and S3 lists names in order, each once",
-                    server_.path(prefix_), name, last_)};
+  void require_order(const std::string& name) {
+    if (!last_.empty() && name <= last_) {
+      throw Error(ErrorCode::corrupt,
+                  fmt::format("list {}: the store lists \"{}\" after \"{}\", and S3 lists "
+                              "names in order, each once",
+                              server_.path(name), name, last_));
+    }
+    last_ = name;
   }
 
   // The next page of each of the first pieces.
-  void ask() {
-    std::vector<At> asked;
+  void fetch() {
+    std::vector<At> fetched;
     std::vector<Transfer*> transfers;
-    for (auto at = pieces_.begin(); at != pieces_.end() && asked.size() < at_once_; ++at) {
+    for (auto at = pieces_.begin(); at != pieces_.end() && fetched.size() < at_once_; ++at) {
       if (at->pages == nullptr) continue;
-      if (!asked.empty() && held_ >= kMostHeld) break;
-      asked.push_back(at);
+      if (!fetched.empty() && held_ >= kMostHeld) break;
+      fetched.push_back(at);
       transfers.push_back(at->pages.get());
     }
     client_.run(transfers);
-    for (const At at : asked) {
+    for (const At at : fetched) {
       if (at->pages->error != nullptr) std::rethrow_exception(at->pages->error);
-      take(at);
+      if (at->pages->lies_in_few()) {
+        at->pages = pages_of(at->pages->prefix(), true);  // and leaves this page to its directories
+      } else {
+        take(at);
+      }
     }
-  }
-
-  void take(At at) {
-    S3Page& page = at->pages->page();
-    const bool is_first = !std::exchange(at->is_begun, true);
-    const bool is_last = page.next.empty();
-    const bool pays = is_first && !is_last && !at->pages->by_directory() && lies_in_few(*at->pages);
-    std::string last = pays ? page.files.back().name : std::string();
-    std::erase_if(page.files, [&](const StoredFile& file) { return file.name <= at->known; });
-    held_ += page.files.size();
-    std::ranges::move(page.files, std::back_inserter(at->files));
-    page.files.clear();
-    if (at->pages->by_directory()) part(at, std::exchange(page.directories, {}));
-    if (is_last) {
-      at->pages.reset();
-    } else if (pays) {
-      pieces_.insert(at, {.files = std::exchange(at->files, {})});
-      at->pages = pages_of(at->pages->prefix(), true);
-      if (last > at->known) at->known = std::move(last);
-    }
-  }
-
-  // Whether a page of names is of few directories, which are then likely to have many more.
-  static bool lies_in_few(Pages& pages) {
-    const std::size_t begin = pages.prefix().size();
-    std::size_t entries = 0;
-    std::string_view before;
-    for (const StoredFile& file : pages.page().files) {
-      std::string_view entry = file.name;
-      entry.remove_prefix(std::min(begin, entry.size()));
-      entry = entry.substr(0, entry.find('/'));
-      if (entries == 0 || entry != before) ++entries;
-      before = entry;
-    }
-    return entries > 0 && entries * kNamesOfDirectory <= pages.page().files.size();
   }
 
   // Puts the directories of a page, with the files that have come before each, in front of the rest.
-  void part(At at, std::vector<std::string> directories) {
+  void take(At at) {
+    S3Page& page = at->pages->page();
+    held_ += page.files.size();
+    std::ranges::move(page.files, std::back_inserter(at->files));
+    page.files.clear();
     auto file = at->files.begin();
-    for (std::string& directory : directories) {
+    for (std::string& directory : page.directories) {
       const auto end =
           std::find_if(file, at->files.end(), [&](const StoredFile& one) { return one.name > directory; });
-      Piece made{.files = {std::make_move_iterator(file), std::make_move_iterator(end)}};
+      pieces_.insert(at, {.files = {std::make_move_iterator(file), std::make_move_iterator(end)},
+                          .pages = pages_of(std::move(directory), false)});
       file = end;
-      const bool is_partly_known = at->known.starts_with(directory);
-      if (directory > at->known || is_partly_known) {
-        if (is_partly_known) made.known = at->known;
-        made.pages = pages_of(std::move(directory), false);
-      }
-      pieces_.insert(at, std::move(made));
     }
     at->files.erase(at->files.begin(), file);
+    page.directories.clear();
+    if (page.next.empty()) at->pages.reset();
   }
 
   const HttpClient& client_;
   const S3Server& server_;
-  std::string prefix_;
   std::size_t at_once_;
   std::string last_ = {};    // that was visited
   std::list<Piece> pieces_;  // in the order of their names
-  std::size_t held_ = 0;
+  std::size_t held_ = 0;     // names in them
 };
 
 }  // namespace
 
-void list_objects(const HttpClient& client, const S3Server& server, std::string_view prefix,
-                  std::size_t at_once, const std::function<void(const StoredFile&)>& visit) {
-  List(client, server, prefix, at_once).run(visit);
+void S3Server::list(std::string_view prefix, const std::function<void(const StoredFile&)>& visit) const {
+  List(client(), *this, prefix, static_cast<std::size_t>(options_.http.connections)).run(visit);
 }
 
 }  // namespace rota::internal

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <pugixml.hpp>
 #include <utility>
@@ -23,6 +24,44 @@ std::string_view region_in(std::string_view location) {
   return label;
 }
 
+void require_bucket(const ObjectName& at) {
+  const bool is_one = std::ranges::all_of(at.bucket, [](unsigned char c) {
+    return (std::isalnum(c) != 0 && c < 0x80) || c == '.' || c == '-' || c == '_';
+  });
+  if (is_one && !at.bucket.empty() && at.bucket != "." && at.bucket != "..") return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("read s3://{}/{}: name a bucket, in letters, digits, \".\", \"-\" and \"_\": "
+                          "s3://bucket/prefix",
+                          at.bucket, at.key));
+}
+
+bool is_yes(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text == "yes" || text == "true" || text == "1";
+}
+
+// What the options leave open, from the environment.
+S3Options completed(S3Options options) {
+  const auto complete = [](std::string& option, std::initializer_list<const char*> names) {
+    for (const char* const name : names) {
+      if (option.empty()) option = environment(name);
+    }
+  };
+  complete(options.region, {"AWS_REGION", "AWS_DEFAULT_REGION"});
+  if (options.region.empty()) options.region = profile_value("region");
+  if (options.region.empty()) options.region = "us-east-1";
+  complete(options.endpoint, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
+  if (options.endpoint.empty()) options.endpoint = profile_value("s3.endpoint_url");
+  if (options.endpoint.empty()) options.endpoint = profile_value("endpoint_url");
+  options.requester_pays = options.requester_pays || environment("AWS_REQUEST_PAYER") == "requester";
+  complete(options.http.ca_file, {"AWS_CA_BUNDLE"});
+  while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
+  if (options.access_key.empty() && is_yes(environment("AWS_NO_SIGN_REQUEST"))) {
+    options.is_anonymous = true;
+  }
+  return options;
+}
+
 }  // namespace
 
 std::string S3Server::path(std::string_view name) const { return fmt::format("s3://{}", name); }
@@ -33,7 +72,7 @@ HttpRequest S3Server::request(std::string_view method, std::string_view name, st
   return sign(ObjectName(name), std::move(made));
 }
 
-HttpRequest S3Server::list(std::string_view name, bool by_directory, const std::string& token) const {
+HttpRequest S3Server::list_request(std::string_view name, bool by_directory, const std::string& token) const {
   const ObjectName at(name);
   SignedRequest made{
       .query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", std::string(at.key)}}};
@@ -42,10 +81,14 @@ HttpRequest S3Server::list(std::string_view name, bool by_directory, const std::
   return sign(ObjectName(at.bucket), std::move(made));
 }
 
-HttpRequest S3Server::send(std::string_view method, std::string_view name,
-                           std::vector<std::pair<std::string, std::string>> query, std::string body) const {
-  SignedRequest made{.method = std::string(method), .query = std::move(query)};
-  return sign(ObjectName(name), std::move(made), std::move(body));
+HttpRequest S3Server::change_request(std::string_view method, std::string_view name,
+                                     std::vector<std::pair<std::string, std::string>> query,
+                                     std::string body) const {
+  return sign(ObjectName(name), {.method = std::string(method), .query = std::move(query)}, std::move(body));
+}
+
+std::optional<StoredFile> S3Server::find(std::string_view name) const {
+  return ObjectName(name).key.empty() ? std::nullopt : Server::find(name);
 }
 
 bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std::string& what) const {
@@ -100,6 +143,7 @@ std::string S3Server::region_of(const std::string& bucket) const {
 }
 
 HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string body) const {
+  require_bucket(at);
   const std::string bucket(at.bucket);
   const std::string region = region_of(bucket);
   std::string server = options_.endpoint;
@@ -119,8 +163,8 @@ HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string
   HttpRequest request{.method = made.method,
                       .url = fmt::format("{}{}{}{}", server, made.path, query.empty() ? "" : "?", query)};
   if (!body.empty()) request.headers.emplace_back("Content-Type: application/octet-stream");
-  const S3Credentials keys = credentials_.now();
-  request.signed_as = region + '\n' + signer_of(keys);
+  const S3Keys keys = credentials_.now();
+  request.signed_as = region + '\n' + keys.signer();
   made.body_hash = sha256_text(body);
   made.headers.emplace_back("x-amz-content-sha256", made.body_hash);
   made.headers.emplace_back("x-amz-date", amazon_time(std::time(nullptr)));
@@ -137,3 +181,13 @@ HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string
 }
 
 }  // namespace rota::internal
+
+namespace rota {
+
+std::shared_ptr<const Storage> s3_storage(S3Options options) {
+  options = internal::completed(std::move(options));
+  options.validate();
+  return std::make_shared<const internal::S3Server>(std::move(options));
+}
+
+}  // namespace rota

@@ -1,15 +1,17 @@
 #pragma once
 
-// Requests to S3, what its refusals mean, and what is made of several requests: lists and uploads.
+// Requests to S3, what its refusals mean, and what takes several requests: lists and uploads.
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/mutex.hpp"
@@ -31,32 +33,47 @@ struct ObjectName {
   std::string_view key;
 };
 
-/// Any thread.
+/// Puts the bytes from `offset` on.
+using Fill = std::function<void(std::uint64_t offset, std::span<std::byte> to)>;
+
+/// S3, or a store that is compatible. Any thread.
 class S3Server final : public Server {
  public:
-  /// `options` must outlive it.
-  explicit S3Server(const S3Options& options) : options_(options), credentials_(options) {}
+  explicit S3Server(S3Options options)
+      : Server(options.http), options_(std::move(options)), credentials_(options_) {}
+
+  /// Where the first page is full, and lies in few directories, these are listed beside each other.
+  void list(std::string_view prefix, const std::function<void(const StoredFile&)>& visit) const override;
+  [[nodiscard]] std::optional<StoredFile> find(std::string_view name) const override;
+  /// Every request is signed with the SHA-256 of its body, which the store checks.
+  void write(std::string_view name, std::uint64_t bytes, const Fill& fill) const override;
+  void remove(std::string_view name) const override;
 
   [[nodiscard]] std::string path(std::string_view name) const override;
   [[nodiscard]] HttpRequest request(std::string_view method, std::string_view name,
                                     std::string_view range) const override;
-  /// A page of the list of keys that begin with the name's key; what lies in directories below it is left out
-  /// where they are to be told in its place.
-  [[nodiscard]] HttpRequest list(std::string_view name, bool by_directory, const std::string& token) const;
-  /// One that sends something. `query` is plain names and values.
-  [[nodiscard]] HttpRequest send(std::string_view method, std::string_view name,
-                                 std::vector<std::pair<std::string, std::string>> query,
-                                 std::string body) const;
   [[nodiscard]] bool judge(const HttpAnswer& answer, std::string_view name,
                            const std::string& what) const override;
-
+  /// For a page of the list of keys that begin with the name's key. `by_directory`: directories below it
+  /// stand for what lies in them.
+  [[nodiscard]] HttpRequest list_request(std::string_view name, bool by_directory,
+                                         const std::string& token) const;
+  /// One that changes an object. `query` has plain names and values.
+  [[nodiscard]] HttpRequest change_request(std::string_view method, std::string_view name,
+                                           std::vector<std::pair<std::string, std::string>> query = {},
+                                           std::string body = {}) const;
   [[nodiscard]] std::chrono::milliseconds deadline() const noexcept { return options_.http.deadline; }
 
  private:
   [[nodiscard]] std::string region_of(const std::string& bucket) const;
   [[nodiscard]] HttpRequest sign(const ObjectName& at, SignedRequest made, std::string body = {}) const;
+  [[nodiscard]] std::uint64_t version_now(std::string_view name) const;
+  [[nodiscard]] std::string put_parts(std::string_view name, const std::string& id, std::uint64_t bytes,
+                                      const Fill& fill) const;
+  void complete(std::string_view name, const std::string& id, const std::string& parts, std::uint64_t before,
+                std::uint64_t bytes) const;
 
-  const S3Options& options_;
+  S3Options options_;
   Credentials credentials_;
   mutable Mutex mutex_;
   mutable std::map<std::string, std::string> regions_
@@ -67,27 +84,12 @@ class S3Server final : public Server {
 struct S3Page {
   std::vector<StoredFile> files = {};
   std::vector<std::string> directories = {};  ///< "bucket/a/", where files in them are left out
-  std::string next = {};                      ///< what asks for the next page; empty: there is none
+  std::string next = {};                      ///< token of the next page; empty: there is none
 };
 
-/// The page in an answer to ListObjectsV2 for `bucket`. What is wrong with it is put into `trouble`, and
-/// nothing else is then of use. `token` has asked for it.
+/// The page in an answer to ListObjectsV2 for `bucket` with `token`. What is wrong with it is put into
+/// `trouble`, and the page is then empty.
 S3Page parse_page(std::string_view xml, std::string_view bucket, std::string_view token,
                   std::string& trouble);
-
-/// As Storage::list. Where the first page is full, and lies in few directories, these are listed beside each
-/// other, with up to `at_once` requests under way.
-void list_objects(const HttpClient& client, const S3Server& server, std::string_view prefix,
-                  std::size_t at_once, const std::function<void(const StoredFile&)>& visit);
-
-/// Puts the bytes from `offset` on.
-using Fill = std::function<void(std::uint64_t offset, std::span<std::byte> to)>;
-
-/// As Storage::write. Every request is signed with the SHA-256 of what it brings, which the store checks.
-void upload(const HttpClient& client, const S3Server& server, std::string_view name, std::uint64_t bytes,
-            const Fill& fill);
-
-/// As Storage::remove.
-void remove_object(const HttpClient& client, const S3Server& server, std::string_view name);
 
 }  // namespace rota::internal

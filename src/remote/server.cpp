@@ -241,14 +241,12 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   return ContentRange{.begin = *begin, .end = *last + 1, .bytes = bytes};
 }
 
-std::optional<StoredFile> find_file(const HttpClient& client, const Server& server, std::string_view name) {
-  Find find(server, name);
-  client.run(find);
+std::optional<StoredFile> Server::find(std::string_view name) const {
+  Find find(*this, name);
+  client_.run(find);
   return find.found();
 }
 
-void read_ranges(const HttpClient& client, const Server& server, std::span<StoredBytes> wanted) {
-  Ranges(server, wanted).run(client);
-}
+void Server::read(std::span<StoredBytes> wanted) const { Ranges(*this, wanted).run(client_); }
 
 }  // namespace rota::internal

@@ -1,35 +1,41 @@
 #pragma once
 
-// Files over HTTP, whoever has them.
+// Files over HTTP, of any server.
 
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
 
 #include "remote/http.hpp"
 #include "rota/storage.hpp"
 
 namespace rota::internal {
 
-/// How files are asked for. Any thread.
-class Server {
+/// A storage behind HTTP; what differs between servers is virtual. Any thread.
+class Server : public Storage {
  public:
-  Server() = default;
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-  virtual ~Server() = default;
+  explicit Server(HttpOptions options) : client_(std::move(options)) {}
+
+  [[nodiscard]] std::optional<StoredFile> find(std::string_view name) const override;
+  void read(std::span<StoredBytes> wanted) const override;
 
   /// For messages: "s3://bucket/key".
   [[nodiscard]] virtual std::string path(std::string_view name) const = 0;
   /// A request for a file, with a header "Range", if any.
   [[nodiscard]] virtual HttpRequest request(std::string_view method, std::string_view name,
                                             std::string_view range) const = 0;
-  /// Of an answer that is no success, and is not that nothing has this name: whether trying again may help.
+  /// Judges an answer that is no success, and not that nothing has this name: whether trying again may help.
   /// Throws what it says, after `what`.
   [[nodiscard]] virtual bool judge(const HttpAnswer& answer, std::string_view name,
                                    const std::string& what) const = 0;
+
+ protected:
+  [[nodiscard]] const HttpClient& client() const noexcept { return client_; }
+
+ private:
+  HttpClient client_;
 };
 
 /// The version of what has this ETag; 0 without one. Quotes do not count.
@@ -47,11 +53,5 @@ struct ContentRange {
   std::optional<std::uint64_t> bytes = {};  ///< of the whole file, where it is said
 };
 std::optional<ContentRange> parse_content_range(std::string_view text);
-
-/// As Storage::find.
-std::optional<StoredFile> find_file(const HttpClient& client, const Server& server, std::string_view name);
-
-/// As Storage::read.
-void read_ranges(const HttpClient& client, const Server& server, std::span<StoredBytes> wanted);
 
 }  // namespace rota::internal

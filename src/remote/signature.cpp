@@ -65,8 +65,8 @@ std::string amazon_time(std::time_t time) {
                      parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
 }
 
-std::string authorization(const SignedRequest& request, const S3Credentials& credentials,
-                          std::string_view region, std::string_view service) {
+std::string authorization(const SignedRequest& request, const S3Keys& keys, std::string_view region,
+                          std::string_view service) {
   auto headers = request.headers;
   std::ranges::sort(headers);
   std::string lines;
@@ -81,15 +81,15 @@ std::string authorization(const SignedRequest& request, const S3Credentials& cre
                                             query_text(request.query), lines, names, request.body_hash);
   const std::string day = time.substr(0, 8);
   const std::string scope = fmt::format("{}/{}/{}/aws4_request", day, region, service);
-  std::string key = "AWS4" + credentials.secret_key;
+  std::string key = "AWS4" + keys.secret_key;
   for (const std::string_view part :
        {std::string_view(day), region, service, std::string_view("aws4_request")}) {
     key = hmac(key, part);
   }
   const std::string signature =
       hexadecimal(hmac(key, fmt::format("{}\n{}\n{}\n{}", kAlgorithm, time, scope, sha256_text(canonical))));
-  return fmt::format("{} Credential={}/{},SignedHeaders={},Signature={}", kAlgorithm, credentials.access_key,
-                     scope, names, signature);
+  return fmt::format("{} Credential={}/{},SignedHeaders={},Signature={}", kAlgorithm, keys.access_key, scope,
+                     names, signature);
 }
 
 }  // namespace rota::internal

@@ -3,14 +3,24 @@
 // Signatures of requests to S3.
 
 #include <ctime>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "rota/object_storage.hpp"
-
 namespace rota::internal {
+
+/// What signs requests; without an access key they are not signed.
+struct S3Keys {
+  std::string access_key = {};
+  std::string secret_key = {};
+  std::string session_token = {};       ///< of temporary keys
+  std::optional<std::time_t> end = {};  ///< when they expire
+
+  /// What distinguishes keys from others; a secret.
+  [[nodiscard]] std::string signer() const { return access_key + '\n' + session_token; }
+};
 
 /// What of a request is signed.
 struct SignedRequest {
@@ -34,7 +44,7 @@ std::string amazon_time(std::time_t time);
 
 /// The value of the header "Authorization" by AWS Signature Version 4, for headers that have "x-amz-date":
 /// https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
-std::string authorization(const SignedRequest& request, const S3Credentials& credentials,
-                          std::string_view region, std::string_view service);
+std::string authorization(const SignedRequest& request, const S3Keys& keys, std::string_view region,
+                          std::string_view service);
 
 }  // namespace rota::internal

@@ -16,13 +16,21 @@ namespace {
 /// A file's name is its URL without the scheme.
 class WebServer final : public Server {
  public:
-  explicit WebServer(std::string scheme) : scheme_(std::move(scheme)) {}
+  WebServer(std::string scheme, HttpOptions options)
+      : Server(std::move(options)), scheme_(std::move(scheme)) {}
+
+  void list(std::string_view prefix, const std::function<void(const StoredFile&)>& /*visit*/) const override {
+    throw Error(
+        ErrorCode::not_found,
+        fmt::format("list {}: no file has this name, and a web server cannot list others; name each file",
+                    path(prefix)));
+  }
   [[nodiscard]] std::string path(std::string_view name) const override {
     return fmt::format("{}://{}", scheme_, name);
   }
   [[nodiscard]] HttpRequest request(std::string_view method, std::string_view name,
                                     std::string_view range) const override {
-    if (name.find('#') != std::string_view::npos) {  // servers are never told of what follows it
+    if (name.find('#') != std::string_view::npos) {  // clients do not send what follows it
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("read {}: write %23 for the \"#\" in its name", path(name)));
     }
@@ -39,27 +47,6 @@ class WebServer final : public Server {
   std::string scheme_;
 };
 
-class WebStorage final : public Storage {
- public:
-  WebStorage(std::string scheme, HttpOptions options)
-      : client_(std::move(options)), server_(std::move(scheme)) {}
-
-  void list(std::string_view prefix, const std::function<void(const StoredFile&)>& /*visit*/) const override {
-    throw Error(
-        ErrorCode::not_found,
-        fmt::format("list {}: no file has this name, and a web server cannot list others; name each file",
-                    server_.path(prefix)));
-  }
-  [[nodiscard]] std::optional<StoredFile> find(std::string_view name) const override {
-    return find_file(client_, server_, name);
-  }
-  void read(std::span<StoredBytes> wanted) const override { read_ranges(client_, server_, wanted); }
-
- private:
-  HttpClient client_;
-  WebServer server_;
-};
-
 }  // namespace
 }  // namespace rota::internal
 
@@ -70,7 +57,7 @@ std::shared_ptr<const Storage> http_storage(std::string scheme, HttpOptions opti
   if (options.ca_file.empty()) options.ca_file = internal::environment("SSL_CERT_FILE");
   if (scheme != "http" && scheme != "https")
     internal::OptionCheck("make a storage").refuse("scheme", scheme, "http or https");
-  return std::make_shared<const internal::WebStorage>(std::move(scheme), std::move(options));
+  return std::make_shared<const internal::WebServer>(std::move(scheme), std::move(options));
 }
 
 }  // namespace rota

@@ -197,7 +197,7 @@ const bool kRemote = add_target(
       } else {
         succeeds({ErrorCode::io}, [&] {
           const auto found = kind == 'j' ? parse_credentials(text, "ask") : parse_identity(text, "ask");
-          EXPECT_FALSE(found.keys.access_key.empty() || found.keys.secret_key.empty());
+          EXPECT_FALSE(found.access_key.empty() || found.secret_key.empty());
         });
       }
     });

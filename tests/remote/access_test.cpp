@@ -34,13 +34,13 @@ TEST_F(S3, RefusalsAreToldAtOnceAndWithoutSecrets) {
   expect(right, "none/", not_found, "AWS_ENDPOINT_URL");
   expect(right, "", invalid_argument, "name a bucket");
   S3Options options = right;
-  options.credentials.secret_key = "wrong";
+  options.secret_key = "wrong";
   expect(options, "b/", io, "check the credentials");
   options = right;
-  options.credentials.session_token = "old-token";
+  options.session_token = "old-token";
   expect(options, "b/", io, "ExpiredToken");
   options = right;
-  options.credentials = {};
+  options.access_key = options.secret_key = {};
   options.is_anonymous = true;
   expect(options, "b/", io, "AccessDenied");
   options = right;
@@ -57,7 +57,7 @@ TEST_F(S3, RefusalsAreToldAtOnceAndWithoutSecrets) {
 TEST_F(S3, NothingThatWasSentIsToldOfAnAnswer) {
   server.put("b/x", "x");
   S3Options options = server.options();
-  options.credentials.session_token = "a-token";
+  options.session_token = "a-token";
   for (const std::string kind : {"list", "head", "range", "put"}) {
     server.become({"--fault", "echo", "--kind", kind, "--times", "9"});
     const auto storage = s3_storage(options);
@@ -136,12 +136,12 @@ TEST_F(S3, IsAskedByWayOfAProxy) {
 
 TEST(Remote, OptionsAndNamesAreChecked) {
   EXPECT_ERROR(s3_storage({.endpoint = "store.local"}), invalid_argument, {"endpoint is store.local"});
-  EXPECT_ERROR(s3_storage({.credentials = {.access_key = "a"}}), invalid_argument, {"both"});
+  EXPECT_ERROR(s3_storage({.access_key = "a"}), invalid_argument, {"both"});
   EXPECT_ERROR(s3_storage({.http = {.connections = 0}}), invalid_argument, {"connections is 0"});
   EXPECT_ERROR(http_storage("ftp"), invalid_argument);
   // A web server is never told of a fragment.
   EXPECT_ERROR(http_storage("http")->find("127.0.0.1/x#1"), invalid_argument);
-  const auto storage = s3_storage({.credentials = {.access_key = "a", .secret_key = "b"}});
+  const auto storage = s3_storage({.access_key = "a", .secret_key = "b"});
   for (const char* const name : {"b?x=1/k", "../k", "a b/k", "%62/k", "b#/k", "/k"}) {
     EXPECT_ERROR(storage->find(name), invalid_argument) << name;
   }

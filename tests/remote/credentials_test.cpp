@@ -37,7 +37,7 @@ class S3Credentials : public S3 {
   // Without any of their own.
   S3Options options_by_environment() {
     S3Options options = server.options();
-    options.credentials = {};
+    options.access_key = options.secret_key = {};
     options.http.deadline = deadline_;
     return options;
   }
@@ -92,7 +92,7 @@ TEST_F(S3Credentials, AServerOfKeysThatHangsIsAskedOnceForAll) {
   EXPECT_EQ(server.count("keys"), 1);
   for (const StoredBytes& one : wanted.ranges) {
     EXPECT_THAT(error_of([&] { std::rethrow_exception(one.error); }),
-                Optional(Property(&Error::what, HasSubstr("ask the container for credentials"))));
+                Optional(Property(&Error::what, HasSubstr("fetch credentials from the container"))));
   }
 }
 
@@ -117,7 +117,7 @@ TEST_F(S3Credentials, AreNotAskedForByWayOfAProxy) {
   set("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret");
   const auto error = error_of([&] { is_found(); });
   ASSERT_TRUE(error);
-  EXPECT_THAT(error->what(), AllOf(HasSubstr("ask the container"), Not(HasSubstr("secret"))));
+  EXPECT_THAT(error->what(), AllOf(HasSubstr("from the container"), Not(HasSubstr("secret"))));
   EXPECT_EQ(server.count("keys"), 0);
 }
 
@@ -163,7 +163,7 @@ TEST(S3CredentialsText, OfAProcessEnd) {
       R"({"Version": 1, "AccessKeyId": "a", "SecretAccessKey": "b", "SessionToken": "t",
           "Expiration": "1970-01-02T00:00:01Z"})",
       "ask");
-  EXPECT_EQ(found.keys.session_token, "t");
+  EXPECT_EQ(found.session_token, "t");
   EXPECT_EQ(found.end, 86'401);
 }
 

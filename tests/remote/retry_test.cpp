@@ -26,9 +26,9 @@ TEST(S3Retry, AStoreThatStartsLateIsWaitedFor) {
   const int port = free_port();
   S3Server server({"--port", std::to_string(port)});
   server.put("b/x", "x");
-  const auto storage =
-      s3_storage({.endpoint = fmt::format("http://127.0.0.1:{}", port),
-                  .credentials = {.access_key = "AKIDEXAMPLE", .secret_key = "test-secret"}});
+  const auto storage = s3_storage({.endpoint = fmt::format("http://127.0.0.1:{}", port),
+                                   .access_key = "AKIDEXAMPLE",
+                                   .secret_key = "test-secret"});
   const std::jthread starts([&] {
     std::this_thread::sleep_for(3s);
     server.port();

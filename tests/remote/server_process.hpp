@@ -49,7 +49,8 @@ class S3Server {
   /// For a client that tries again soon, and waits for a server on a busy machine.
   S3Options options() {
     S3Options made{.endpoint = fmt::format("http://127.0.0.1:{}", port()),
-                   .credentials = {.access_key = "AKIDEXAMPLE", .secret_key = "test-secret"}};
+                   .access_key = "AKIDEXAMPLE",
+                   .secret_key = "test-secret"};
     made.region = "us-east-1";
     made.http.deadline = std::chrono::seconds(60);
     made.http.stall = std::chrono::seconds(15);

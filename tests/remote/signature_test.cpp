@@ -9,7 +9,7 @@
 
 namespace rota::test::signature_test {
 
-const S3Credentials kExample{"AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ""};
+const S3Keys kExample{"AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", ""};
 
 std::string signature(SignedRequest request) {
   request.headers.emplace_back("host", "examplebucket.s3.amazonaws.com");
@@ -68,8 +68,8 @@ TEST(CredentialAnswers, AreReadOrRefused) {
   const auto read = parse_credentials(
       R"({"AccessKeyId": "k", "SecretAccessKey": "s", "Token": "t", "Expiration": "2030-01-02T03:04:05Z"})",
       "ask");
-  EXPECT_EQ(read.keys.access_key, "k");
-  EXPECT_EQ(read.keys.session_token, "t");
+  EXPECT_EQ(read.access_key, "k");
+  EXPECT_EQ(read.session_token, "t");
   EXPECT_EQ(read.end, 1893553445);
   for (const char* const bad : {"", "{", "[]", "null", R"({"AccessKeyId": 1})", R"({"AccessKeyId": "k"})"}) {
     EXPECT_THROW((void)parse_credentials(bad, "ask"), Error) << bad;
@@ -80,7 +80,7 @@ TEST(CredentialAnswers, AreReadOrRefused) {
                            "<SessionToken>t</SessionToken></Credentials></AssumeRoleWithWebIdentityResult>"
                            "</AssumeRoleWithWebIdentityResponse>",
                            "ask")
-                .keys.session_token,
+                .session_token,
             "t");
 }
 

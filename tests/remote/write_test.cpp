@@ -115,7 +115,7 @@ TEST_F(S3Write, WhatFillThrowsEndsIt) {
 
 TEST_F(S3Write, NobodyElseMayWrite) {
   S3Options options = server.options();
-  options.credentials.secret_key = "another-secret";
+  options.secret_key = "another-secret";
   const auto error = error_of([&] { write(*s3_storage(options), "b/x", "bytes"); });
   EXPECT_THAT(error, is_error(io, {"write s3://b/x", "403", "credentials"}));
   ASSERT_TRUE(error);
