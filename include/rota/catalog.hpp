@@ -22,12 +22,11 @@ namespace mpi {
 class Communicator;
 }
 
-/// The progress of a task on the rank that is called.
+/// The progress of a task on this rank.
 struct Progress {
   std::string_view task;            ///< "list files", "index files", ...
-  std::int64_t done = 0;            ///< files, or what `unit` says, that this rank has dealt with
+  std::int64_t done = 0;            ///< by this rank, in units
   std::int64_t total = 0;           ///< of this rank; 0: not known yet
-  std::int64_t failed = 0;          ///< of those done
   double seconds = 0;               ///< since the task began
   bool is_over = false;             ///< the last call for this task
   std::string_view unit = "files";  ///< what is counted; "shards" where these are written
@@ -37,33 +36,31 @@ struct Progress {
 /// function. If it throws, the task fails with that error.
 using ProgressFunction = std::function<void(const Progress& progress)>;
 
-/// What identifies the files of a dataset, in its fingerprint and when they are read. Choose before the first
-/// run: a checkpoint made with the other is refused, as of another dataset.
+/// What identifies the files of a dataset. It is part of the fingerprint, so choose before the first run: a
+/// checkpoint made with the other is refused, as of another dataset.
 enum class ChangeDetection {
-  /// Names and sizes. Listing asks each file for its size. A file with another size later is an error.
+  /// Names and sizes. Listing reads the size of each file. A file with another size later is an error.
   by_size,
-  /// Names alone. Listing asks for no sizes, which is several times faster. A file is asked for its size when
-  /// it is read; that it was cut short or has grown goes unnoticed.
+  /// Names alone. Listing reads no sizes, which is several times faster. That a file was cut short or has
+  /// grown goes unnoticed.
   by_name,
 };
 
 std::string_view to_string(ChangeDetection change_detection) noexcept;
 
-/// How the bytes of files come from a file system. The samples are the same. Of files in a Storage, it says
-/// nothing.
+/// How the bytes of files come from a file system. The samples are the same.
 enum class Access {
   /// Through the page cache: best for what fits into memory, or is read by others, too.
   cached,
   /// Past the page cache (O_DIRECT), whole pages of 4,096 bytes: for data larger than memory. Files take two
-  /// descriptors each. What is encoded in a file (deflated chunks) comes through the page cache, as does all
-  /// where a file system has no such reads.
+  /// descriptors each. Deflated chunks come through the page cache, as does all on a file system without
+  /// such reads.
   direct,
   /// From a mapping of each file: the fastest for small samples that are in the page cache, and slow for
-  /// those that are not. Nobody may truncate the files: whoever then reads what is gone gets SIGBUS, which
-  /// ends the process.
+  /// others. Nobody may truncate the files: reading past the new end raises SIGBUS, which ends the process.
   mapped,
-  /// `direct` where the files are larger than half of the memory and most of them is not in the page cache,
-  /// when they are opened; else `cached`.
+  /// `direct` where the files, when opened, are larger than half of the memory and mostly not in the page
+  /// cache; else `cached`.
   automatic,
 };
 
@@ -72,32 +69,28 @@ std::string_view to_string(Access access) noexcept;
 /// How a catalog is made.
 struct CatalogOptions {
   ChangeDetection change_detection = ChangeDetection::by_size;
-  int listing_threads = 8;   ///< of a rank, to read directories and ask for sizes; up to 4,096
-  int indexing_threads = 8;  ///< of a rank, to look into files, one each; up to 4,096
-  /// The files that a rank keeps open for reading, of this catalog. Files that are being read may come on
-  /// top.
-  int max_open_files = 256;
+  int listing_threads = 8;         ///< of a rank, to read directories and sizes; up to 4,096
+  int indexing_threads = 8;        ///< of a rank, to look into files, one each; up to 4,096
+  int max_open_files = 256;        ///< of a rank, kept open; files that are being read may come on top
   Access access = Access::cached;  ///< of formats with many samples in a file
-  /// Where paths such as "mine://corpus" lead, by what goes before "://". The same on all ranks. The catalog
-  /// keeps them.
+  /// Storages by scheme: "mine" for paths such as "mine://corpus". The same on all ranks.
   Storages storages = {};
-  /// Whether each file is copied once into memory that a node's ranks share, and read from it: for distant
-  /// files. Files compressed as a whole are always decompressed into it. A Loader over such a dataset needs
+  /// Each file is copied once into memory that a node's ranks share, and read from it: for distant files.
+  /// Files compressed as a whole are always decompressed into it. A Loader over such a dataset needs
   /// LoaderOptions::interleave. For formats with many samples in a file.
   bool share_files = false;
   /// Memory of a node for shared files that no loader needs now, or one such file if it is larger; for 256 of
-  /// them at most. Files in use come on top. Where files that all ranks have passed fit in, they are there in
-  /// the next epoch.
+  /// them at most. Files in use come on top. Files that all ranks have passed stay for the next epoch, as far
+  /// as they fit.
   std::int64_t shared_memory_limit = std::int64_t{1} << 30;
-  /// Where shared files are, in place of memory: a directory on a local disk, such as an NVMe drive. The
-  /// files have no names there (O_TMPFILE), and are gone with the job, however it ends; so any jobs may use
-  /// one. They are mapped: a disk that fails ends the process by SIGBUS. Ranks may name different ones.
+  /// Holds shared files in place of memory: a directory on a local disk, such as an NVMe drive. The files
+  /// have no names there (O_TMPFILE), and are gone with the job, however it ends. They are mapped: a disk
+  /// that fails ends the process by SIGBUS. Jobs may share one, and ranks may name different ones.
   std::filesystem::path shared_directory = {};
-  /// Whether directories, globs and storages are listed with hidden names (".x") and those that programs
-  /// leave: "x~", "#x#", "x.crc", "Thumbs.db", "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata".
+  /// Lists hidden names (".x"), too, and those that programs leave: "x~", "#x#", "x.crc", "Thumbs.db",
+  /// "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata".
   bool all_names = false;
-  /// Called on each rank with the progress of its part of listing and indexing; may be null. The catalog
-  /// keeps it, for when it is opened.
+  /// Called on each rank with the progress of its part of listing and indexing; may be null.
   ProgressFunction progress = {};
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
@@ -137,26 +130,30 @@ struct CatalogChanges {
 class Catalog;
 namespace internal {
 class FileList;
+struct CatalogContents;
 const FileList& files_of(const Catalog& catalog) noexcept;
 }  // namespace internal
 
 /// The regular files of a dataset, in order. *Immutable.* Copies are cheap and share it; a move copies. It
-/// keeps what sources find in its files, which spares the next one a look, and `save` writes it. Any thread,
-/// and several may open it at once. A catalog of several ranks: one thread, and it ends before MPI does.
+/// keeps what sources find in its files: the next one need not look, and `save` writes it. It keeps its
+/// options. Any thread. A catalog of several ranks: one thread, and it ends before MPI does.
 class Catalog {
  public:
-  /// The file `path`, all files under directory `path`, or those that match the glob `path` (`*`, `?`,
-  /// `[...]`, as in a shell). Their order is by the bytes of their names relative to the directory. Symbolic
-  /// links are followed. A file that `save` wrote is loaded, with its own `change_detection` and `all_names`,
-  /// and compared with the files as they are now: `changes`. What has changed is indexed again. It is not
-  /// opened while files have vanished or have other sizes: save it, and load it again.
-  /// Ranges and words in braces name files without any list, in their order, numbers with as many digits as
-  /// the first: "{a,b}/x-{0000..0999}.tar". All of them must be there, once each. Paths such as
-  /// "s3://bucket/train" lead to storages: see CatalogOptions::storages and object_storage.hpp.
-  /// With `comm`, **collective** over it, which is duplicated: its ranks make the catalog together, and later
-  /// open it together. Rank 0 alone reads directories, and sends the names. Blocks on storage. Throws
-  /// Error{not_found} for a missing path or no file in it, and Error{io} naming an unreadable entry. Throws
-  /// Error{unsupported} for a cycle of symbolic links, Error{corrupt} for a damaged saved catalog.
+  /// `path` is one of
+  ///
+  /// - "data": a file, or a directory with all files below it; symbolic links are followed,
+  /// - "data/*.tar": a glob (`*`, `?`, `[...]`, as in a shell),
+  /// - "{a,b}/x-{0000..0999}.tar": words and ranges. They need no list; each file must exist, once,
+  /// - "s3://bucket/train": see CatalogOptions::storages and object_storage.hpp,
+  /// - "data.rota": a file that `save` wrote, with its own `change_detection` and `all_names`. It is compared
+  ///   with the files as they are now: `changes`. Changed files are indexed again. It cannot be opened while
+  ///   files have vanished or have other sizes: save it, and load it again.
+  ///
+  /// The order is by the bytes of names relative to the directory; of ranges, as written. With `comm`,
+  /// **collective** over it, which is duplicated: its ranks make the catalog together, and later open it
+  /// together. Rank 0 alone reads directories. Blocks on storage. Throws Error{not_found} for a missing path
+  /// or no file in it, Error{io} naming an unreadable entry, Error{unsupported} for a cycle of symbolic
+  /// links, Error{corrupt} for a damaged saved catalog.
   explicit Catalog(const std::filesystem::path& path, const CatalogOptions& options = {});
   template <std::convertible_to<std::filesystem::path> Path>
   Catalog(const Path& path)  // NOLINT: so that a path can be given for a catalog
@@ -164,19 +161,17 @@ class Catalog {
   Catalog(const mpi::Communicator& comm, const std::filesystem::path& path,
           const CatalogOptions& options = {});
 
-  /// The files that `manifest` lists, in its order. A line is a path, or a JSON object with a string `path`
-  /// and perhaps a number `samples`, which the file must have. Paths are absolute, or relative to the
-  /// manifest's directory; or all are URLs of one scheme ("s3://bucket/x"). They go into the fingerprint as
-  /// written, but for the scheme. Empty lines are ignored. **Collective**
-  /// as above. Throws as above. Throws Error{invalid_argument} for a wrong line, a path listed twice, and a
-  /// manifest that is no regular file (a pipe cannot be read again). Under ChangeDetection::by_size, throws
-  /// Error{io} for a path that is no regular file.
+  /// The files that `manifest` lists, in its order. A line is `a.tar`, or `{"path": "a.tar", "samples": 100}`
+  /// for a file that must have 100 samples. Paths are absolute, or relative to the manifest's directory; or
+  /// all are URLs of one scheme ("s3://bucket/x"). They go into the fingerprint as written, without the
+  /// scheme. Empty lines are ignored. **Collective** as above. Throws as above, Error{invalid_argument} for a
+  /// wrong line, a path listed twice, and a manifest that is no regular file (a pipe cannot be read again).
+  /// Under ChangeDetection::by_size, throws Error{io} for a path that is no regular file.
   static Catalog from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options = {});
   static Catalog from_manifest(const mpi::Communicator& comm, const std::filesystem::path& manifest,
                                const CatalogOptions& options = {});
 
-  /// These files, in this order, as a manifest lists them; paths are relative to the working directory. Their
-  /// catalog cannot be saved.
+  /// These files, as a manifest lists them; paths are relative to the working directory. Cannot be saved.
   static Catalog from_paths(const std::vector<std::string>& paths, const CatalogOptions& options = {});
   static Catalog from_paths(const mpi::Communicator& comm, const std::vector<std::string>& paths,
                             const CatalogOptions& options = {});
@@ -185,16 +180,15 @@ class Catalog {
   /// fields are `{index}`, `{folder}` and `{total}` (number of files). `{index:08}` has 8 digits,
   /// `{index+1:08}` begins at 1, and so on; `{{` and `}}` are braces. The number of files is
   /// PatternOptions::files, or {total} in their names; it is never guessed. No directory is listed, but up to
-  /// 10,000 names of one are looked at for {total}, and for an error's text. Names take no memory. Their
-  /// order is by index; where each folder restarts the index, by folder, then index. Changes are detected by
-  /// name, whatever `options` say. The fingerprint is that of pattern and numbers, not that of the same files
-  /// listed. Formats that look into files ask for all sizes, and keep a table of them.
+  /// 10,000 names of one are read for {total}, and for an error's text. Names take no memory. Their order is
+  /// by index; where each folder restarts the index, by folder, then index. Changes are detected by name,
+  /// whatever `options` say. The fingerprint is of pattern and numbers: another than of the same files
+  /// listed. Formats that look into files read all sizes, and keep a table of them.
   ///
-  /// Validation asks for up to 2,997 files: the first, the last, and a random one in each of equal parts of
-  /// the others. So it notices for certain a gap of 1 / 1,497 of all files, and with a probability of 95 %
-  /// that one file in 1,000 is missing here and there. A missing file outside the sample is an error when it
-  /// is read. Surplus files are looked for next in each of up to 2,997 folders, and past both ends of all: 8
-  /// names one by one, then in doubling steps.
+  /// Validation looks for up to 2,997 files: the first, the last, and a random one in each of equal parts of
+  /// the others. It notices any gap of 1 / 1,497 of all files, and with a probability of 95 % that one file
+  /// in 1,000 is missing here and there. Another missing file is an error when it is read. Surplus files are
+  /// looked for next in each of up to 2,997 folders, and past both ends: 8 names, then in doubling steps.
   ///
   /// **Collective** as above. Throws Error{invalid_argument} for an invalid pattern or options, and for
   /// surplus files, Error{not_found} for missing ones, Error{io} for forbidden or unreachable ones,
@@ -221,33 +215,31 @@ class Catalog {
 
   /// Writes the catalog to `file`, replacing what is there, with all that sources have found so far. `file`
   /// may be an object whose name ends in ".rota": "s3://bucket/data.rota". Files are named relative to
-  /// `origin`. `format` is the one that `open` will take. "auto" is the one that was saved or recognised
-  /// before; without one, `open` looks. The order in which sources opened it does not matter. Rank 0 writes.
-  /// **Collective.** Throws Error{io}; the former file is then untouched, unless only the last fsync failed.
-  /// Throws Error{invalid_argument} for a place among the dataset's files, for a symbolic link, directory or
-  /// device, and for an unknown format. Throws Error{unsupported} for a generated catalog, Error{mismatch}
-  /// for a file or a format that differs between ranks.
+  /// `origin`. `format` is the one that `open` will take; "auto" is the one that was saved or recognised
+  /// before, or else `open` looks. Rank 0 writes. **Collective.** Throws Error{io}; the former file is then
+  /// untouched, unless only the last fsync failed. Throws Error{invalid_argument} for a file inside the
+  /// dataset, a symbolic link, directory or device, and for an unknown format; Error{unsupported} for a
+  /// generated catalog; Error{mismatch} for a file or a format that differs between ranks.
   void save(const std::filesystem::path& file, const std::string& format = "auto") const;
 
-  /// The catalog as bytes for another process, with all that sources have found so far: rank 0 lists, and
-  /// whatever carries bytes hands them out. Of generated catalogs, too. Paths are absolute from then on. Not
-  /// collective. Throws Error{io} where the working directory is gone.
+  /// The catalog as bytes for another process, with all that sources have found so far. Of generated
+  /// catalogs, too. Paths are absolute from then on. Not collective. Throws Error{io} where the working
+  /// directory is gone.
   [[nodiscard]] std::string serialize() const;
-  /// The catalog of such bytes, with its own `change_detection`, for this process alone. Lists no files, and
-  /// asks for none; their directory must be there. Throws Error{corrupt} for any other bytes, those of
-  /// another version included, and Error{not_found}, Error{io} naming the directory.
+  /// The catalog of such bytes, with its own `change_detection`, for this process alone. Asks for no file;
+  /// the directory must exist. Throws Error{corrupt} for any other bytes, those of another version included,
+  /// and Error{not_found}, Error{io} naming the directory.
   static Catalog deserialize(std::string_view bytes, const CatalogOptions& options = {});
 
   /// The changes of the files, found when a saved catalog was loaded.
   [[nodiscard]] const CatalogChanges& changes() const noexcept;
-  /// The absolute path of the file, directory, glob, manifest or pattern that it was first made of.
+  /// The absolute path of the file, directory, glob, manifest or pattern that it was made of.
   [[nodiscard]] const std::string& origin() const noexcept;
 
  private:
-  struct Contents;
   friend const internal::FileList& internal::files_of(const Catalog& catalog) noexcept;
-  explicit Catalog(std::shared_ptr<const Contents> contents);
-  std::shared_ptr<const Contents> contents_;
+  explicit Catalog(internal::CatalogContents contents);
+  std::shared_ptr<const internal::CatalogContents> contents_;
 };
 
 }  // namespace rota

@@ -25,8 +25,6 @@ class Progress(NamedTuple):
     """files, or what `unit` says"""
     total: int
     """0: not known yet"""
-    failed: int
-    """of those done"""
     seconds: float
     """since the task began"""
     is_over: bool

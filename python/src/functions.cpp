@@ -170,8 +170,8 @@ ProgressFunction to_progress(py::object function) {
     call_python([&] {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
       if (!shared.is_there()) return;
-      (*shared)(package("Progress")(std::string(at.task), at.done, at.total, at.failed, at.seconds,
-                                    at.is_over, std::string(at.unit)));
+      (*shared)(package("Progress")(std::string(at.task), at.done, at.total, at.seconds, at.is_over,
+                                    std::string(at.unit)));
     });
   };
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_map>
 #include <utility>
 
 #include "catalog/files.hpp"
@@ -40,17 +39,15 @@ std::pair<std::size_t, std::size_t> share_of_rank(const FileList& files) {
   return range;
 }
 
-// Of each of `files`, which of `known` it is, or -1 where it is none, or not as it was.
-std::vector<std::int64_t> places_in(const Listing& known, const Listing& files) {
-  std::unordered_map<std::string, std::size_t> places;
-  NameReader known_names(known.names());
-  for (std::size_t i = 0; i < known.size(); ++i) places.emplace(known_names[i], i);
+// Of each of `files`, its number in `known`, or -1 where it is not there, or not as it was.
+std::vector<std::int64_t> numbers_in(const Listing& known, const Listing& files) {
+  const auto numbers = known.numbers();
   std::vector<std::int64_t> found(files.size(), -1);
   NameReader names(files.names());
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto place = places.find(names[i]);
-    if (place == places.end() || known.stat(place->second) != files.stat(i)) continue;
-    found[i] = static_cast<std::int64_t>(place->second);
+    const auto number = numbers.find(names[i]);
+    if (number == numbers.end() || known.stat(number->second) != files.stat(i)) continue;
+    found[i] = static_cast<std::int64_t>(number->second);
   }
   return found;
 }
@@ -100,6 +97,12 @@ FileIndex::FileIndex(std::shared_ptr<const Listing> files, NodeBuffer bytes)
   if (found_.size() != size) fail_index();
 }
 
+void KeptIndices::load(Map indices, std::string format) {
+  const MutexLock lock(mutex_);
+  indices_ = std::move(indices);
+  format_ = std::move(format);
+}
+
 KeptIndices::Map KeptIndices::all() const {
   const MutexLock lock(mutex_);
   return indices_;
@@ -131,7 +134,7 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
   std::shared_ptr<const FileIndex> known = files.kept().find(signature);
   if (known && known->files() == files.listing()) return known;
   const std::vector<std::int64_t> known_as =
-      known ? places_in(known->files(), files.listing()) : std::vector<std::int64_t>(files.size(), -1);
+      known ? numbers_in(known->files(), files.listing()) : std::vector<std::int64_t>(files.size(), -1);
   const OpenContext& context = files.context();
   const auto range = share_of_rank(files);
   const std::size_t first = range.first;

@@ -42,13 +42,14 @@ class FileIndex {
 /// A part of an index: of files one behind the other.
 std::vector<std::byte> encode_part(std::span<const std::vector<std::byte>> files);
 
-/// What opening the files of a catalog has found, so that it is found once: a cache, from which nobody can
-/// tell what was opened in which order. Indices are by signature: which format with which options has made
-/// them. Any thread.
+/// What opening the files of a catalog has found, so that it is found once: a cache that does not show what
+/// was opened in which order. Indices are by signature: the format and options that made them. Any thread.
 class KeptIndices {
  public:
   using Map = std::map<std::string, std::shared_ptr<const FileIndex>>;
 
+  /// Takes what was saved.
+  void load(Map indices, std::string format);
   [[nodiscard]] Map all() const;
   [[nodiscard]] std::shared_ptr<const FileIndex> find(const std::string& signature) const;
   void keep(const std::string& signature, std::shared_ptr<const FileIndex> index);

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "catalog/file_index.hpp"
+#include "catalog/list_files.hpp"
 #include "catalog/listing.hpp"
+#include "catalog/location.hpp"
 #include "catalog/open_context.hpp"
-#include "catalog/place.hpp"
-#include "catalog/walk.hpp"
 #include "files/dataset_file.hpp"
 #include "rota/catalog.hpp"
 #include "rota/fingerprint.hpp"
@@ -25,47 +25,32 @@ namespace rota::internal {
 /// Says whether a file with this last name passes.
 using NameFilter = bool (*)(std::string_view name);
 
-/// What is known of files beside their listing.
+/// What another process needs to know of files, beside their listing.
 struct ListingFacts {
-  std::string directory;               ///< that names are relative to, absolute
-  Fingerprint names;                   ///< of all names
-  Fingerprint sizes;                   ///< of all sizes, where changes are detected by size
-  std::vector<std::int64_t> expected;  ///< samples of each file, where they are known
+  std::string directory;                   ///< that names are relative to, absolute
+  Fingerprint names;                       ///< of all names
+  Fingerprint sizes = {};                  ///< of all sizes, where changes are detected by size
+  std::vector<std::int64_t> samples = {};  ///< of each file, where they are known
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(directory, names.high, names.low, sizes.high, sizes.low, expected);
+    archive(directory, names.high, names.low, sizes.high, sizes.low, samples);
   }
 };
 
-/// Files that were named, in order.
-struct Listed {
-  std::string directory;             ///< that names are relative to, as Place has it
-  std::vector<FileStat> stats = {};  ///< one for each name, or none: not known yet
-  std::int64_t left_out = 0;         ///< names that no dataset has
-};
-
-/// Regular files, in order, by their names relative to one place. *Immutable.* All that makes one is
+/// Regular files, in order, by their names relative to one location. *Immutable.* All that makes one is
 /// **collective** over its context.
 class FileList {
  public:
-  /// Puts names in order. Runs on rank 0.
+  /// Visits names in order. Runs on rank 0.
   using Lister = std::function<Listed(const NameVisitor&)>;
 
-  /// What `list` lists. Throws what that does, Error{io} naming a file that cannot be asked for its size.
+  /// What `list` lists. Throws what that does, Error{io} naming a file whose size cannot be read.
   FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection, const Lister& list);
-  /// Files of `directory` that are not listed, for all ranks know how they are named. Changes are detected by
-  /// name. Throws Error{not_found}, Error{io} naming the directory.
-  FileList(std::shared_ptr<const OpenContext> context, const std::string& directory,
-           const NameSeries& series);
-  /// Files that another process has listed. Throws Error{not_found}, Error{io} naming the directory.
+  /// Files whose names and `facts` all ranks have, from another process, or computed. Throws
+  /// Error{not_found}, Error{io} naming the directory.
   FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection,
            std::shared_ptr<const Listing> listing, const ListingFacts& facts);
-  /// The file `path`, the files under directory `path`, or those that the glob `path` matches. Blocks on
-  /// storage. Throws Error{not_found} for a missing path or nothing in it, Error{invalid_argument} for an
-  /// empty path, and what walk_directory and match_glob throw.
-  static FileList list(const std::shared_ptr<const OpenContext>& context, ChangeDetection change_detection,
-                       const std::string& path, bool all_names = false);
 
   /// Files of these names, in this order, in the same directory. Throws Error{not_found}, Error{io} naming
   /// one that is not there or is no regular file.
@@ -80,33 +65,30 @@ class FileList {
   [[nodiscard]] const std::shared_ptr<const OpenContext>& shared_context() const noexcept { return context_; }
   [[nodiscard]] const Listing& listing() const noexcept { return *listing_; }
   [[nodiscard]] const std::shared_ptr<const Listing>& shared_listing() const noexcept { return listing_; }
-  [[nodiscard]] const Place& place() const noexcept { return *place_; }
-  [[nodiscard]] const std::string& directory() const noexcept { return place_->directory(); }
+  [[nodiscard]] const Location& location() const noexcept { return *location_; }
+  [[nodiscard]] const std::string& directory() const noexcept { return location_->directory(); }
   [[nodiscard]] ListingFacts facts() const;
   /// Names relative to the directory.
   [[nodiscard]] std::unique_ptr<Listing::Reader> read_names() const { return listing_->read_names(); }
   /// The path of file i, or of that name, as a user would write it.
   [[nodiscard]] std::string path(std::size_t i) const { return path((*read_names())[i]); }
-  [[nodiscard]] std::string path(const std::string& name) const { return place_->path(name); }
+  [[nodiscard]] std::string path(const std::string& name) const { return location_->path(name); }
   [[nodiscard]] ChangeDetection change_detection() const noexcept { return change_detection_; }
   /// How many bytes file i had when it was listed. Only where changes are detected by size.
   [[nodiscard]] std::int64_t bytes(std::size_t i) const { return listing_->stat(i).bytes; }
-  /// Of names, and of sizes where changes are detected by size: the same wherever they are kept, but where
-  /// names are computed, another.
+  /// Of names, and of sizes where changes are detected by size. Of listed names it is the same at every
+  /// location; of computed ones it differs from that of the same files when listed.
   [[nodiscard]] Fingerprint fingerprint() const;
-
-  /// Of all that listing tells of files with changes detected by size, times included.
+  /// Of names, sizes and times, where changes are detected by size.
   [[nodiscard]] Fingerprint fingerprint_with_times() const;
 
   /// Opens file i for reading; throws Error{not_found} or Error{io} naming it. Any thread.
   [[nodiscard]] DatasetFile open(std::size_t i, Access access = Access::cached) const;
-  /// The same, where changes are detected by size. Throws Error{corrupt}, too, for a file whose size is not
-  /// the one it had when it was listed: where its data lie is no longer known.
+  /// The same, where changes are detected by size. Throws Error{corrupt}, too, for a file with another size
+  /// than when it was listed: where its data lie is no longer known.
   [[nodiscard]] DatasetFile open_unchanged(std::size_t i, Access access = Access::cached) const;
 
-  /// **Collective.** What rank 0 knows of how many samples each file has, or nothing.
-  void expect(const std::vector<std::int64_t>& samples);
-  /// As `other`, of as many files, expects.
+  /// Expects as many samples in each file as `other`, of as many files, does.
   void expect_as(const FileList& other) { expected_ = other.expected_; }
   [[nodiscard]] bool knows_samples() const noexcept { return !expected_.bytes.empty(); }
   /// How many samples file i must have, or a negative number.
@@ -120,14 +102,15 @@ class FileList {
 
  private:
   [[nodiscard]] FileList derive(const Lister& list) const;
-  [[nodiscard]] NameTable broadcast_names(const Lister& list, std::vector<FileStat>& stats);
-  void open_place(const std::string& directory);
-  void ask_stats(const NameTable& names, std::vector<FileStat>& stats);
-  void ask_stats(const NameTable& names, std::size_t first, std::span<FileStat> stats) const;
+  [[nodiscard]] NameTable broadcast_names(const Lister& list, Listed& listed);
+  void open_location(const std::string& directory);
+  void expect(std::span<const std::int64_t> samples);
+  void fetch_stats(const NameTable& names, std::vector<FileStat>& stats);
+  void fetch_stats(const NameTable& names, std::size_t first, std::span<FileStat> stats) const;
 
   std::shared_ptr<const OpenContext> context_;
   ChangeDetection change_detection_;
-  std::shared_ptr<const Place> place_;
+  std::shared_ptr<const Location> location_;
   std::shared_ptr<const Listing> listing_;
   NodeBuffer expected_;  // samples of each file, where they are known
   Fingerprint names_;    // of all names

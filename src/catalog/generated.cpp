@@ -1,29 +1,24 @@
-#include "catalog/generated.hpp"
+#include "catalog/name_pattern.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <filesystem>
 #include <map>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
 
 #include "catalog/files.hpp"
-#include "catalog/place.hpp"
+#include "catalog/location.hpp"
 #include "catalog/progress_reporter.hpp"
 #include "catalog/serialize.hpp"
-#include "core/caught.hpp"
 #include "core/option.hpp"
 #include "core/parallel.hpp"
-#include "files/descriptor.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
@@ -39,39 +34,21 @@ constexpr std::int64_t kMostNames = 10'000;  // of a directory that are looked a
 constexpr int kOtherKind = -1;
 constexpr std::array<std::string_view, 3> kLayouts = {"round_robin", "blocks", "restart"};
 
-// Names in the directory of `path`, shorter ones first, without hidden ones; `are_alike`: those that begin as
+// Names in the directory of `path`, with their lengths, without hidden ones; `are_alike`: those that begin as
 // its last component up to the first digit.
-std::vector<std::string> names_beside(const std::string& path, const Storages& storages, bool are_alike) {
+std::set<std::pair<std::size_t, std::string>> names_beside(const std::string& path, const Storages& storages,
+                                                           bool are_alike) {
   const std::size_t slash = path.rfind('/') + 1;
-  const std::string directory = slash == 0 ? "./" : path.substr(0, slash);
   const std::size_t digit = are_alike ? path.find_first_of("0123456789", slash) : slash;
   const std::string beginning = path.substr(slash, digit - slash);
-  std::vector<std::string> names;
+  std::set<std::pair<std::size_t, std::string>> names;
   std::int64_t seen = 0;
-  const auto add = [&](const std::string& name) {  // returns whether to go on
-    const bool is_wanted = name.starts_with(beginning) && !name.empty() && name[0] != '.';
-    if (is_wanted && (names.empty() || names.back() != name)) names.push_back(name);
-    return ++seen < kMostNames;
-  };
-  if (const StoredPath stored = parse_stored(directory, storages); stored.storage != nullptr) {
-    struct Enough {};
-    try {
-      stored.storage->list(stored.name + beginning, [&](const StoredFile& file) {
-        const std::string name = file.name.substr(stored.name.size());
-        if (!add(name.substr(0, name.find('/')))) throw Enough();
-      });
-    } catch (const Enough&) {  // and no more
-    } catch (...) {
-      throw caught().as_error_of(directory, fmt::format("list {}", directory));
-    }
-  } else {
-    std::error_code error;
-    std::filesystem::directory_iterator entry(directory, error);
-    while (!error && entry != end(entry) && add(entry->path().filename().native())) entry.increment(error);
-    if (error) throw system_error("list", directory, error.value());
-  }
-  std::ranges::sort(names, {},
-                    [](const std::string& name) { return std::pair(name.size(), std::string_view(name)); });
+  list_directory(slash == 0 ? "./" : path.substr(0, slash), storages, beginning,
+                 [&](const std::string& name, const StoredFile* /*file*/) {
+                   const bool is_wanted = name.starts_with(beginning) && !name.empty() && name[0] != '.';
+                   if (is_wanted) names.emplace(name.size(), name);
+                   return ++seen < kMostNames;
+                 });
   return names;
 }
 
@@ -80,9 +57,10 @@ std::string describe_names(const std::string& path, const Storages& storages) {
   const std::string above = path.find('/') == std::string::npos ? "." : path.substr(0, path.rfind('/'));
   try {
     const auto names = names_beside(path, storages, true);
-    if (!names.empty()) return fmt::format("{}/ holds {} to {}", above, names.front(), names.back());
+    if (!names.empty())
+      return fmt::format("{}/ holds {} to {}", above, names.begin()->second, names.rbegin()->second);
     const auto others = names_beside(path, storages, false);
-    return above + (others.empty() ? "/ is empty" : "/ holds no such name, but " + others.front());
+    return above + (others.empty() ? "/ is empty" : "/ holds no such name, but " + others.begin()->second);
   } catch (const Error& error) {
     const bool is_top = above == "." || above.empty() || above.ends_with('/');
     return error.code() != ErrorCode::not_found || is_top ? error.what() : describe_names(above, storages);
@@ -94,19 +72,21 @@ std::int64_t find_total(const NamePattern& path, const Storages& storages) {
   const bool has_total = path.has(&NameNumbers::total);
   const NamePattern until = path.through(&NameNumbers::total);
   const std::string first = until.name({});
-  std::map<std::int64_t, std::string> names;  // by what they tell
-  for (const std::string& name : has_total ? names_beside(first, storages, true) : std::vector<std::string>())
-    names.emplace(until.total_in(first.substr(0, first.rfind('/') + 1) + name), name);
+  std::map<std::int64_t, std::string> names;  // by the total in them
+  if (has_total) {
+    for (const auto& [bytes, name] : names_beside(first, storages, true))
+      names.emplace(until.total_in(first.substr(0, first.rfind('/') + 1) + name), name);
+  }
   names.erase(0);
   if (names.size() == 1) return names.begin()->first;
-  const std::string seen = !has_total ? "nothing tells, and asking for one after the other ends at a gap"
+  const std::string seen = !has_total ? "nothing says it, and trying one after the other ends at a gap"
                            : names.empty()
-                               ? "no name tells in so many digits; " + describe_names(first, storages)
+                               ? "no name has it in so many digits; " + describe_names(first, storages)
                                : names.begin()->second + " and " + names.rbegin()->second + " do not agree";
   throw Error(
       has_total && names.empty() ? ErrorCode::not_found : ErrorCode::invalid_argument,
       fmt::format("{} {}: count the files: {}; set PatternOptions::files, or write {{total}} where names "
-                  "tell; or list them by a Catalog, which is fast",
+                  "have it; or list them by a Catalog, which is fast",
                   kTask, path.text(), seen));
 }
 
@@ -141,25 +121,22 @@ Error to_error(const WrongAnswer& wrong, const NameSeries& series, const std::st
                const Storages& storages) {
   const auto& [probe, answer] = wrong;
   const std::string name = shown + probe.name;
-  const std::string why = answer == 0            ? "one too many"
-                          : answer == kOtherKind ? "of another kind"
-                                                 : std::generic_category().message(answer);
-  const auto [code, advice] =
-      answer == 0         ? std::pair(ErrorCode::invalid_argument, "there are more files: remove them")
-      : is_absent(answer) ? std::pair(ErrorCode::not_found, "restore what is missing")
-                          : std::pair(ErrorCode::io, "let this user read it, check the file system");
+  auto code = ErrorCode::io;
+  std::string advice = "let this user read it, check the file system";
+  std::string why = std::generic_category().message(answer);
+  if (answer == 0) {
+    code = ErrorCode::invalid_argument;
+    advice = "there are more files: remove them";
+    why = "one too many";
+  } else if (is_absent(answer)) {
+    code = ErrorCode::not_found;
+    advice = "restore what is missing";
+    if (answer == kOtherKind) why = "of another kind";
+  }
   return {code, fmt::format("look for the {} files of the pattern {}{}: {} ({}); {}; {}, or mend the pattern "
                             "and PatternOptions",
                             series.files, shown, series.pattern.text(), name, why,
                             describe_names(name, storages), advice)};
-}
-
-// As AskForName does, relative to directory `at`.
-int ask_for(int at, const Probe& probe) noexcept {
-  struct stat status {};
-  if (::fstatat(at, probe.name.c_str(), &status, 0) != 0) return errno;
-  if ((status.st_mode & S_IFMT) != (probe.is_directory ? S_IFDIR : S_IFREG)) return kOtherKind;
-  return probe.is_directory || ::faccessat(at, probe.name.c_str(), R_OK, AT_EACCESS) == 0 ? 0 : errno;
 }
 
 }  // namespace
@@ -241,12 +218,11 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
   const std::string directory = NamePattern(pattern.substr(0, path.below_directory())).name({});
   const NameSeries series{NamePattern(pattern.substr(path.below_directory())), files,
                           std::max<std::int64_t>(options.folders, 1), options.layout};
-  FileList list(context, directory, series);
-  const Place& place = list.place();
-  validate_files(*context, series, directory, place.is_stored() ? kStoredAtOnce : 1, [&](const Probe& probe) {
-    if (!place.is_stored()) return ask_for(place.root().get(), probe);
-    return place.has_stored(probe.name, probe.is_directory) ? 0 : ENOENT;
-  });
+  FileList list(context, ChangeDetection::by_name, std::make_shared<Listing>(series),
+                {.directory = directory, .names = series.fingerprint()});
+  const Location& location = list.location();
+  validate_files(*context, series, directory, location.is_stored() ? kStoredAtOnce : 1,
+                 [&](const Probe& probe) { return location.probe(probe.name, probe.is_directory); });
   return list;
 }
 

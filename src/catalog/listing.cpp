@@ -61,6 +61,13 @@ std::unique_ptr<Listing::Reader> Listing::read_names() const {
   return std::make_unique<Reader>(is_computed() ? nullptr : readers_->take(), &series_);
 }
 
+std::unordered_map<std::string, std::size_t> Listing::numbers() const {
+  std::unordered_map<std::string, std::size_t> numbers;
+  NameReader names(names_);
+  for (std::size_t i = 0; i < size(); ++i) numbers.emplace(names[i], i);
+  return numbers;
+}
+
 FileStat Listing::stat(std::size_t i) const { return load<FileStat>(stats_.bytes, i * sizeof(FileStat)); }
 
 bool operator==(const Listing& a, const Listing& b) noexcept {

@@ -7,11 +7,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
+#include "catalog/location.hpp"
 #include "catalog/name_pattern.hpp"
 #include "catalog/name_table.hpp"
-#include "catalog/place.hpp"
 #include "mpi/node_buffer.hpp"
 
 namespace rota::internal {
@@ -53,6 +54,8 @@ class Listing {
   /// Of one that is not; else no names.
   [[nodiscard]] const NameTable& names() const noexcept { return names_; }
   [[nodiscard]] std::span<const std::byte> stats() const noexcept { return stats_.bytes; }
+  /// The number of each name, of one that is not computed.
+  [[nodiscard]] std::unordered_map<std::string, std::size_t> numbers() const;
   /// Whether tables list the same files, which are as they were.
   friend bool operator==(const Listing& a, const Listing& b) noexcept;
 

@@ -1,4 +1,4 @@
-#include "catalog/manifest.hpp"
+#include "catalog/list_files.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -12,7 +12,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "catalog/place.hpp"
 #include "files/descriptor.hpp"
 
 namespace rota::internal {
@@ -64,15 +63,10 @@ std::string scheme_of(const std::string& path, const Storages& storages, const L
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Puts one entry after the other.
 class Entries {
  public:
-  Entries(const NameVisitor& visit, const Storages& storages, std::vector<std::int64_t>& samples)
-      : visit_(visit), storages_(storages), samples_(samples) {}
+  Entries(const NameVisitor& visit, const Storages& storages) : visit_(visit), storages_(storages) {}
 
   void add(ManifestEntry entry, const Line& line) {
     entry.path = local_path(std::move(entry.path));
@@ -80,7 +74,7 @@ class Entries {
     if (entry.path.find('\0') != std::string::npos) throw line.wrong("the path has a zero byte in it");
     const std::string own = scheme_of(entry.path, storages_, line);
     if (scheme_.value_or(own) != own)
-      throw line.wrong("it is in another place than the files before; list those of one place");
+      throw line.wrong("it has another scheme than the files before; list files of one");
     if (entry.path.size() == own.size()) throw line.wrong("it names no file");
     scheme_ = own;
     const auto [known, is_new] = lines_.emplace(entry.path, line.number);
@@ -88,27 +82,25 @@ class Entries {
     visit_("", std::string_view(entry.path).substr(own.size()));
     samples_.push_back(entry.samples);
   }
-  /// What they are relative to: their scheme, or `directory`.
-  std::string finish(const std::string& list, std::string_view directory) {
+  /// They are relative to their scheme, or to `directory`.
+  Listed finish(const std::string& list, std::string_view directory) {
     if (samples_.empty())
       throw Error(ErrorCode::not_found, fmt::format("read the {}: it lists no files", list));
-    if (std::all_of(samples_.begin(), samples_.end(), [](std::int64_t n) { return n == kNotSaid; }))
-      samples_.clear();
-    return scheme_->empty() ? std::string(directory) : *scheme_;
+    if (std::ranges::count(samples_, kNotSaid) == std::ssize(samples_)) samples_.clear();
+    return {.directory = scheme_->empty() ? std::string(directory) : *scheme_, .samples = samples_};
   }
 
  private:
   const NameVisitor& visit_;
   const Storages& storages_;
-  std::vector<std::int64_t>& samples_;
+  std::vector<std::int64_t> samples_;
   std::unordered_map<std::string, std::int64_t> lines_;  // of each path
   std::optional<std::string> scheme_;                    // of all of them: "s3://", or empty
 };
 
 }  // namespace
 
-std::string list_manifest(const std::string& path, const NameVisitor& visit, const Storages& storages,
-                          std::vector<std::int64_t>& samples) {
+Listed list_manifest(const std::string& path, const Storages& storages, const NameVisitor& visit) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) throw system_error("open the manifest", path, errno);
   // A pipe has no directory for relative paths, and could not be read again, when a saved catalog is.
@@ -121,7 +113,7 @@ std::string list_manifest(const std::string& path, const NameVisitor& visit, con
   std::ifstream file(path);
   if (!file) throw system_error("open the manifest", path, errno == 0 ? EIO : errno);
   const std::string list = "manifest " + path;
-  Entries entries(visit, storages, samples);
+  Entries entries(visit, storages);
   std::string text;
   for (std::int64_t number = 1; std::getline(file, text); ++number) {
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -135,11 +127,9 @@ std::string list_manifest(const std::string& path, const NameVisitor& visit, con
   return entries.finish(list, std::string_view(path).substr(0, path.rfind('/') + 1));
 }
 
-std::string list_paths(std::span<const std::string> paths, const NameVisitor& visit,
-                       const Storages& storages) {
+Listed list_paths(std::span<const std::string> paths, const Storages& storages, const NameVisitor& visit) {
   const std::string list = "list of paths";
-  std::vector<std::int64_t> samples;
-  Entries entries(visit, storages, samples);
+  Entries entries(visit, storages);
   std::int64_t number = 0;
   for (const std::string& path : paths) entries.add({.path = path}, {.list = list, .number = ++number});
   return entries.finish(list, "");

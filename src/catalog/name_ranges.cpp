@@ -1,4 +1,4 @@
-#include "catalog/name_ranges.hpp"
+#include "catalog/list_files.hpp"
 
 #include <fmt/format.h>
 

@@ -46,35 +46,6 @@ std::size_t blocks_of(std::size_t names) {
   throw Error(ErrorCode::corrupt, "read a table of file names: it is damaged; list the files again");
 }
 
-std::uint64_t eight_bytes(const char* at) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, at, sizeof(value));
-  return value;
-}
-
-// How many of the first `most` bytes, and of the last, are the same: eight at a time.
-std::size_t common_prefix(std::string_view a, std::string_view b, std::size_t most) {
-  std::size_t same = 0;
-  for (; same + 8 <= most; same += 8) {
-    const std::uint64_t difference = eight_bytes(a.data() + same) ^ eight_bytes(b.data() + same);
-    if (difference != 0) return same + static_cast<std::size_t>(std::countr_zero(difference)) / 8;
-  }
-  while (same < most && a[same] == b[same]) ++same;
-  return same;
-}
-
-std::size_t common_suffix(std::string_view a, std::string_view b, std::size_t most) {
-  const char* a_end = a.data() + a.size();
-  const char* b_end = b.data() + b.size();
-  std::size_t same = 0;
-  for (; same + 8 <= most; same += 8) {
-    const std::uint64_t difference = eight_bytes(a_end - same - 8) ^ eight_bytes(b_end - same - 8);
-    if (difference != 0) return same + static_cast<std::size_t>(std::countl_zero(difference)) / 8;
-  }
-  while (same < most && *(a_end - same - 1) == *(b_end - same - 1)) ++same;
-  return same;
-}
-
 void append(std::vector<std::byte>& bytes, const void* data, std::size_t size) {
   const auto* first = static_cast<const std::byte*>(data);
   bytes.insert(bytes.end(), first, first + size);
@@ -144,9 +115,11 @@ void NameTableBuilder::add(std::string_view directory, std::string_view name) {
   std::size_t suffix = 0;
   if (middles_.size() % kAloneEvery != 0) {
     const std::string_view last = std::string_view(whole_).substr(last_at_, begin - 1 - last_at_);
-    const std::size_t most = std::min(last.size(), next.size());
-    prefix = common_prefix(last, next, most);
-    suffix = common_suffix(last, next, most - prefix);
+    prefix = static_cast<std::size_t>(std::ranges::mismatch(last, next).in1 - last.begin());
+    const auto rest = static_cast<std::ptrdiff_t>(prefix);
+    suffix = static_cast<std::size_t>(
+        std::mismatch(last.rbegin(), last.rend() - rest, next.rbegin(), next.rend() - rest).first -
+        last.rbegin());
   }
   const std::size_t middle = next.size() - prefix - suffix;
   prefixes_.push_back(static_cast<std::uint16_t>(prefix));

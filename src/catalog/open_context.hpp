@@ -13,7 +13,7 @@
 
 namespace rota::internal {
 
-/// The ranks that open a dataset together, with how many threads each, and whom they tell.
+/// The ranks that open a dataset together, with how many threads each, and which progress they report.
 struct OpenContext {
   /// **Collective.** Throws as how.validate() does.
   OpenContext(const mpi::Communicator& comm, CatalogOptions how);

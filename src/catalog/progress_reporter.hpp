@@ -1,6 +1,6 @@
 #pragma once
 
-// Counts what is done, and tells whoever wants to know.
+// Counts what is done, and reports it now and then.
 
 #include <atomic>
 #include <chrono>
@@ -11,48 +11,43 @@
 
 namespace rota::internal {
 
-/// One task's progress. Any thread counts, the caller's tells.
+/// One task's progress. Any thread counts; the caller's thread reports.
 class ProgressReporter {
  public:
-  /// `tell` must outlive it; it may be null. `total` 0: not known.
-  ProgressReporter(const ProgressFunction& tell, std::string_view task, std::int64_t total,
+  /// `report` must outlive it; it may be null. `total` 0: not known.
+  ProgressReporter(const ProgressFunction& report, std::string_view task, std::int64_t total,
                    std::string_view unit = "files") noexcept
-      : tell_(tell), task_(task), total_(total), unit_(unit) {}
+      : report_(report), task_(task), total_(total), unit_(unit) {}
 
-  void add(std::int64_t done, std::int64_t failed = 0) noexcept {
-    done_.fetch_add(done, std::memory_order_relaxed);
-    failed_.fetch_add(failed, std::memory_order_relaxed);
-  }
-  /// Tells, if it is time to. Throws what the function does.
+  void add(std::int64_t done) noexcept { done_.fetch_add(done, std::memory_order_relaxed); }
+  /// Reports, if it is time to. Throws what the function does.
   void look() {
-    if (tell_ && Clock::now() >= next_) tell(false);
+    if (report_ && Clock::now() >= next_) send(false);
   }
   void end() {
-    if (tell_) tell(true);
+    if (report_) send(true);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kBetween{100};
 
-  void tell(bool is_over) {
+  void send(bool is_over) {
     const auto now = Clock::now();
     next_ = now + kBetween;
-    tell_({.task = task_,
-           .done = done_.load(std::memory_order_relaxed),
-           .total = total_,
-           .failed = failed_.load(std::memory_order_relaxed),
-           .seconds = std::chrono::duration<double>(now - start_).count(),
-           .is_over = is_over,
-           .unit = unit_});
+    report_({.task = task_,
+             .done = done_.load(std::memory_order_relaxed),
+             .total = total_,
+             .seconds = std::chrono::duration<double>(now - start_).count(),
+             .is_over = is_over,
+             .unit = unit_});
   }
 
-  const ProgressFunction& tell_;
+  const ProgressFunction& report_;
   std::string_view task_;
   std::int64_t total_;
   std::string_view unit_;
   std::atomic<std::int64_t> done_ = 0;
-  std::atomic<std::int64_t> failed_ = 0;
   Clock::time_point start_ = Clock::now();
   Clock::time_point next_ = start_ + kBetween;
 };

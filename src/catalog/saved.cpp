@@ -1,6 +1,5 @@
 #include "catalog/saved.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
@@ -9,26 +8,20 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <random>
 #include <string_view>
 #include <system_error>
-#include <unordered_map>
 #include <utility>
 
-#include "catalog/place.hpp"
 #include "catalog/serialize.hpp"
 #include "core/bytes.hpp"
-#include "core/caught.hpp"
-#include "files/dataset_file.hpp"
 #include "files/descriptor.hpp"
-#include "files/temporary.hpp"
 
 namespace rota::internal {
 namespace {
 
 // The file: magic; size and checksum of what follows; the head, packed; then what it says that there is, one
 // behind the other, each filled up to a multiple of eight bytes.
+constexpr std::string_view kStoredEnding = ".rota";  // of catalogs in storages
 constexpr std::string_view kMagic{"rota catalog\n\x1a\0\1", 16};
 
 struct Preamble {
@@ -85,32 +78,11 @@ Sizes append(std::vector<std::byte>& to, const Listing& files) {
               fmt::format("load the catalog {}: it is damaged or cut short; make it anew", path));
 }
 
-/// A file of a storage, if it is there.
-std::optional<DatasetFile> open_stored(const StoredPath& at) {
-  try {
-    auto file = at.storage->find(at.name);
-    return file ? std::optional<DatasetFile>(std::in_place, at.path, 0, at.storage, *std::move(file))
-                : std::nullopt;
-  } catch (...) {
-    throw caught().as_error_of(at.path, fmt::format("ask for {}", at.path));
-  }
-}
-
 NodeBuffer read_whole(const std::string& path, const Storages& storages) {
-  if (const StoredPath stored = parse_stored(path, storages); stored.storage != nullptr) {
-    const auto file = open_stored(stored);
-    if (!file) throw Error(ErrorCode::not_found, fmt::format("load the catalog {}: it is gone", path));
-    auto bytes = std::make_shared<std::vector<std::byte>>(file->bytes());
-    file->read(0, *bytes);
-    return {.bytes = *bytes, .owner = bytes};
-  }
-  const Descriptor file = open_for_reading(AT_FDCWD, path.c_str());
-  const std::int64_t size = file.is_open() ? size_of_open(file.get()) : -1;
-  if (size < 0) throw system_error("open", path, errno);
-  auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(size));
-  const std::int64_t got = read_at(file.get(), *bytes, 0);
-  if (got < 0) throw Error(ErrorCode::io, system_error("read", path, errno).what());
-  bytes->resize(static_cast<std::size_t>(got));
+  const auto file = open_file(path, storages);
+  if (!file) throw Error(ErrorCode::not_found, fmt::format("load the catalog {}: it is gone", path));
+  auto bytes = std::make_shared<std::vector<std::byte>>(file->bytes());
+  file->read(0, *bytes);
   return {.bytes = *bytes, .owner = bytes};
 }
 
@@ -187,32 +159,17 @@ SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
 }
 
 bool is_saved_catalog(const std::string& path, const Storages& storages) {
+  const std::string local = local_path(path);
+  struct stat status {};
+  const bool may_be = parse_stored(local, storages).storage != nullptr
+                          ? path.ends_with(kStoredEnding)
+                          : ::stat(local.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+                                ::access(local.c_str(), R_OK) == 0;  // who lists it says why
   std::array<char, kMagic.size()> head{};
-  const std::span<std::byte> into = std::as_writable_bytes(std::span(head));
-  if (const StoredPath stored = parse_stored(local_path(path), storages); stored.storage != nullptr) {
-    const auto file = path.ends_with(kStoredCatalogEnding) ? open_stored(stored) : std::nullopt;
-    if (file) static_cast<void>(file->read_up_to_end(0, into));
-  } else {
-    struct stat status {};
-    const std::string local = local_path(path);
-    if (::stat(local.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
-    const Descriptor file = open_for_reading(AT_FDCWD, local.c_str());
-    if (!file.is_open()) return false;  // whoever lists it says why
-    static_cast<void>(read_at(file.get(), into, 0));
-  }
+  const auto file = may_be ? open_file(local, storages) : std::nullopt;
+  if (file) (void)file->read_up_to_end(0, std::as_writable_bytes(std::span(head)));
   const std::string_view of_any_version(head.data(), head.size() - 1);
   return of_any_version == kMagic.substr(0, kMagic.size() - 1);
-}
-
-std::optional<std::uint64_t> bytes_of_saved(const std::string& path, const Storages& storages) {
-  if (const StoredPath stored = parse_stored(path, storages); stored.storage != nullptr) {
-    const auto file = open_stored(stored);
-    return file ? std::optional(file->bytes()) : std::nullopt;
-  }
-  std::error_code failure;
-  const bool is_there = std::filesystem::exists(path, failure);
-  if (failure) throw write_error("index to", path, failure.value());
-  return is_there ? std::optional(std::filesystem::file_size(path, failure)) : std::nullopt;
 }
 
 namespace {
@@ -228,21 +185,10 @@ bool would_match(const std::string& pattern, const std::filesystem::path& to) {
 [[noreturn]] void refuse(const std::filesystem::path& file) {
   throw Error(
       ErrorCode::invalid_argument,
-      fmt::format("write {}: it would be one of the dataset's files; name another place", file.native()));
+      fmt::format("write {}: it would be one of the dataset's files; name another file", file.native()));
 }
 
 }  // namespace
-
-void refuse_irregular(const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto status = std::filesystem::symlink_status(file, ignored);
-  if (!std::filesystem::exists(status) || std::filesystem::is_regular_file(status)) return;
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("save a catalog to {}: {} is there, which it would replace; name another place",
-                  file.native(),
-                  std::filesystem::is_symlink(status) ? "a symbolic link" : "what is no regular file"));
-}
 
 void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
   if (file.native().find("://") != std::string::npos) {  // as a URL stands for a prefix, too
@@ -261,41 +207,31 @@ void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
   if (is_below || to == from || would_match(origin.path, to)) refuse(file);
 }
 
+void require_savable(const std::filesystem::path& file, const Origin& origin, const Storages& storages) {
+  refuse_inside(file, origin);
+  std::error_code ignored;
+  const bool is_stored = parse_stored(file.native(), storages).storage != nullptr;
+  const auto status = std::filesystem::symlink_status(file, ignored);
+  const bool is_free = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
+  if (is_stored ? file.native().ends_with(kStoredEnding) : is_free) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("save a catalog to {}: {}; name another file", file.native(),
+                          is_stored ? "in a storage, names of catalogs end in .rota"
+                          : std::filesystem::is_symlink(status)
+                              ? "a symbolic link is there, which it would replace"
+                              : "what is no regular file is there, which it would replace"));
+}
+
 void refuse_in_place_of(const std::filesystem::path& file, const FileList& files) {
-  struct stat place {};
-  if (::stat(file.c_str(), &place) != 0) return;
+  struct stat there {};
+  if (files.location().is_stored() || ::stat(file.c_str(), &there) != 0) return;
   NameReader names(files.listing().names());
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string& name = names[i];
     if (std::string_view(name).substr(name.rfind('/') + 1) != file.filename().native()) continue;
     struct stat listed {};
-    if (::fstatat(files.place().root().get(), name.c_str(), &listed, 0) != 0) continue;
-    if (listed.st_dev == place.st_dev && listed.st_ino == place.st_ino) refuse(file);
-  }
-}
-
-void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog, const Storages& storages) {
-  const std::vector<std::byte> bytes = encode_catalog(catalog);
-  if (const StoredPath stored = parse_stored(path.native(), storages); stored.storage != nullptr) {
-    try {
-      return stored.storage->write(
-          stored.name, bytes.size(), [&](std::uint64_t offset, std::span<std::byte> to) {
-            std::ranges::copy(std::span(bytes).subspan(offset, to.size()), to.begin());
-          });
-    } catch (...) {
-      throw caught().as_error(fmt::format("save a catalog to {}", path.native()));
-    }
-  }
-  const FileSystem& system = posix_file_system();
-  const std::string beside = fmt::format("{}.{:08x}.tmp", path.native(), std::random_device()());
-  const auto above = path.has_parent_path() ? path.parent_path() : ".";
-  try {
-    const File directory(system, above.native(), O_RDONLY | O_DIRECTORY);
-    Temporary file(system, beside);
-    file.file().write(0, bytes);
-    file.replace(path, directory);
-  } catch (const Error& error) {
-    throw Error(ErrorCode::io, fmt::format("save a catalog to {}: {}", path.native(), error.what()));
+    if (::fstatat(files.location().root().get(), name.c_str(), &listed, 0) != 0) continue;
+    if (listed.st_dev == there.st_dev && listed.st_ino == there.st_ino) refuse(file);
   }
 }
 
@@ -307,9 +243,7 @@ CatalogChanges compare(const Listing& before, const Listing& now) {
   CatalogChanges changes;
   if (before == now) return changes;
   const bool has_stats = !before.stats().empty() && !now.stats().empty();
-  std::unordered_map<std::string, std::size_t> known;
-  NameReader names(before.names());
-  for (std::size_t i = 0; i < before.size(); ++i) known.emplace(names[i], i);
+  auto known = before.numbers();
   const auto note = [&](std::int64_t& count, const std::string& name) {
     if (!changes.any()) changes.first = name;
     ++count;
@@ -320,16 +254,16 @@ CatalogChanges compare(const Listing& before, const Listing& now) {
   };
   NameReader found(now.names());
   for (std::size_t i = 0; i < now.size(); ++i) {
-    const auto place = known.find(found[i]);
-    if (place == known.end()) {
+    const auto same = known.find(found[i]);
+    if (same == known.end()) {
       note(changes.appeared, found[i]);
       continue;
     }
-    if (has_stats && before.stat(place->second) != now.stat(i)) {
+    if (has_stats && before.stat(same->second) != now.stat(i)) {
       note(changes.changed, found[i]);
-      if (before.stat(place->second).bytes != now.stat(i).bytes) note_loss(changes.resized, found[i]);
+      if (before.stat(same->second).bytes != now.stat(i).bytes) note_loss(changes.resized, found[i]);
     }
-    known.erase(place);
+    known.erase(same);
   }
   for (const auto& [name, i] : known) note_loss(changes.vanished, name);
   return changes;
@@ -341,8 +275,7 @@ namespace {
 bool is_to_be_loaded(const std::string& path, const Storages& storages) {
   if (is_saved_catalog(path, storages)) return true;
   std::error_code unknown;
-  const bool is_damaged = path.ends_with(kStoredCatalogEnding) &&
-                          std::filesystem::is_regular_file(path, unknown) &&
+  const bool is_damaged = path.ends_with(kStoredEnding) && std::filesystem::is_regular_file(path, unknown) &&
                           ::access(path.c_str(), R_OK) == 0;
   if (!is_damaged) return false;
   throw Error(
@@ -363,6 +296,90 @@ std::optional<SavedCatalog> load_catalog(const OpenContext& context, const std::
   });
   if (whole.bytes.empty()) return std::nullopt;
   return made_together(context, "load a catalog", [&] { return parse_catalog(path, whole); });
+}
+
+namespace {
+
+// The bytes: magic, digest of what follows, what is sent.
+constexpr std::string_view kSentMagic{"rota files\n\x1a\0\0\0\3", 16};
+constexpr std::size_t kContent = kSentMagic.size() + sizeof(Fingerprint);
+
+struct Sent {
+  ListingFacts facts;
+  CatalogChanges changes;
+  std::string pattern;           // of names that are computed; empty: they are in a table
+  NameSeries series;             // without its pattern
+  std::vector<std::byte> saved;  // the catalog as it would be saved
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(facts, changes.changed, changes.resized, changes.vanished, changes.appeared, changes.first,
+            pattern, series.files, series.folders, series.layout, saved);
+  }
+};
+
+[[noreturn]] void refuse_sent(std::string_view why) {
+  throw Error(
+      ErrorCode::corrupt,
+      fmt::format("make a catalog of bytes: {}; take those that this version's serialize() made", why));
+}
+
+// The names that are computed. Throws for numbers that make none.
+Listing series_of(const Sent& sent) {
+  NameSeries series = sent.series;
+  series.pattern = NamePattern(sent.pattern);
+  PatternOptions{.files = series.files, .folders = series.folders, .layout = series.layout}.validate();
+  const bool is_restart = series.layout == FolderLayout::restart;
+  if (series.folders < 1 || (is_restart && series.files % series.folders != 0))
+    refuse_sent("its files cannot be shared out to its folders");
+  return Listing(std::move(series));
+}
+
+}  // namespace
+
+std::string encode_sent(const CatalogContents& catalog) {
+  const FileList& files = catalog.files;
+  Sent sent{.facts = files.facts(),
+            .changes = catalog.changes,
+            .pattern = {},
+            .series = {},
+            .saved = encode_catalog({.origin = catalog.origin,
+                                     .change_detection = files.change_detection(),
+                                     .files = files.shared_listing(),
+                                     .indices = files.kept().all(),
+                                     .format = files.kept().format()})};
+  if (files.listing().is_computed()) {
+    sent.series = files.listing().series();
+    sent.pattern = sent.series.pattern.text();
+  }
+  const std::string content = to_blob(sent);
+  const Fingerprint digest = FingerprintBuilder().add(content).finish();
+  std::string bytes(kSentMagic);
+  bytes.append(reinterpret_cast<const char*>(&digest), sizeof(digest));
+  return bytes + content;
+}
+
+CatalogContents parse_sent(const std::shared_ptr<const OpenContext>& context, std::string_view bytes) {
+  if (bytes.size() < kContent || !bytes.starts_with(kSentMagic))
+    refuse_sent("they do not begin as such bytes");
+  const std::string_view content = bytes.substr(kContent);
+  const auto digest = load<Fingerprint>(std::as_bytes(std::span(bytes.substr(kSentMagic.size()))));
+  if (FingerprintBuilder().add(content).finish() != digest) refuse_sent("they are damaged or cut short");
+  Sent sent;
+  SavedCatalog saved;
+  try {
+    sent = from_blob<Sent>(content);
+    const auto owned = std::make_shared<const std::vector<std::byte>>(std::move(sent.saved));
+    saved = parse_catalog("of bytes", {.bytes = *owned, .owner = owned});
+    if (!sent.pattern.empty()) saved.files = std::make_shared<const Listing>(series_of(sent));
+  } catch (const Error& error) {
+    refuse_sent(error.what());
+  }
+  const std::size_t expected = sent.facts.samples.size();
+  if (expected != 0 && expected != saved.files->size()) refuse_sent("they expect samples of other files");
+  FileList files(context, saved.change_detection, saved.files, sent.facts);
+  files.kept().load(std::move(saved.indices), std::move(saved.format));
+  return {.files = std::move(files), .origin = std::move(saved.origin), .changes = std::move(sent.changes)};
 }
 
 }  // namespace rota::internal

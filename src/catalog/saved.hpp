@@ -1,6 +1,6 @@
 #pragma once
 
-// Catalogs in files.
+// Catalogs as bytes: in files, and for other processes.
 
 #include <cstdint>
 #include <filesystem>
@@ -36,35 +36,24 @@ struct SavedCatalog {
   std::string format;  ///< that the files are of; empty: to be found by a look
 };
 
-/// `catalog` as the bytes of a file. No names of files that are computed.
+/// `catalog` as the bytes of a file. Names that are computed are left out.
 std::vector<std::byte> encode_catalog(const SavedCatalog& catalog);
 
 /// The other way round; `path` is the file in messages. Throws as read_catalog does.
 SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole);
 
-/// Of catalogs in storages.
-inline constexpr std::string_view kStoredCatalogEnding = ".rota";
-
 /// Whether `path` is a file that begins as a saved catalog does; in a storage, one whose name ends in
-/// ".rota", for others are not asked for. Throws as a storage does.
+/// ".rota", for others are not opened. Throws as a storage does.
 bool is_saved_catalog(const std::string& path, const Storages& storages);
-
-/// How many bytes the file `path` has; nothing where there is none. Throws as a storage does.
-std::optional<std::uint64_t> bytes_of_saved(const std::string& path, const Storages& storages);
-
-/// Throws Error{invalid_argument} where `file` is there, and a link, a directory, a device or the like.
-void refuse_irregular(const std::filesystem::path& file);
 
 /// Throws Error{invalid_argument} where `file`, which is no link, would be among the files of `origin`, and
 /// so change them.
 void refuse_inside(const std::filesystem::path& file, const Origin& origin);
-
+/// Throws Error{invalid_argument} where no catalog of `origin` may be saved: inside, in place of a link, a
+/// directory, a device or the like, and in a storage under a name without ".rota".
+void require_savable(const std::filesystem::path& file, const Origin& origin, const Storages& storages);
 /// Throws Error{invalid_argument} where `file` is there and one of `files`, by the name that it has there.
 void refuse_in_place_of(const std::filesystem::path& file, const FileList& files);
-
-/// Writes `catalog` to `path`, in the place of what is there. Throws Error{io}; what was there is then
-/// untouched.
-void write_catalog(const std::filesystem::path& path, const SavedCatalog& catalog, const Storages& storages);
 
 /// Throws Error{corrupt} for a file that is damaged or cut short, Error{unsupported} for one of a later
 /// version, Error{io}.
@@ -76,5 +65,18 @@ std::optional<SavedCatalog> load_catalog(const OpenContext& context, const std::
 
 /// What has become of the files of `before`.
 CatalogChanges compare(const Listing& before, const Listing& now);
+
+/// All of a catalog.
+struct CatalogContents {
+  FileList files;
+  Origin origin;
+  CatalogChanges changes;
+};
+
+/// As bytes for another process, which lists no files.
+std::string encode_sent(const CatalogContents& catalog);
+
+/// The other way round, for one process. Throws as Catalog::deserialize does.
+CatalogContents parse_sent(const std::shared_ptr<const OpenContext>& context, std::string_view bytes);
 
 }  // namespace rota::internal

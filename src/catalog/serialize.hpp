@@ -1,6 +1,6 @@
 #pragma once
 
-// What ranks tell one another of a dataset, and formats keep of its files, as bytes.
+// What ranks send one another of a dataset, and formats keep of its files, as bytes.
 
 #include <cereal/types/map.hpp>
 #include <cereal/types/optional.hpp>

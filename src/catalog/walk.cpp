@@ -1,4 +1,4 @@
-#include "catalog/walk.hpp"
+#include "catalog/list_files.hpp"
 
 #include <dirent.h>
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <stop_token>
 #include <thread>
@@ -34,49 +35,45 @@ mode_t mode_of(const dirent64& entry, int fd, std::string_view shown) {
                  : stat_entry(fd, &entry.d_name[0], shown).st_mode;
 }
 
-/// The regular files of a directory, and its directories; symbolic links are what they lead to. Sorted
-/// by their bytes as unsigned numbers, a directory as if its name ended in a slash: so that the files below
-/// it stand where their paths do. *Immutable.*
+/// The regular files of a directory, and its directories; symbolic links are what they lead to. They are
+/// sorted by their bytes, a directory as if its name ended in a slash: so the files below it come where their
+/// paths do. *Immutable.*
 class DirectoryListing {
  public:
-  struct DirectoryEntry {
+  struct Entry {
     std::string_view name;
     bool is_directory;
   };
 
   DirectoryListing() = default;
   /// Reads the directory that is open as `fd`; `shown` is its path, with a slash, for messages. Leaves out
-  /// what is_leftover, unless it takes `all_names`. Asks for what an entry is only where the file system does
-  /// not say. Throws Error{io} naming an entry that cannot be
-  /// read or links to nothing, Error{unsupported} naming a cycle of symbolic links.
+  /// what is_leftover, unless it takes `all_names`. Queries an entry only where the file system does not list
+  /// its type. Throws Error{io} naming an entry that cannot be read or links to nothing, Error{unsupported}
+  /// naming a cycle of symbolic links.
   DirectoryListing(int fd, std::string_view shown, bool all_names);
 
-  [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
-  [[nodiscard]] DirectoryEntry operator[](std::size_t i) const noexcept {
-    const SortedName& place = places_[i];
-    return {.name = std::string_view(text_).substr(place.offset(), place.length()),
-            .is_directory = place.is_directory()};
+  [[nodiscard]] std::size_t size() const noexcept { return names_.size(); }
+  [[nodiscard]] Entry operator[](std::size_t i) const noexcept {
+    std::string_view name = sorted_name(names_[i]);
+    const bool is_directory = name.ends_with('/');
+    if (is_directory) name.remove_suffix(1);
+    return {.name = name, .is_directory = is_directory};
   }
   [[nodiscard]] std::int64_t left_out() const noexcept { return left_out_; }
   [[nodiscard]] std::size_t memory_bytes() const noexcept {
-    return text_.capacity() + places_.capacity() * sizeof(SortedName);
+    return text_.capacity() + names_.capacity() * sizeof(names_[0]);
   }
 
  private:
-  // Where a name lies in text_.
-  struct SortedName {
-    std::uint64_t packed = 0;  // offset, 16 bits of length, one of being a directory
-    [[nodiscard]] std::size_t offset() const noexcept { return packed >> 17U; }
-    [[nodiscard]] std::size_t length() const noexcept { return (packed >> 1U) & 0xFFFFU; }
-    [[nodiscard]] bool is_directory() const noexcept { return (packed & 1U) != 0; }
-  };
-  // With the slash of a directory.
-  [[nodiscard]] std::string_view sorted_name(const SortedName& place) const noexcept {
-    return std::string_view(text_).substr(place.offset(), place.length() + (place.is_directory() ? 1U : 0U));
+  // Offset and, in 16 bits, length of a name in text_, with the slash of a directory. Names have at most 255
+  // bytes.
+  using PackedName = std::uint64_t;
+  [[nodiscard]] std::string_view sorted_name(PackedName name) const noexcept {
+    return std::string_view(text_).substr(name >> 16U, name & 0xFFFFU);
   }
 
   std::string text_;
-  std::vector<SortedName> places_;
+  std::vector<PackedName> names_;
   std::int64_t left_out_ = 0;
 };
 
@@ -98,30 +95,30 @@ DirectoryListing::DirectoryListing(int fd, std::string_view shown, bool all_name
       const mode_t mode = mode_of(*entry, fd, shown);
       const bool is_directory = S_ISDIR(mode);
       if (!is_directory && !S_ISREG(mode)) continue;
-      places_.push_back({.packed = text_.size() << 17U | name.size() << 1U | (is_directory ? 1U : 0U)});
-      text_.append(name).push_back(is_directory ? '/' : '\0');
+      names_.push_back(text_.size() << 16U | (name.size() + (is_directory ? 1U : 0U)));
+      text_.append(name);
+      if (is_directory) text_.push_back('/');
     }
   }
-  std::ranges::sort(places_, {}, [this](const SortedName& place) { return sorted_name(place); });
+  std::ranges::sort(names_, {}, [this](PackedName name) { return sorted_name(name); });
 }
 
 // Of listings that were read and not visited, before threads wait with the next.
 constexpr std::size_t kMostBytesAhead = std::size_t{256} << 20;
 
-// A directory of the tree. It lives until it was visited, and longer than those in it.
+/// A directory of the tree. It lives until it was visited, and longer than those in it.
 struct Node {
-  enum class State { waiting, taken, read };
-
   std::string path;  // relative to the root; empty, or ends in a slash
   const Node* parent = nullptr;
-  State state = State::waiting;
+  std::once_flag is_read = {};
   dev_t device = 0;
   ino_t inode = 0;
-  DirectoryListing listing;
-  std::vector<std::unique_ptr<Node>> children;  // in the order of the listing
-  std::exception_ptr error;
+  DirectoryListing listing = {};
+  std::vector<std::shared_ptr<Node>> children = {};  // in the order of the listing
+  std::exception_ptr error = {};
 };
 
+/// Visits directories in order, while threads read those that come next. Whoever needs one first reads it.
 class Walk {
  public:
   Walk(int root, const WalkOptions& options, const NameVisitor& visit)
@@ -129,13 +126,11 @@ class Walk {
 
   std::int64_t run() {
     Node root;
-    await(root);
+    read(root);
     std::vector<std::jthread> threads;
-    if (!root.children.empty()) {
-      for (int t = 0; t < options_.threads; ++t) {
-        threads.push_back(
-            start_thread("list directories", [this](const std::stop_token& stop) { read_ahead(stop); }));
-      }
+    for (int t = 0; t < options_.threads && !root.children.empty(); ++t) {
+      threads.push_back(
+          start_thread("list directories", [this](const std::stop_token& stop) { read_ahead(stop); }));
     }
     visit(root);
     return left_out_;
@@ -144,34 +139,35 @@ class Walk {
  private:
   void read_ahead(const std::stop_token& stop) {
     for (;;) {
-      Node* node = nullptr;
+      std::shared_ptr<Node> next;
       {
         const MutexLock lock(mutex_);
         const auto is_due = [&]() ROTA_REQUIRES(mutex_) {
           return !waiting_.empty() && bytes_ahead_ < kMostBytesAhead;
         };
         if (!changed_.wait(mutex_, stop, is_due)) return;
-        node = waiting_.back();
+        next = std::move(waiting_.back());
         waiting_.pop_back();
-        node->state = Node::State::taken;
       }
-      read(*node);
+      read(*next);
     }
   }
 
+  // Unless it was read. Waits for another thread that reads it.
   void read(Node& node) {
-    try {
-      read_listing(node);
-    } catch (...) {
-      node.error = std::current_exception();
-      node.children.clear();
-    }
-    const MutexLock lock(mutex_);
-    node.state = Node::State::read;
-    bytes_ahead_ += node.listing.memory_bytes();
-    // The last that is put there is the first to be taken, as it is the first to be visited.
-    for (std::size_t i = node.children.size(); i-- > 0;) waiting_.push_back(node.children[i].get());
-    changed_.notify_all();
+    std::call_once(node.is_read, [&] {
+      try {
+        read_listing(node);
+      } catch (...) {
+        node.error = std::current_exception();
+        node.children.clear();
+      }
+      const MutexLock lock(mutex_);
+      bytes_ahead_ += node.listing.memory_bytes();
+      // The last of waiting_ is read first, as it is visited first.
+      waiting_.insert(waiting_.end(), node.children.rbegin(), node.children.rend());
+      changed_.notify_all();
+    });
   }
 
   void read_listing(Node& node) {
@@ -180,19 +176,19 @@ class Walk {
     const std::string shown = options_.shown + node.path;
     // Even where it is gone by now, the dataset is there.
     if (!fd.is_open()) throw Error(ErrorCode::io, system_error("list", shown, error).what());
-    enter(fd.get(), node, shown);
+    refuse_cycle(fd.get(), node, shown);
     node.listing = DirectoryListing(fd.get(), shown, options_.all_names);
     for (std::size_t i = 0; i < node.listing.size(); ++i) {
       const auto entry = node.listing[i];
       if (!entry.is_directory) continue;
-      auto& child = *node.children.emplace_back(std::make_unique<Node>());
+      Node& child = *node.children.emplace_back(std::make_shared<Node>());
       child.path = fmt::format("{}{}/", node.path, entry.name);
       child.parent = &node;
     }
   }
 
   // Refuses a directory that lies inside itself.
-  static void enter(int fd, Node& node, const std::string& shown) {
+  static void refuse_cycle(int fd, Node& node, const std::string& shown) {
     struct stat status {};
     if (::fstat(fd, &status) != 0) throw Error(ErrorCode::io, system_error("list", shown, errno).what());
     node.device = status.st_dev;
@@ -205,36 +201,23 @@ class Walk {
   }
 
   void visit(Node& node) {
-    await(node);
+    read(node);
     if (node.error) std::rethrow_exception(node.error);
     left_out_ += node.listing.left_out();
     auto child = node.children.begin();
     for (std::size_t i = 0; i < node.listing.size(); ++i) {
       const auto entry = node.listing[i];
-      if (!entry.is_directory) {
+      if (entry.is_directory) {
+        visit(**child);
+        (child++)->reset();
+      } else {
         visit_(node.path, entry.name);
-        continue;
       }
-      visit(**child);
-      (child++)->reset();
     }
     const MutexLock lock(mutex_);
     bytes_ahead_ -= node.listing.memory_bytes();
+    node.listing = {};
     changed_.notify_all();
-  }
-
-  // Reads `node` here, if no other thread has taken it.
-  void await(Node& node) {
-    {
-      const MutexLock lock(mutex_);
-      if (node.state != Node::State::waiting) {
-        while (node.state != Node::State::read) changed_.wait(mutex_);
-        return;
-      }
-      std::erase(waiting_, &node);
-      node.state = Node::State::taken;
-    }
-    read(node);
   }
 
   int root_;
@@ -243,7 +226,7 @@ class Walk {
   std::int64_t left_out_ = 0;
   Mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<Node*> waiting_ ROTA_GUARDED_BY(mutex_);  // to be read; the last one first
+  std::vector<std::shared_ptr<Node>> waiting_ ROTA_GUARDED_BY(mutex_);  // some may have been read by now
   std::size_t bytes_ahead_ ROTA_GUARDED_BY(mutex_) = 0;
 };
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "catalog/place.hpp"
+#include "catalog/location.hpp"
 #include "catalog/saved.hpp"
 #include "cli/options.hpp"
 #include "cli/output.hpp"
@@ -63,7 +63,7 @@ Error refusal(const Path& file, std::string_view why) {
 
 // Whether the file is to be brought up to date.
 bool is_update(const IndexOptions& options, const internal::Origin& origin) {
-  if (!internal::bytes_of_saved(options.file.native(), {})) return false;
+  if (!internal::open_file(options.file.native(), {})) return false;
   std::string why = "it is there, and no saved catalog";
   if (internal::is_saved_catalog(options.file.native(), {})) {
     try {
@@ -113,13 +113,11 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
 int index(const IndexOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const internal::Origin origin = origin_of(options.dataset);
-  refuse_inside(options.file, origin);
-  const bool is_local = internal::parse_stored(options.file.native(), {}).storage == nullptr;
-  if (is_local) internal::refuse_irregular(options.file);
+  internal::require_savable(options.file, origin, {});
   const Indexed made = make_index(options, is_update(options, origin));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  const auto bytes =
-      static_cast<std::int64_t>(internal::bytes_of_saved(options.file.native(), {}).value_or(0));
+  const auto saved = internal::open_file(options.file.native(), {});
+  const auto bytes = saved ? static_cast<std::int64_t>(saved->bytes()) : 0;
   std::string text = fmt::format("{}: the catalog of {}\n", shown(options.file.native()), shown(origin.path));
   text += fmt::format("  format       {}\n", made.format);
   text += fmt::format("  files        {}\n", grouped(made.files));
@@ -127,7 +125,7 @@ int index(const IndexOptions& options) {
   if (made.changes) text += fmt::format("  since then   {}\n", changes_text(*made.changes));
   text += fmt::format("  looked into  {} of {}\n", grouped(made.looked_into), counted(made.files, "file"));
   text += fmt::format("  took         {:.2f} s, {} {}\n", took.count(), counted(bytes, "byte"),
-                      is_local ? "on disk" : "there");
+                      saved && saved->storage() != nullptr ? "there" : "on disk");
   fmt::print("{}", text);
   return 0;
 }

@@ -65,7 +65,6 @@ std::string progress_line(const Progress& progress) {
       line += fmt::format(", {} left", clock_text(static_cast<double>(left) / rate_of(progress)));
     }
   }
-  if (progress.failed > 0) line += fmt::format(", {} failed", grouped(progress.failed));
   return line;
 }
 

@@ -13,7 +13,7 @@ namespace rota::cli {
 /// Of a terminal; 80 for anything else.
 std::size_t columns_of(std::FILE* out);
 
-/// Task, done of total, a rate, time left, failures; in the past tense where the task is over.
+/// Task, done of total, a rate, time left; in the past tense where the task is over.
 std::string progress_line(const Progress& progress);
 
 /// The same in fewer than `width` columns, without the parts that do not fit, behind a bar where there is

@@ -65,10 +65,10 @@ Read read_batches(Loader& loader, Clock::time_point start, double seconds, std::
 // Drops the dataset from the page cache, but for what others have mapped.
 void evict(const Catalog& catalog) {
   const internal::FileList& files = internal::files_of(catalog);
-  if (files.place().is_stored()) return;  // nothing of it is in there
+  if (files.location().is_stored()) return;  // nothing of it is in there
   const auto names = files.read_names();
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto file = files.place().open_descriptor((*names)[i]);
+    const auto file = files.location().open_descriptor((*names)[i]);
     (void)::fdatasync(file.get());
     (void)::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
   }
@@ -146,7 +146,7 @@ int speed(const SpeedOptions& options) {
   }
   const std::string sent = catalog.serialize();
   const std::string format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
-  const bool has_one_access = format == "files" || internal::files_of(catalog).place().is_stored();
+  const bool has_one_access = format == "files" || internal::files_of(catalog).location().is_stored();
   fmt::print("{}: {}, batches of {}\n\n", shown(options.dataset.path.native()),
              counted(source->size(), "sample"), options.batch);
   print_row({"shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes"});

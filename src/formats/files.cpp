@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "catalog/place.hpp"
+#include "catalog/location.hpp"
 #include "core/mutex.hpp"
 #include "core/parallel.hpp"
 #include "files/reads.hpp"
@@ -70,12 +70,12 @@ class FilesSource final : public Source {
       return;
     }
     // A storage's answer is long on its way.
-    const bool is_stored = files_.place().is_stored();
+    const bool is_stored = files_.location().is_stored();
     parallel_for("ask for sizes", std::ssize(ids), is_stored ? 1 : 256, is_stored ? kStoredAtOnce : 1,
                  [&](const LoopPart& part) {
                    const auto names = files_.read_names();
                    for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
-                     const FileStat stat = files_.place().ask((*names)[index(ids[i])]);
+                     const FileStat stat = files_.location().stat((*names)[index(ids[i])]);
                      if (is_stored) asked_.keep(ids[i], stat);
                      out[i] = stat.bytes;
                    }
@@ -90,7 +90,7 @@ class FilesSource final : public Source {
         std::ranges::copy(std::as_bytes(std::span(text)), out.bytes(field, i).begin());
       }
     }
-    if (files_.place().is_stored()) return read_stored(ids, out);
+    if (files_.location().is_stored()) return read_stored(ids, out);
     read_open(ids, out);
   }
 
@@ -160,7 +160,7 @@ class FilesSource final : public Source {
   [[nodiscard]] DatasetFile open(SampleId id, std::size_t bytes) const {
     const std::optional<FileStat> asked = asked_.take(id);
     DatasetFile file =
-        asked ? files_.place().open((*files_.read_names())[index(id)], index(id), Access::cached, &*asked)
+        asked ? files_.location().open((*files_.read_names())[index(id)], index(id), Access::cached, &*asked)
               : files_.open(index(id));
     if (file.bytes() == bytes) return file;
     throw Error(ErrorCode::corrupt,

@@ -199,7 +199,7 @@ bool is_megatron(const FileList& files, std::size_t i) {
   std::array<char, kIndexMagic.size()> found{};
   if (!is_idx_name(name) && !name.ends_with(".bin")) return false;
   try {
-    const DatasetFile index = files.place().open(with_ending(name, ".idx"), i, Access::cached, nullptr);
+    const DatasetFile index = files.location().open(with_ending(name, ".idx"), i, Access::cached, nullptr);
     (void)index.read_up_to_end(0, std::as_writable_bytes(std::span(found)));
   } catch (const Error& error) {  // of other files, whatever keeps an index from being read
     if (is_idx_name(name) && error.code() != ErrorCode::not_found) throw;

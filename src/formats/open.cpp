@@ -40,7 +40,7 @@ template <typename Test>
 bool all_of(const FileList& files, Test&& test) {
   if (files.size() == 0 || !test(files, 0)) return files.size() == 0;
   std::atomic<bool> are_all = true;
-  parallel_for("look into files", std::ssize(files) - 1, 1, files.place().is_stored() ? kStoredAtOnce : 1,
+  parallel_for("look into files", std::ssize(files) - 1, 1, files.location().is_stored() ? kStoredAtOnce : 1,
                [&](const LoopPart& part) {
                  const auto i = static_cast<std::size_t>(part.end);
                  if (are_all && !test(files, i)) are_all = false;

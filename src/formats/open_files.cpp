@@ -46,7 +46,7 @@ double memory_bytes() {
 // How files are best read on this machine: past the page cache, where they are larger than half of the memory
 // and most of them is not in there; else through it. Throws Error{io}, Error{not_found}.
 Access choose_access(const FileList& files) {
-  if (files.place().is_stored()) return Access::cached;
+  if (files.location().is_stored()) return Access::cached;
   double bytes = 0;
   for (std::size_t i = 0; i < files.size(); ++i) bytes += static_cast<double>(files.bytes(i));
   if (bytes <= memory_bytes() / 2) return Access::cached;
@@ -83,7 +83,7 @@ OpenFiles::OpenFiles(FileList files, std::shared_ptr<SharedFiles> shared)
   if (is_shared() && access_ != Access::mapped) access_ = Access::cached;
   if (access_ == Access::automatic) access_ = choose_access(files_);
   if (access_ == Access::direct) direct_ = std::make_unique<const DirectReads>();
-  if (!is_shared() && !files_.place().is_stored()) {
+  if (!is_shared() && !files_.location().is_stored()) {
     const std::size_t each = access_ == Access::direct ? 2 : 1;
     taken_ = take_descriptors(std::min(files_.size(), most_kept_) * each);
     most_kept_ = std::min(most_kept_, std::max<std::size_t>(taken_ / each, 1));
@@ -116,7 +116,7 @@ void OpenFiles::read(std::span<const WantedBytes> wanted) const {
 }
 
 std::int64_t OpenFiles::will_read(std::size_t i, std::uint64_t begin, std::uint64_t end) const {
-  const bool is_through_cache = access_ == Access::cached && !is_shared() && !files_.place().is_stored();
+  const bool is_through_cache = access_ == Access::cached && !is_shared() && !files_.location().is_stored();
   if (!is_through_cache || begin >= end) return 0;
   open(i)->will_read(begin, end - begin);
   return static_cast<std::int64_t>(end - begin);

@@ -52,7 +52,7 @@ class OpenFiles {
   /// How many a thread should read together: each takes a descriptor, or its memory; of a storage neither.
   [[nodiscard]] std::size_t most_together() const noexcept {
     if (is_shared()) return 1;
-    return files_.place().is_stored() ? std::numeric_limits<std::size_t>::max() : 64;
+    return files_.location().is_stored() ? std::numeric_limits<std::size_t>::max() : 64;
   }
 
   /// All are in memory, where reads need be in no order.

@@ -205,7 +205,7 @@ Fetched SharedFiles::fetched() const {
 
 // A file of a storage is long on its way, with little to do meanwhile.
 void SharedFiles::start() {
-  const std::size_t threads = files_.place().is_stored() ? 4 : 1;
+  const std::size_t threads = files_.location().is_stored() ? 4 : 1;
   while (threads_.size() < threads) {
     threads_.push_back(
         start_thread("fetch shared files", [this](const std::stop_token& stop) { work(stop); }));

@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <random>
 #include <system_error>
 #include <vector>
 
-#include "catalog/place.hpp"
+#include "catalog/location.hpp"
 #include "core/caught.hpp"
 #include "files/descriptor.hpp"
 #include "files/temporary.hpp"
@@ -27,7 +26,7 @@ const FileSystem& files() { return posix_file_system(); }
 }  // namespace
 
 Destination::Destination(const std::string& path, const Storages& storages)
-    : path_(local_path(path)), stored_(parse_stored(path_, storages)) {
+    : path_(local_path(path)), storages_(storages), stored_(parse_stored(path_, storages)) {
   if (path_.empty()) throw Error(ErrorCode::invalid_argument, "write shards: name a directory for them");
   if (!path_.ends_with('/')) path_ += '/';
   if (stored_.storage == nullptr) {
@@ -39,71 +38,34 @@ Destination::Destination(const std::string& path, const Storages& storages)
 
 std::map<std::string, std::uint64_t> Destination::list() const {
   std::map<std::string, std::uint64_t> found;
-  const auto add = [&](const std::string& name, std::uint64_t bytes) {
-    if (!name.empty() && !name.starts_with('.')) found[name] = bytes;
-  };
-  if (stored_.storage == nullptr) {
-    for (const std::string& name : list_names(files(), path_)) {
-      std::error_code is_none;
-      const auto bytes = std::filesystem::file_size(path_ + name, is_none);
-      add(name, is_none ? 0 : bytes);
-    }
-    return found;
-  }
-  try {
-    stored_.storage->list(stored_.name, [&](const StoredFile& file) {
-      const std::string name = file.name.substr(stored_.name.size());
-      add(name.substr(0, name.find('/')), file.bytes);
-    });
-  } catch (...) {
-    throw caught().as_error_of(path_, fmt::format("list {}", path_));
-  }
+  list_directory(path_, storages_, "", [&](const std::string& name, const StoredFile* file) {
+    if (name.empty() || name.starts_with('.')) return true;
+    std::error_code is_none;
+    const auto bytes = file != nullptr ? file->bytes : std::filesystem::file_size(path_ + name, is_none);
+    found[name] = is_none ? 0 : bytes;
+    return true;
+  });
   return found;
 }
 
 bool Destination::holds(const std::string& name, std::span<const std::byte> bytes) const {
+  const auto file = open_file(path_ + name, storages_);
+  if (!file || file->bytes() != bytes.size()) return false;
   std::vector<std::byte> found(bytes.size());
-  try {
-    if (stored_.storage == nullptr) {
-      const File file(files(), path_ + name, O_RDONLY);
-      if (file.size() != bytes.size()) return false;
-      file.read(0, found);
-    } else {
-      const auto file = stored_.storage->find(stored_.name + name);
-      if (!file || file->bytes != bytes.size()) return false;
-      StoredBytes wanted{.file = &*file, .offset = 0, .to = found};
-      stored_.storage->read(std::span(&wanted, 1));
-      if (wanted.error != nullptr) std::rethrow_exception(wanted.error);
-    }
-  } catch (...) {
-    throw caught().as_error_of(path_ + name, fmt::format("read {}", path_ + name));
-  }
+  file->read(0, found);
   return std::ranges::equal(found, bytes);
 }
 
 void Destination::put(const std::string& name, std::span<const std::byte> bytes) const {
-  try {
-    if (stored_.storage != nullptr) {
-      return stored_.storage->write(stored_.name + name, bytes.size(),
-                                    [&](std::uint64_t offset, std::span<std::byte> to) {
-                                      std::ranges::copy(bytes.subspan(offset, to.size()), to.begin());
-                                    });
+  constexpr int kMostTries = 4;
+  for (int tries = 1;; ++tries) {
+    try {
+      return replace_file(path_ + name, bytes, storages_);
+    } catch (...) {
+      // Another process that ends now may take the new file for one that a kill has left, and remove it.
+      if (stored_.storage == nullptr && tries < kMostTries) continue;
+      throw caught().as_error_of(path_ + name, fmt::format("write {}", path_ + name));
     }
-    // Another process that ends now may take the file for one that a kill has left, and sweep it away.
-    constexpr int kMostTries = 4;
-    const File directory(files(), path_, O_RDONLY | O_DIRECTORY);
-    for (int tries = 1;; ++tries) {
-      Temporary file(files(),
-                     fmt::format("{}.{}.{:08x}{}", path_, name, std::random_device()(), kTemporaryEnding));
-      file.file().write(0, bytes);
-      try {
-        return file.replace(path_ + name, directory);
-      } catch (const Error&) {
-        if (tries == kMostTries) throw;
-      }
-    }
-  } catch (...) {
-    throw caught().as_error_of(path_ + name, fmt::format("write {}", path_ + name));
   }
 }
 

@@ -36,6 +36,7 @@ class Destination {
 
  private:
   std::string path_;
+  Storages storages_;
   StoredPath stored_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <vector>
 
 #include "catalog/file_names.hpp"
@@ -87,63 +88,41 @@ class ShardLayout {
   std::string stem_;
 };
 
-/// The destination, as it was when it was listed.
-class Found {
- public:
-  Found(const Destination& to, const ShardLayout& layout, bool has_index) : has_index_(has_index) {
-    auto names = to.list();
-    for (std::int64_t shard = 0; shard < layout.shards(); ++shard) {
-      const auto name = names.find(layout.name(shard));
-      if (name == names.end()) continue;
-      if (name->second == 0) {  // no shard is empty: another tool has not copied it yet
-        names.erase(name);
-        continue;
-      }
-      shards_.push_back({.name = name->first, .bytes = name->second, .samples = layout.samples_of(shard)});
-      numbers_.push_back(shard);
-    }
-    is_whole_ = std::ssize(shards_) == layout.shards();
-    is_marked_ = names.contains(layout.unfinished());
-    is_indexed_ = names.contains(kIndex);
-    require_own(to, layout, names);
-  }
-
-  [[nodiscard]] bool has(std::int64_t shard) const {
-    return std::binary_search(numbers_.begin(), numbers_.end(), shard);
-  }
-  [[nodiscard]] bool is_whole() const noexcept { return is_whole_; }
-  [[nodiscard]] bool is_complete() const noexcept {
-    return is_whole_ && !is_marked_ && (!has_index_ || is_indexed_);
-  }
-  [[nodiscard]] const std::vector<WrittenShard>& shards() const noexcept { return shards_; }
-
- private:
-  void require_own(const Destination& to, const ShardLayout& layout,
-                   const std::map<std::string, std::uint64_t>& names) const {
-    for (const auto& entry : names) {
-      const std::string& name = entry.first;
-      if (name == layout.unfinished() || (has_index_ && name == kIndex)) continue;
-      if (std::ranges::any_of(shards_, [&](const auto& shard) { return shard.name == name; })) continue;
-      if (name.starts_with(kShardStem)) {
-        throw Error(
-            ErrorCode::mismatch,
-            fmt::format("{} to {}: it has {}, of another dataset or of other options; those of this one "
-                        "are called {}...; name another directory",
-                        kTask, to.path(), name, layout.stem()));
-      }
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} to {}: it has {}, which is no shard; name an empty directory", kTask,
-                              to.path(), name));
-    }
-  }
-
-  bool has_index_;
-  std::vector<WrittenShard> shards_;
-  std::vector<std::int64_t> numbers_;
-  bool is_whole_ = false;
-  bool is_marked_ = false;
-  bool is_indexed_ = false;
+/// The shards of the destination, when it was listed.
+struct Found {
+  std::map<std::int64_t, WrittenShard> shards = {};  // by number
+  bool is_whole = false;
+  bool is_complete = false;  // whole, with an index if it needs one, and without the mark
 };
+
+// Throws for a file that is none of these.
+Found find_shards(const Destination& to, const ShardLayout& layout, bool has_index) {
+  Found found;
+  auto names = to.list();
+  for (std::int64_t shard = 0; shard < layout.shards(); ++shard) {
+    const auto name = names.find(layout.name(shard));
+    if (name == names.end()) continue;
+    // No shard is empty: another tool has not copied it yet.
+    if (name->second > 0)
+      found.shards[shard] = {.name = name->first, .bytes = name->second, .samples = layout.samples_of(shard)};
+    names.erase(name);
+  }
+  const bool is_marked = names.erase(layout.unfinished()) > 0;
+  const bool lacks_index = has_index && names.erase(kIndex) == 0;
+  found.is_whole = std::ssize(found.shards) == layout.shards();
+  found.is_complete = found.is_whole && !is_marked && !lacks_index;
+  if (names.empty()) return found;
+  const std::string& other = names.rbegin()->first;
+  if (other.starts_with(kShardStem)) {
+    throw Error(ErrorCode::mismatch,
+                fmt::format("{} to {}: it has {}, of another dataset or of other options; those of this one "
+                            "are called {}...; name another directory",
+                            kTask, to.path(), other, layout.stem()));
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} to {}: it has {}, which is no shard; name an empty directory", kTask, to.path(),
+                          other));
+}
 
 // Writes those of the shards [first, end) that are not there as they should be. Returns how many. A batch is
 // a shard.
@@ -169,12 +148,13 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
     const Batch batch = loader.next().value();
     const std::string text = encoding.encode(batch);
     const auto bytes = std::as_bytes(std::span(text));
-    const bool is_there = found.has(shard) && !is_changed;
+    const bool is_there = found.shards.contains(shard) && !is_changed;
     if (!is_there || !to.holds(layout.name(shard), bytes)) {
       if (written == 0) to.put(layout.unfinished(), std::as_bytes(std::span(kMark)));
       is_changed = is_changed || is_there;
       for (std::int64_t later = shard + 1; is_there && later < end; ++later) {
-        if (found.has(later)) to.remove(layout.name(later));  // lest another process takes it for done
+        if (found.shards.contains(later))
+          to.remove(layout.name(later));  // lest another process takes it for done
       }
       to.put(layout.name(shard), bytes);
       ++written;
@@ -189,7 +169,9 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
 // All shards are there. Any process may do it, also at the same time as others.
 void finish(const ShardEncoding& encoding, const ShardLayout& layout, const Destination& to,
             const Found& found) {
-  const std::string index = encoding.index(found.shards());
+  std::vector<WrittenShard> shards;
+  for (const auto& [number, shard] : found.shards) shards.push_back(shard);
+  const std::string index = encoding.index(shards);
   if (!index.empty()) to.put(kIndex, std::as_bytes(std::span(index)));
   to.sweep({layout.stem(), kIndex, layout.unfinished()});
   try {
@@ -232,19 +214,18 @@ ShardReport write_shards(const std::shared_ptr<const Source>& source, const std:
   const internal::ShardLayout layout(*source, *encoding, options);
   const internal::Destination to(destination, options.storages);
   const bool has_index = options.format == ShardFormat::mds;
-  internal::Found found(to, layout, has_index);
+  internal::Found found = internal::find_shards(to, layout, has_index);
   const std::int64_t written = internal::write_share(
       source, *encoding, layout, to, found, share(layout.shards(), options.world.rank, options.world.size),
       share(layout.shards(), options.world.rank + 1, options.world.size), options);
-  if (written > 0) found = internal::Found(to, layout, has_index);
-  if (found.is_whole() && !found.is_complete()) internal::finish(*encoding, layout, to, found);
+  if (written > 0) found = internal::find_shards(to, layout, has_index);
+  if (found.is_whole && !found.is_complete) internal::finish(*encoding, layout, to, found);
   ShardReport report{.samples = layout.samples(),
                      .shards = layout.shards(),
-                     .there = std::ssize(found.shards()),
+                     .there = std::ssize(found.shards),
                      .written = written,
-                     .is_complete = found.is_whole()};
-  for (const internal::WrittenShard& shard : found.shards())
-    report.bytes += static_cast<std::int64_t>(shard.bytes);
+                     .is_complete = found.is_whole};
+  for (const auto& [number, shard] : found.shards) report.bytes += static_cast<std::int64_t>(shard.bytes);
   return report;
 }
 

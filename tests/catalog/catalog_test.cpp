@@ -266,7 +266,7 @@ TEST_F(Catalogs, ThatCannotBeSavedLeaveWhatIsThere) {
 TEST_F(Catalogs, AreNotSavedAmongTheirOwnFiles) {
   write_lines(2);
   EXPECT_ERROR(Catalog(data()).save(data() + "/catalog.rota"), invalid_argument,
-               {"data/catalog.rota", "name another place"});
+               {"data/catalog.rota", "name another file"});
   EXPECT_ERROR(Catalog(data() + "/*.rota*").save(data() + "/x.rota"), not_found, {"*.rota*"});
   Catalog(data() + "/*.jsonl").save(data() + "/catalog.rota");
   EXPECT_EQ(Catalog(data() + "/catalog.rota").size(), 2);
@@ -277,7 +277,7 @@ TEST_F(Catalogs, AreNotSavedInThePlaceOfTheirFilesHoweverTheseAreNamed) {
   directory_.write("list.txt", "data/000.jsonl\n" + data() + "/001.jsonl\n");
   fs::create_directory_symlink("data", directory_ / "link");
   const auto refuses = [&](const Catalog& catalog, const std::string& place) {
-    EXPECT_ERROR(catalog.save(directory_ / place), invalid_argument, {place, "name another place"});
+    EXPECT_ERROR(catalog.save(directory_ / place), invalid_argument, {place, "name another file"});
   };
   const auto manifest = Catalog::from_manifest(directory_ / "list.txt");
   for (const auto* place : {"list.txt", "data/000.jsonl", "link/001.jsonl", "data/../data/000.jsonl"})

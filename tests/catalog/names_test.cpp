@@ -1,8 +1,8 @@
 // Names of files: those of a pattern, of ranges, and the table that holds them.
 
+#include "catalog/list_files.hpp"
 #include "catalog/listing.hpp"
 #include "catalog/name_pattern.hpp"
-#include "catalog/name_ranges.hpp"
 #include "catalog/name_table.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"

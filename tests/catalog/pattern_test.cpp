@@ -1,7 +1,7 @@
 // Catalogs whose names are computed, against files that were made the naive way.
 
 #include "catalog/files.hpp"
-#include "catalog/generated.hpp"
+#include "catalog/name_pattern.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
 
@@ -211,7 +211,7 @@ TEST_F(Pattern, TotalsThatDisagreeAreRefused) {
   EXPECT_ERROR(make("a/x_{index}_of_{total}"), invalid_argument, {"x_0_of_2", "x_2_of_3", "do not agree"});
   EXPECT_EQ(make("a/x_{index}_of_{total}", {.files = 2}).size(), 2);
   EXPECT_ERROR(make("a/y_{index}_of_{total}"), not_found,
-               {"no name tells", at("a/") + " holds no such name, but x_0_of_2"});
+               {"no name has it", at("a/") + " holds no such name, but x_0_of_2"});
 }
 
 TEST_F(Pattern, NumbersThatContradictThePatternAreRefused) {

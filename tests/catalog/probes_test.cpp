@@ -1,7 +1,7 @@
 // Whether a generated series is found out where it is not what is there: on a disk that is made up, so that
 // it may hold very many files.
 
-#include "catalog/generated.hpp"
+#include "catalog/name_pattern.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
 

@@ -1,4 +1,4 @@
-#include "catalog/walk.hpp"
+#include "catalog/list_files.hpp"
 #include "files/descriptor.hpp"
 #include "test.hpp"
 

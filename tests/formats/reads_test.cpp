@@ -48,8 +48,7 @@ class MergedReads : public Test {
   TemporaryDirectory directory_;
   std::string contents_ = random_bytes(300'000, random_);
   fs::path path_ = directory_.write("data", contents_);
-  FileList files_ = FileList::list(std::make_shared<const OpenContext>(mpi::Communicator(), CatalogOptions{}),
-                                   ChangeDetection::by_size, path_.string());
+  FileList files_ = files_of(Catalog(path_));
 };
 
 TEST_F(MergedReads, GiveTheSameBytesWhateverTouchesOrOverlaps) {

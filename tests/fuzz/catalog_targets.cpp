@@ -3,7 +3,7 @@
 #include <xxhash.h>
 
 #include "catalog/files.hpp"
-#include "catalog/manifest.hpp"
+#include "catalog/list_files.hpp"
 #include "catalog/name_pattern.hpp"
 #include "catalog/name_table.hpp"
 #include "catalog/saved.hpp"
@@ -25,13 +25,12 @@ const bool kManifest = add_file_target(
     [](Bytes input) {
       const auto path = write_file("list", input);
       succeeds({ErrorCode::invalid_argument, ErrorCode::not_found}, [&] {
-        std::vector<std::int64_t> samples;
         std::size_t names = 0;
         const auto add = [&](std::string_view directory, std::string_view name) {
           EXPECT_TRUE(directory.empty() && !name.empty() && name.find('\0') == name.npos);
           ++names;
         };
-        list_manifest(path.native(), add, {}, samples);
+        const auto samples = list_manifest(path.native(), {}, add).samples;
         EXPECT_TRUE(samples.empty() || samples.size() == names);
       });
     });

@@ -71,7 +71,9 @@ class Shared : public Test {
                                                    const CatalogOptions& options = {}) const {
     auto context = std::make_shared<OpenContext>(everyone(), options);
     context->nodes = mpi::Nodes(everyone().duplicate(), where);
-    return make_lines_source(FileList::list(context, ChangeDetection::by_size, directory_.path()));
+    return make_lines_source({context, ChangeDetection::by_size, [&](const NameVisitor& visit) {
+                                return list_path(directory_.path(), options, false, visit);
+                              }});
   }
   /// With no room for files that are not needed.
   [[nodiscard]] std::shared_ptr<const Source> open_tight() const {

@@ -62,7 +62,7 @@ TEST_F(S3, TheNumberOfFilesIsInTheirNames) {
   };
   EXPECT_EQ(make("x_{index:03}_of_{total:05}.txt", {}).size(), 12);
   EXPECT_ERROR(make("x_{index:03}_of_{total:04}.txt", {}), not_found,
-               {"no name tells", "x_000_of_00012.txt"});
+               {"no name has it", "x_000_of_00012.txt"});
   EXPECT_ERROR(make("y_{index:03}.txt", {.files = 3}), not_found,
                {"s3://b/t/ holds no such name, but x_000_of_00012.txt"});
   server.put("b/t/x_000_of_00013.txt", "");
@@ -83,7 +83,7 @@ TEST_F(S3, ManifestsListUrlsAndNeverTellPasswords) {
   const auto refusal_of = [&](const std::string& lines) {
     return std::string(error_of([&] { (void)catalog_of(lines); }).value().what());
   };
-  EXPECT_THAT(refusal_of("s3://b/x.txt\nz.txt\n"), HasSubstr("line 2: it is in another place"));
+  EXPECT_THAT(refusal_of("s3://b/x.txt\nz.txt\n"), HasSubstr("line 2: it has another scheme"));
   EXPECT_THAT(refusal_of("s3://b/x.txt\ns3://\n"), HasSubstr("line 2: it names no file"));
   EXPECT_THAT(refusal_of("none://b/x.txt\n"), HasSubstr("line 1: "));
   const auto tells_no_secret = AllOf(HasSubstr("password"), Not(HasSubstr("secret")));

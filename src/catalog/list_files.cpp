@@ -1,0 +1,229 @@
+#include "catalog/list_files.hpp"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <exception>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <unordered_set>
+
+#include "catalog/file_names.hpp"
+#include "core/caught.hpp"
+#include "core/wait.hpp"
+#include "files/descriptor.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+namespace {
+
+bool is_glob(const std::string& path) { return path.find_first_of("*?[") != std::string::npos; }
+
+std::string_view left_out_text(const Listed& listed) {
+  return listed.left_out == 0 ? "" : ", but hidden or left-over ones (all_names)";
+}
+
+// A storage must list names that begin alike, in order, each once.
+void require_next(const std::string& path, const std::string& beginning,
+                  const std::optional<std::string>& before, const std::string& name) {
+  if (!name.starts_with(beginning) || (before && name <= *before)) {
+    throw Error(ErrorCode::corrupt,
+                fmt::format("list {}: its storage lists \"{}\" after \"{}\"; it must list names that begin "
+                            "with \"{}\", in order, each once",
+                            path, name, before.value_or(""), beginning));
+  }
+  if (name.find('\0') != std::string::npos) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("list {}: the name after \"{}\" has a zero byte in it; give the file another",
+                            path, before.value_or("")));
+  }
+}
+
+// Visits the names that begin with or match `path` in a storage, or the one file of that name.
+Listed list_stored(const std::string& path, const StoredPath& stored, bool all_names,
+                   const NameVisitor& visit) {
+  const std::string& name = stored.name;
+  const std::string scheme = path.substr(0, path.size() - name.size());
+  if (!name.empty() && !name.ends_with('/')) {
+    if (const auto file = find_stored(stored, path)) {
+      const std::size_t last = name.rfind('/') + 1;
+      visit("", std::string_view(name).substr(last));
+      return {.directory = scheme + name.substr(0, last), .stats = {stat_of(*file, path)}};
+    }
+  }
+  const bool is_pattern = is_glob(name);
+  const std::string prefix = is_pattern                            ? fixed_directory(name)
+                             : name.empty() || name.ends_with('/') ? name
+                                                                   : name + '/';
+  const std::string beginning = is_pattern ? name.substr(0, name.find_first_of("*?[\\")) : prefix;
+  Listed listed{.directory = scheme + prefix};
+  std::optional<std::string> before;
+  const auto take = [&](const StoredFile& file) {
+    require_next(path, beginning, before, file.name);
+    before = file.name;
+    if (file.name.ends_with('/')) return;  // marks a directory
+    if (is_pattern && ::fnmatch(name.c_str(), file.name.c_str(), FNM_PATHNAME | FNM_PERIOD) != 0) return;
+    const std::string_view below = std::string_view(file.name).substr(prefix.size());
+    if (!all_names && has_leftover(below)) {
+      ++listed.left_out;
+      return;
+    }
+    visit("", below);
+    listed.stats.push_back(stat_of(file, scheme + file.name));
+  };
+  std::exception_ptr not_taken;  // is no error of the storage
+  try {
+    stored.storage->list(beginning, [&](const StoredFile& file) {
+      try {
+        take(file);
+      } catch (...) {
+        not_taken = std::current_exception();
+        throw;
+      }
+    });
+  } catch (...) {
+    if (not_taken == nullptr) throw caught().as_error_of(path, fmt::format("list {}", path));
+  }
+  if (not_taken != nullptr) std::rethrow_exception(not_taken);
+  if (!listed.stats.empty()) return listed;
+  throw Error(ErrorCode::not_found,
+              fmt::format("open {}: its storage has no file {}{}; check the path", path,
+                          is_pattern ? "that matches" : "of that name, nor below it", left_out_text(listed)));
+}
+
+/// The marks of datasets that rota has not written to their end, beside their shards. A directory has them; a
+/// glob of shards need not match them.
+class UnfinishedMarks {
+ public:
+  explicit UnfinishedMarks(const std::string& path) : path_(path) {}
+
+  // Whether the name is one.
+  bool see(std::string_view below, std::string_view name) {
+    const std::size_t begin = name.rfind('/') + 1;
+    const std::string_view last = name.substr(begin);
+    for (const std::string_view ending : {".tar", ".mds"}) {
+      if (!last.ends_with(ending)) continue;
+      const bool is_mark = last.size() == kUnfinished.size() + ending.size() && last.starts_with(kUnfinished);
+      if (is_mark || (is_glob(path_) && last.starts_with(kShardStem)))
+        marks_.insert(fmt::format("{}{}{}{}", below, name.substr(0, begin), kUnfinished, ending));
+      if (is_mark) return true;
+    }
+    return false;
+  }
+  void require_none(const std::string& directory, const Storages& storages) const {
+    if (marks_.empty()) return;
+    const Location location(directory, storages);
+    for (const std::string& mark : marks_) {
+      // Who writes shards and may not delete the mark empties it.
+      if (location.probe(mark) == ENOENT || location.stat(mark).bytes == 0) continue;
+      throw Error(
+          ErrorCode::corrupt,
+          fmt::format("open {}: {} says that its shards are not all written; let what writes them run "
+                      "again (rota shard, write_shards), with the same options",
+                      path_, mark));
+    }
+  }
+
+ private:
+  const std::string& path_;
+  std::set<std::string> marks_;  // those that were seen, or that there may be
+};
+
+// Visits the names that the ranges of `path` stand for, which need no list.
+Listed list_ranges(const std::string& path, const NameVisitor& visit) {
+  const std::size_t below = path.rfind('/', find_range(path)) + 1;
+  std::unordered_set<std::string> seen;
+  constexpr double kMostOfRanges = 1e7;
+  if (count_names(path) > kMostOfRanges) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open {}: its ranges name more than {} files; name them by a pattern "
+                            "(Catalog::from_pattern)",
+                            path, kMostOfRanges));
+  }
+  expand_ranges(path.substr(below), [&](const std::string& name) {
+    Wait::here().check();
+    if (!seen.insert(name).second) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("open {}: its ranges name {} twice; put something between them", path, name));
+    }
+    visit("", name);
+  });
+  return {path.substr(0, below)};
+}
+
+// Visits what a path of a file system, with that status, names. Without one it is a glob.
+Listed list_local(const std::string& path, const std::optional<struct stat>& status,
+                  const CatalogOptions& options, bool all_names, const NameVisitor& visit) {
+  const bool is_directory = status && S_ISDIR(status->st_mode);
+  const Location location(is_directory ? path + (path.ends_with('/') ? "" : "/")
+                          : status     ? path.substr(0, path.rfind('/') + 1)
+                                       : fixed_directory(path),
+                          options.storages);
+  const int root = location.root().get();
+  Listed listed{location.directory()};
+  bool is_any = false;
+  const NameVisitor note = [&](std::string_view below, std::string_view name) {
+    is_any = true;
+    visit(below, name);
+  };
+  if (is_directory) {
+    listed.left_out = walk_directory(
+        root, {.shown = listed.directory, .threads = options.listing_threads, .all_names = all_names}, note);
+  } else {
+    for (const std::string& name :
+         status ? std::vector{path.substr(listed.directory.size())} : match_glob(path)) {
+      if (!status && !all_names && has_leftover(name)) {
+        ++listed.left_out;
+      } else if (S_ISREG(stat_entry(root, name.c_str(), listed.directory).st_mode)) {
+        note("", name);
+      }
+    }
+  }
+  if (is_any) return listed;
+  throw Error(ErrorCode::not_found, fmt::format("open {}: {} no regular file{}; check the path", path,
+                                                is_directory ? "the directory holds"
+                                                : status     ? "it is"
+                                                             : "the glob matches",
+                                                left_out_text(listed)));
+}
+
+// Visits the names at `path`, marks of unfinished shards included.
+Listed list_names(const std::string& path, const CatalogOptions& options, bool all_names,
+                  const NameVisitor& visit) {
+  if (path.empty()) throw Error(ErrorCode::invalid_argument, "open a dataset: the path is empty");
+  struct stat status {};
+  const int error = ::stat(path.c_str(), &status) == 0 ? 0 : errno;
+  if (error != 0 && find_range(path) != std::string::npos) return list_ranges(path, visit);
+  if (const StoredPath stored = parse_stored(path, options.storages); stored.storage != nullptr)
+    return list_stored(path, stored, all_names, visit);
+  if (error == 0) return list_local(path, status, options, all_names, visit);
+  const auto has = [&](const char* ending) { return ::access((path + ending).c_str(), F_OK) == 0; };
+  if (has(".idx") && has(".bin"))  // Megatron-LM's pair
+    return list_names(path + ".idx", options, all_names, visit);
+  if (!is_glob(path) || (error != ENOENT && error != ENOTDIR)) throw system_error("open", path, error);
+  return list_local(path, std::nullopt, options, all_names, visit);
+}
+
+}  // namespace
+
+Listed list_path(const std::string& path, const CatalogOptions& options, bool all_names,
+                 const NameVisitor& visit) {
+  UnfinishedMarks marks(path);
+  bool is_any = false;
+  Listed listed = list_names(path, options, all_names, [&](std::string_view below, std::string_view name) {
+    if (marks.see(below, name)) return;
+    is_any = true;
+    visit(below, name);
+  });
+  marks.require_none(listed.directory, options.storages);
+  if (is_any) return listed;
+  throw Error(
+      ErrorCode::not_found,
+      fmt::format("open {}: it has the mark of who writes shards, and no shards; let that run again", path));
+}
+
+}  // namespace rota::internal
