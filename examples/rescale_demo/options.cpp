@@ -7,7 +7,7 @@
 #include <limits>
 #include <string_view>
 
-#include "cli/options.hpp"
+#include "cli/verbs.hpp"
 #include "rota/error.hpp"
 
 namespace rescale_demo {

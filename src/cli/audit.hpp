@@ -39,7 +39,7 @@ struct Problem {
   std::string where = {};  ///< that step's position
   std::string text;
   std::int64_t count = 1;
-  std::uint64_t suspect = 0;  ///< key of a `Fact`: what other records say of it tells which is wrong; 0: none
+  std::uint64_t suspect = 0;  ///< key of a `Fact`: other records of it show which is wrong; 0: none
 };
 
 /// "lockstep: phase 1, rank 2, epoch 0, sample 64, step 4: has no batch here, where other ranks do".
@@ -101,21 +101,18 @@ struct AuditReport {
 /// of a mixture, whose datasets have their own, and for several `samples` of a stream.
 AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options);
 
-/// Its core, for traces of Loaders and of streams: follows `run` through its phases, of which there is one at
-/// least. Throws Error{io}, std::bad_alloc for more samples than there is memory.
+/// Follows `run` through its phases, of which there is one at least: the core of `audit`. Throws Error{io},
+/// std::bad_alloc for more samples than there is memory.
 AuditReport audit_phases(const trace::Phases& phases, const trace::TraceStart& run,
                          const AuditOptions& options);
 
 /// Adds the problems of `other`, an audit of the trace called `other_name`, and one unless both have the same
-/// global batches; of streams, the same samples of each shard in the same order. Only compares what was
-/// audited.
+/// global batches; of streams, the same samples of each shard in the same order.
 void compare(AuditReport& report, const AuditReport& other, const std::string& other_name);
 
-/// The report for people, with the first `max_problems` problems and the number of the others. Unless it
-/// `knows_samples` from others than the trace, it says so.
-std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, bool knows_samples,
-                       std::size_t max_problems = 20);
-/// The problems alone, one a line.
-std::string problem_text(const std::vector<Problem>& problems, std::size_t max_problems = 20);
+/// The report for people. Unless it `knows_samples` from others than the trace, it says so.
+std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, bool knows_samples);
+/// The first 20 problems, one a line, and the number of the others.
+std::string problem_text(const std::vector<Problem>& problems);
 
 }  // namespace rota::cli

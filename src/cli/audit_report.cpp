@@ -39,30 +39,29 @@ std::pair<std::string, std::string> progress(const AuditReport& report) {
     text += fmt::format("dataset {}: {} of {} samples, and {} of the next\n", d,
                         counted(epochs, "complete epoch"), grouped(samples), grouped(rest));
   }
-  const auto tell = [&](std::int64_t n, const std::string& what) { text += n > 0 ? what + "\n" : ""; };
+  const auto note = [&](std::int64_t n, const std::string& what) { text += n > 0 ? what + "\n" : ""; };
   const auto were = [](std::int64_t n) { return counted(n, "sample was", "samples were"); };
   const auto samples = grouped(start.epoch_samples());
   if (!start.is_mixture())
-    tell(report.end.consumed, fmt::format("epoch {} is in progress: {} of {} samples", report.end.epoch,
+    note(report.end.consumed, fmt::format("epoch {} is in progress: {} of {} samples", report.end.epoch,
                                           grouped(report.end.consumed), samples));
-  tell(report.skipped, were(report.skipped) + " skipped");
-  tell(report.padded, counted(report.padded, "slot") + " of padding");
-  tell(report.dropped, were(report.dropped) + " dropped at the ends of epochs");
+  note(report.skipped, were(report.skipped) + " skipped");
+  note(report.padded, counted(report.padded, "slot") + " of padding");
+  note(report.dropped, were(report.dropped) + " dropped at the ends of epochs");
   if (start.is_mixture()) return {counted(std::ssize(report.datasets), "dataset"), text};
   const std::string epochs = counted(report.end.epoch, "complete epoch");
   return {start.is_stream() ? epochs : fmt::format("{} of {} samples", epochs, samples), text};
 }
 
-// What was proven, after what that rests on that the run said of itself.
+// What was proven, and first what that rests on that the run said of itself.
 std::string verdict(const AuditReport& report, bool knows_samples) {
-  const auto is_uneven = [](const PhaseReport& phase) { return phase.start.split == Split::by_shard; };
   if (report.phases.front().start.is_stream()) {
-    return fmt::format(
-        "{}passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep\n",
-        knows_samples ? ""
-                      : "what shards hold is not known: --samples or --same-as would find "
-                        "samples missing at their ends\n");
+    return std::string(knows_samples ? ""
+                                     : "what shards hold is not known: --samples or --same-as would find "
+                                       "samples missing at their ends\n") +
+           "passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep\n";
   }
+  const auto is_uneven = [](const PhaseReport& phase) { return phase.start.split == Split::by_shard; };
   return fmt::format(
       "{}passed: each sample exactly once per epoch, ranks in lockstep, {}one content per sample\n",
       knows_samples ? ""
@@ -97,16 +96,16 @@ void add(std::vector<Problem>& problems, Problem problem) {
   same->count += problem.count;
 }
 
-std::string problem_text(const std::vector<Problem>& problems, std::size_t max_problems) {
+std::string problem_text(const std::vector<Problem>& problems) {
+  constexpr std::size_t kMost = 20;
   std::string text;
-  const std::size_t shown = std::min(problems.size(), max_problems);
+  const std::size_t shown = std::min(problems.size(), kMost);
   for (std::size_t i = 0; i < shown; ++i) text += "  " + to_string(problems[i]) + "\n";
   if (shown < problems.size()) text += fmt::format("  ... and {} more\n", problems.size() - shown);
   return text;
 }
 
-std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, bool knows_samples,
-                       std::size_t max_problems) {
+std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, bool knows_samples) {
   std::string text = dir.string() + ": not audited further\n";
   if (!report.phases.empty()) {
     std::int64_t steps = 0;
@@ -118,7 +117,7 @@ std::string audit_text(const AuditReport& report, const std::filesystem::path& d
   }
   if (report.passed()) return text + verdict(report, knows_samples);
   return text + fmt::format("FAILED: {}\n", counted(std::ssize(report.problems), "problem")) +
-         problem_text(report.problems, max_problems);
+         problem_text(report.problems);
 }
 
 void compare(AuditReport& report, const AuditReport& other, const std::string& other_name) {

@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"

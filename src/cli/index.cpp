@@ -13,7 +13,6 @@
 
 #include "catalog/location.hpp"
 #include "catalog/saved.hpp"
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
@@ -53,29 +52,23 @@ internal::Origin origin_of(const DatasetOptions& dataset) {
   return {.kind = dataset.all_names ? Kind::all_names : Kind::path, .path = plain(dataset.path)};
 }
 
-bool is_same(const internal::Origin& a, const internal::Origin& b) {
-  return a.kind == b.kind && plain(a.path) == plain(b.path);
-}
-
-Error refusal(const Path& file, std::string_view why) {
-  return {ErrorCode::invalid_argument, fmt::format("index to {}: {}", file.string(), why)};
-}
-
-// Whether the file is to be brought up to date.
+// Whether the file is a catalog of this dataset, which is to be brought up to date.
 bool is_update(const IndexOptions& options, const internal::Origin& origin) {
-  if (!internal::open_file(options.file.native(), {})) return false;
+  const std::string& file = options.file.native();
+  if (!internal::open_file(file, {})) return false;
   std::string why = "it is there, and no saved catalog";
-  if (internal::is_saved_catalog(options.file.native(), {})) {
+  if (internal::is_saved_catalog(file, {})) {
     try {
-      const internal::Origin other = internal::read_catalog(options.file.native(), {}).origin;
-      if (is_same(other, origin)) return true;
+      const internal::Origin other = internal::read_catalog(file, {}).origin;
+      if (other.kind == origin.kind && plain(other.path) == plain(origin.path)) return true;
       why = fmt::format("it is the catalog of {}, and not of {}", other.path, origin.path);
     } catch (const Error& error) {
       why = error.what();
     }
   }
-  if (!options.force) throw refusal(options.file, why + "; name another file, or use --force");
-  return false;
+  if (options.force) return false;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("index to {}: {}; name another file, or use --force", file, why));
 }
 
 struct Indexed {
@@ -104,7 +97,7 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
     catalog = Catalog(options.file, how);
   }
   made.files = catalog.size();
-  made.format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
+  made.format = format_of(options.dataset, catalog);
   made.samples = open(catalog, made.format)->size();
   catalog.save(options.file, made.format);
   return made;
@@ -118,15 +111,13 @@ int index(const IndexOptions& options) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const auto saved = internal::open_file(options.file.native(), {});
   const auto bytes = saved ? static_cast<std::int64_t>(saved->bytes()) : 0;
-  std::string text = fmt::format("{}: the catalog of {}\n", shown(options.file.native()), shown(origin.path));
-  text += fmt::format("  format       {}\n", made.format);
-  text += fmt::format("  files        {}\n", grouped(made.files));
-  text += fmt::format("  samples      {}\n", grouped(made.samples));
-  if (made.changes) text += fmt::format("  since then   {}\n", changes_text(*made.changes));
-  text += fmt::format("  looked into  {} of {}\n", grouped(made.looked_into), counted(made.files, "file"));
-  text += fmt::format("  took         {:.2f} s, {} {}\n", took.count(), counted(bytes, "byte"),
-                      saved && saved->storage() != nullptr ? "there" : "on disk");
-  fmt::print("{}", text);
+  fmt::print("{}: the catalog of {}\n  format       {}\n  files        {}\n  samples      {}\n",
+             shown(options.file.native()), shown(origin.path), made.format, grouped(made.files),
+             grouped(made.samples));
+  if (made.changes) fmt::print("  since then   {}\n", changes_text(*made.changes));
+  fmt::print("  looked into  {} of {}\n  took         {:.2f} s, {} {}\n", grouped(made.looked_into),
+             counted(made.files, "file"), took.count(), counted(bytes, "byte"),
+             saved && saved->storage() != nullptr ? "there" : "on disk");
   return 0;
 }
 

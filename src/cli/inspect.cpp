@@ -61,7 +61,7 @@ std::string range(const std::vector<std::int64_t>& values) {
 }
 
 // Shards of an epoch that is over stand in the next one, so that positions there add up to what is consumed.
-std::string place_text(const Checkpoint& checkpoint, std::string_view name) {
+std::string progress_text(const Checkpoint& checkpoint, std::string_view name) {
   const std::string tensor = internal::part_of_loader(name, "cursors");
   const auto cursors = checkpoint.read<std::int64_t>(tensor);
   const auto& shape = checkpoint.tensor(tensor).shape;
@@ -81,8 +81,8 @@ std::string place_text(const Checkpoint& checkpoint, std::string_view name) {
 std::string loader_text(const Checkpoint& checkpoint, std::string_view name) {
   try {
     const std::string kind = internal::kind_of_loader(checkpoint, name);
-    const std::string place = kind == internal::kLoaderKind ? place_text(checkpoint, name) : "";
-    return fmt::format("\nloader \"{}\" is a {}{}\n  {}\n", name, kind, place,
+    const std::string progress = kind == internal::kLoaderKind ? progress_text(checkpoint, name) : "";
+    return fmt::format("\nloader \"{}\" is a {}{}\n  {}\n", name, kind, progress,
                        describe_loader(checkpoint, name));
   } catch (const Error& error) {
     return fmt::format("\nloader \"{}\" cannot be read\n  {}\n", name, error.what());
@@ -90,16 +90,9 @@ std::string loader_text(const Checkpoint& checkpoint, std::string_view name) {
 }
 
 std::string loader_texts(const Checkpoint& checkpoint) {
-  constexpr std::string_view kStart = "loader/";
-  constexpr std::string_view kEnd = "/state";
   std::string text;
   for (const BlobInfo& blob : checkpoint.blobs()) {
-    std::string_view name = blob.name;
-    if (blob.rank >= 0 || name.size() <= kStart.size() + kEnd.size()) continue;
-    if (!name.starts_with(kStart) || !name.ends_with(kEnd)) continue;
-    name.remove_prefix(kStart.size());
-    name.remove_suffix(kEnd.size());
-    text += loader_text(checkpoint, name);
+    if (const auto name = loader_of(blob); !name.empty()) text += loader_text(checkpoint, name);
   }
   return text;
 }

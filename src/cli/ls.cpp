@@ -11,7 +11,6 @@
 
 #include "catalog/file_names.hpp"
 #include "catalog/files.hpp"
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
@@ -55,19 +54,18 @@ std::string catalog_text(const DatasetOptions& dataset, const Catalog& catalog) 
 }
 
 // What rota has to say of it, too: that it left something out.
-std::string source_text(const Catalog& catalog, const std::string& wanted) {
+std::string source_text(const Catalog& catalog, const std::string& format) {
   std::string notes;
   set_message_sink(
       [&](std::string_view message) { notes += fmt::format("  note         {}\n", shown(message)); });
   const std::shared_ptr<void> at_end(nullptr, [](void*) { set_message_sink({}); });
-  const std::string format = wanted == "auto" ? find_format(catalog) : wanted;
   const auto source = open(catalog, format);
   return fmt::format("  as {:<8}  {}, fingerprint {}\n  fields       {}\n{}", format,
                      counted(source->size(), "sample"), to_string(source->fingerprint()),
                      shown(internal::describe(source->fields())), notes);
 }
 
-// What such a file holds, no list of names tells. One that cannot be opened can be listed.
+// Names do not show what such a file holds. One that cannot be opened can be listed.
 std::string hdf5_text(const Catalog& catalog) {
   const std::string first = catalog.size() > 0 ? catalog.path(0) : "";
   if (!internal::ends_as(first, ".h5") && !internal::ends_as(first, ".hdf5")) return "";
@@ -104,7 +102,7 @@ int ls(const LsOptions& options) {
   fmt::print("{}", catalog_text(options.dataset, catalog));
   if (options.opens) {
     flush_output();
-    fmt::print("{}", source_text(catalog, options.dataset.format));
+    fmt::print("{}", source_text(catalog, format_of(options.dataset, catalog)));
   } else {
     fmt::print("{}", hdf5_text(catalog));
   }

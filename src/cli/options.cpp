@@ -1,4 +1,4 @@
-#include "cli/options.hpp"
+#include "cli/verbs.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -49,6 +49,10 @@ bool is_saved(const DatasetOptions& dataset) {
 Catalog make_catalog(const DatasetOptions& dataset, CatalogOptions how) {
   how.all_names = dataset.all_names;
   return dataset.is_manifest ? Catalog::from_manifest(dataset.path, how) : Catalog(dataset.path, how);
+}
+
+std::string format_of(const DatasetOptions& dataset, const Catalog& catalog) {
+  return dataset.format == "auto" ? find_format(catalog) : dataset.format;
 }
 
 std::string changes_text(const CatalogChanges& changes) {

@@ -80,22 +80,24 @@ std::string number_in(DType dtype, std::span<const std::byte> bytes) {
   });
 }
 
+// The texts of the first `most` of `count` values.
+template <typename TextOf>
+std::string first_of(std::size_t count, std::size_t most, TextOf&& text_of) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(count, most); ++i) text += (i == 0 ? "" : " ") + text_of(i);
+  return count > most ? text + " ..." : text;
+}
+
 std::string numbers(DType dtype, std::span<const std::byte> bytes) {
   const std::size_t each = size_of(dtype);
   const std::size_t count = bytes.size() / each;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(count, kMostNumbers); ++i) {
-    text += (i == 0 ? "" : " ") + number_in(dtype, bytes.subspan(i * each, each));
-  }
-  return count > kMostNumbers ? text + " ..." : text;
+  return first_of(count, kMostNumbers,
+                  [&](std::size_t i) { return number_in(dtype, bytes.subspan(i * each, each)); });
 }
 
 std::string hex(std::span<const std::byte> bytes) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(bytes.size(), kMostHex); ++i) {
-    text += fmt::format("{}{:02x}", i == 0 ? "" : " ", static_cast<unsigned>(bytes[i]));
-  }
-  return bytes.size() > kMostHex ? text + " ..." : text;
+  return first_of(bytes.size(), kMostHex,
+                  [&](std::size_t i) { return fmt::format("{:02x}", static_cast<unsigned>(bytes[i])); });
 }
 
 // How many of the first `most` bytes of `text` are whole characters, as far as it is UTF-8.
@@ -128,6 +130,15 @@ std::string preview(const Field& field, std::span<const std::byte> bytes) {
   if (!looks_like_text(text)) return hex(bytes);
   const std::size_t end = whole_characters(text, kMostText);
   return fmt::format("\"{}\"{}", shown(text.substr(0, end)), end < text.size() ? " ..." : "");
+}
+
+std::string_view loader_of(const BlobInfo& blob) {
+  constexpr std::string_view kHead = "loader/";
+  constexpr std::string_view kTail = "/state";
+  std::string_view name = blob.name;
+  const bool is_state = blob.rank < 0 && name.size() > kHead.size() + kTail.size() &&
+                        name.starts_with(kHead) && name.ends_with(kTail);
+  return is_state ? name.substr(kHead.size(), name.size() - kHead.size() - kTail.size()) : "";
 }
 
 namespace {
@@ -169,7 +180,7 @@ int run_with_output(const std::function<int()>& program) {
   int code = run(program, message, error);
   const bool has_failed = std::ferror(stdout) != 0;
   errno = 0;
-  const bool is_closed = std::fclose(stdout) == 0;  // some file systems tell of a full disk only now
+  const bool is_closed = std::fclose(stdout) == 0;  // some file systems report a full disk only now
   if (has_failed || !is_closed) {
     if (error == 0) error = errno == 0 ? EIO : errno;
     if (error == EPIPE) return 128 + SIGPIPE;

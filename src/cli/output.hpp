@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/shown.hpp"
+#include "rota/checkpoint.hpp"
 #include "rota/source.hpp"
 
 namespace rota::cli {
@@ -34,6 +35,9 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows, std::s
 /// The beginning of a sample's bytes of `field`: the first numbers; of ragged bytes text, where they look
 /// like it, or else hexadecimal digits.
 std::string preview(const Field& field, std::span<const std::byte> bytes);
+
+/// "main" of a blob "loader/main/state", which a loader of that name has saved; empty of any other.
+std::string_view loader_of(const BlobInfo& blob);
 
 /// Runs `program` and returns its exit code. An exception is printed to stderr, on one line, and the code is
 /// then 1; so it is where not all of stdout could be written. Where nobody reads stdout any more, it is 128 +

@@ -9,7 +9,6 @@
 #include <string>
 
 #include "catalog/saved.hpp"
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
@@ -32,7 +31,7 @@ struct ShardVerbOptions {
 
 // With names of files, where tar files can keep them.
 std::shared_ptr<const Source> open_to_shard(const ShardVerbOptions& options, const Catalog& catalog) {
-  const std::string format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
+  const std::string format = format_of(options.dataset, catalog);
   const bool keeps_names = options.to == to_string(ShardFormat::tar) && !options.is_numbered;
   if (!keeps_names || (format != "tar" && format != "files")) return open(catalog, format);
   if (format == "tar") return open(catalog, TarOptions{.keys = true});

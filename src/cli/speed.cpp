@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "catalog/files.hpp"
-#include "cli/options.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
@@ -42,6 +41,12 @@ struct Read {
   std::int64_t samples = 0;
   std::int64_t bytes = 0;
   double seconds = 0;
+
+  [[nodiscard]] std::string sample_rate() const { return grouped(per_second(samples)); }
+  [[nodiscard]] std::string byte_rate() const { return human_bytes(per_second(bytes)) + "/s"; }
+  [[nodiscard]] std::int64_t per_second(std::int64_t count) const {
+    return static_cast<std::int64_t>(static_cast<double>(count) / seconds);
+  }
 };
 
 // The first `batches` batches, again and again where it `repeats`, until so many seconds are over. The loader
@@ -74,13 +79,6 @@ void evict(const Catalog& catalog) {
   }
 }
 
-std::vector<std::string> cells(const Read& read) {
-  const auto rate = [&](std::int64_t count) {
-    return static_cast<std::int64_t>(static_cast<double>(count) / read.seconds);
-  };
-  return {grouped(rate(read.samples)), human_bytes(rate(read.bytes)) + "/s"};
-}
-
 /// How the dataset is read in a row of the table.
 struct Way {
   Shuffle shuffle;
@@ -102,8 +100,14 @@ std::vector<Way> ways(const Source& source, bool has_one_access, std::int64_t wo
   return all;
 }
 
+template <typename... Cells>
+void print_cells(const Cells&... cells) {
+  fmt::print("{:<8} {:<7} {:>7} {:>15} {:>12} {:>15} {:>12}\n", cells...);
+  flush_output();  // the next row takes seconds
+}
+
 // `sent` is the catalog, with what was found in the files.
-std::vector<std::string> row(const SpeedOptions& options, const std::string& sent, const Way& way) {
+void print_row(const SpeedOptions& options, const std::string& sent, const Way& way) {
   const Catalog catalog = Catalog::deserialize(sent, {.access = way.access});
   // From storage; and then the same again, from the page cache, where it has gone through that. What a file
   // is mapped for stays in there, so this comes first; and a loader reads as soon as there is one.
@@ -121,19 +125,8 @@ std::vector<std::string> row(const SpeedOptions& options, const std::string& sen
   const Read cold = read_batches(loader, start, seconds, batches, false);
   read_batches(loader, Clock::now(), 10 * seconds, cold.batches, false);
   const Read warm = read_batches(loader, Clock::now(), seconds, cold.batches, true);
-  std::vector<std::string> all{std::string(to_string(way.shuffle)), std::string(to_string(way.access)),
-                               grouped(way.workers)};
-  for (const Read& one : {cold, warm}) {
-    for (std::string& cell : cells(one)) all.push_back(std::move(cell));
-  }
-  return all;
-}
-
-// As soon as there is one: each takes seconds.
-void print_row(const std::vector<std::string>& cells) {
-  fmt::print("{:<8} {:<7} {:>7} {:>15} {:>12} {:>15} {:>12}\n", cells[0], cells[1], cells[2], cells[3],
-             cells[4], cells[5], cells[6]);
-  flush_output();
+  print_cells(to_string(way.shuffle), to_string(way.access), grouped(way.workers), cold.sample_rate(),
+              cold.byte_rate(), warm.sample_rate(), warm.byte_rate());
 }
 
 int speed(const SpeedOptions& options) {
@@ -145,12 +138,12 @@ int speed(const SpeedOptions& options) {
                 fmt::format("read {}: it has no samples", options.dataset.path.native()));
   }
   const std::string sent = catalog.serialize();
-  const std::string format = options.dataset.format == "auto" ? find_format(catalog) : options.dataset.format;
-  const bool has_one_access = format == "files" || internal::files_of(catalog).location().is_stored();
+  const bool has_one_access =
+      format_of(options.dataset, catalog) == "files" || internal::files_of(catalog).location().is_stored();
   fmt::print("{}: {}, batches of {}\n\n", shown(options.dataset.path.native()),
              counted(source->size(), "sample"), options.batch);
-  print_row({"shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes"});
-  for (const Way& way : ways(*source, has_one_access, options.workers)) print_row(row(options, sent, way));
+  print_cells("shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes");
+  for (const Way& way : ways(*source, has_one_access, options.workers)) print_row(options, sent, way);
   return 0;
 }
 
@@ -160,7 +153,7 @@ Verb add_speed(CLI::App& app) {
   const auto options = std::make_shared<SpeedOptions>();
   CLI::App& command = *app.add_subcommand(
       "speed",
-      "Reads a dataset from storage and from the page cache, and tells how fast that is. It drops "
+      "Reads a dataset from storage and from the page cache, and shows how fast that is. It drops "
       "the dataset from the page cache first.");
   add_dataset(command, options->dataset);
   add_number(command, "--batch", options->batch, 1, "samples of a batch", 1 << 20);

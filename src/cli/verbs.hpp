@@ -1,11 +1,18 @@
 #pragma once
 
-// The verbs of the tool, each in a source of its name (audit: run_audit.cpp).
+// The verbs of the tool, each in a source of its name, and options that several have: whole numbers, and the
+// dataset that they look at.
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "rota/catalog.hpp"
 
 namespace rota::cli {
 
@@ -35,5 +42,50 @@ Verb add_shard(CLI::App& app);
 /// and all that is damaged. Takes no lock on the directory, which a job may be using. Returns whether all is
 /// good, and there is something at all. Throws what `verify_checkpoint` throws for a file.
 bool verify(const std::filesystem::path& file_or_directory, std::FILE* out);
+
+/// The decimal number that `text` is. Throws CLI::ValidationError, which names `option`, for anything else
+/// and outside [least, most].
+std::int64_t parse_number(const std::string& option, const std::string& text, std::int64_t least,
+                          std::int64_t most);
+
+/// Adds an option that is a number from `least` to `most`. `value` has the default, if there is one, and must
+/// live as long as `command`.
+template <typename Number>
+CLI::Option& add_number(CLI::App& command, const std::string& name, Number& value, std::int64_t least,
+                        const std::string& help,
+                        std::int64_t most = std::numeric_limits<std::int64_t>::max()) {
+  CLI::Option& option = *command.add_option_function<std::string>(
+      name,
+      [&value, name, least, most](const std::string& text) {
+        value = static_cast<Number>(parse_number(name, text, least, most));
+      },
+      help);
+  option.type_name("INT");
+  if constexpr (requires { std::to_string(value); }) option.default_str(std::to_string(value));
+  return option;
+}
+
+/// A dataset, as a user names it.
+struct DatasetOptions {
+  std::filesystem::path path;   ///< a file, directory, glob, saved catalog, or manifest
+  std::string format = "auto";  ///< see rota::open
+  bool is_manifest = false;
+  bool all_names = false;
+};
+
+/// Adds the options of a dataset to a verb; returns that of the format. `dataset` must live as long.
+CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset);
+
+/// Whether the dataset is named by a saved catalog. Throws Error{io}.
+bool is_saved(const DatasetOptions& dataset);
+
+/// Makes the catalog. Throws what that throws.
+Catalog make_catalog(const DatasetOptions& dataset, CatalogOptions how);
+
+/// The format of the dataset: the one that is named, or what a look shows.
+std::string format_of(const DatasetOptions& dataset, const Catalog& catalog);
+
+/// "1 changed, 0 vanished, 2 appeared, among them a.tar", or "nothing".
+std::string changes_text(const CatalogChanges& changes);
 
 }  // namespace rota::cli

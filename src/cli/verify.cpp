@@ -46,14 +46,11 @@ void check_name(const std::filesystem::path& file, Verification& found) {
 
 // Of loaders whose parts contradict one another a restore goes back to an older checkpoint, too.
 void check_loaders(const std::filesystem::path& file, Verification& found) {
-  constexpr std::string_view kHead = "loader/";
-  constexpr std::string_view kTail = "/state";
   if (!found.is_good()) return;
   const Checkpoint checkpoint = CheckpointReader(internal::posix_file_system(), file).finish();
   for (const BlobInfo& blob : found.blobs) {
-    const std::string_view name = blob.name;
-    if (blob.rank >= 0 || !name.starts_with(kHead) || !name.ends_with(kTail)) continue;
-    const auto loader = name.substr(kHead.size(), name.size() - kHead.size() - kTail.size());
+    const std::string_view loader = loader_of(blob);
+    if (loader.empty()) continue;
     bool is_ours = false;
     try {
       is_ours = !internal::kind_of_loader(checkpoint, loader).empty();
@@ -99,6 +96,21 @@ bool is_restorable(const Verification& found) {
   return std::ranges::all_of(found.damage, [](const Damage& d) { return d.part == Damage::Part::blob; });
 }
 
+// Whoever writes a temporary holds its lock. Nobody waits for the lock, so that trying it does no harm.
+void print_temporary(const std::filesystem::path& file, std::FILE* out) {
+  const std::string name = file.filename().string();
+  try {
+    internal::File opened(internal::posix_file_system(), file.string(), O_RDONLY);
+    const internal::Lock lock = opened.try_lock();
+    const auto* what = lock == internal::Lock::taken_elsewhere ? "a save under way"
+                       : lock == internal::Lock::taken ? "left by a save that died; the next save drops it"
+                                                       : "a save under way, or left by one that died";
+    fmt::print(out, "  {}: {}, {} bytes\n", name, what, grouped(static_cast<std::int64_t>(opened.size())));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) fmt::print(out, "  {}: {}\n", name, error.what());
+  }  // else published or dropped by now
+}
+
 class DirectoryVerifier {
  public:
   DirectoryVerifier(std::filesystem::path directory, std::FILE* out)
@@ -121,10 +133,9 @@ class DirectoryVerifier {
     std::ranges::sort(temporaries, std::greater());
     fmt::print(out_, "{}: {}\n", shown(directory_.native()), counted(std::ssize(serials), "checkpoint"));
     for (const std::int64_t serial : serials) verify(checkpoint::checkpoint_name(serial));
-    for (const std::string& name : temporaries) tell_temporary(name);
-    fmt::print(out_, "{}\n",
-               restore_.value_or(serials.empty() ? "a restore would find nothing"
-                                                 : "a restore would fail: none of them is good"));
+    for (const std::string& name : temporaries) print_temporary(directory_ / name, out_);
+    fmt::print(out_, "a restore would {}\n",
+               restore_.value_or(serials.empty() ? "find nothing" : "fail: none of them is good"));
     return is_good_ && !serials.empty();
   }
 
@@ -136,41 +147,21 @@ class DirectoryVerifier {
       const auto [found, text] = verify_file(directory_ / name);
       fmt::print(out_, "{}", text);
       is_good_ = is_good_ && found.is_good();
-      if (!restore_ && is_restorable(found)) restore_ = fmt::format("a restore would take {}", name);
+      if (!restore_ && is_restorable(found)) restore_ = "take " + name;
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::not_found) {
-        fmt::print(out_, "dropped by now\n");  // by a job that is running
-        return;
-      }
-      fmt::print(out_, "cannot be verified: {}\n", error.what());
+      const bool is_dropped = error.code() == ErrorCode::not_found;  // by a job that is running
+      fmt::print(out_, "{}\n",
+                 is_dropped ? "dropped by now" : fmt::format("cannot be verified: {}", error.what()));
+      if (is_dropped) return;
       is_good_ = false;
-      if (!restore_) restore_ = fmt::format("a restore would fail at {}", name);
+      if (!restore_) restore_ = "fail at " + name;
     }
-  }
-
-  // Whoever writes it holds its lock; nobody waits for the lock, so that to try it does no harm.
-  void tell_temporary(const std::string& name) {
-    internal::Lock lock = internal::Lock::not_supported;
-    std::uint64_t bytes = 0;
-    try {
-      internal::File file(internal::posix_file_system(), (directory_ / name).string(), O_RDONLY);
-      lock = file.try_lock();
-      bytes = file.size();
-    } catch (const Error& error) {
-      const bool is_gone = error.code() == ErrorCode::not_found;  // published or dropped by now
-      if (!is_gone) fmt::print(out_, "  {}: {}\n", name, error.what());
-      return;
-    }
-    const auto* what = lock == internal::Lock::taken_elsewhere ? "a save under way"
-                       : lock == internal::Lock::taken ? "left by a save that died; the next save drops it"
-                                                       : "a save under way, or left by one that died";
-    fmt::print(out_, "  {}: {}, {} bytes\n", name, what, grouped(static_cast<std::int64_t>(bytes)));
   }
 
   std::filesystem::path directory_;
   std::FILE* out_;
   bool is_good_ = true;
-  std::optional<std::string> restore_;  // what would come of one, once it is known
+  std::optional<std::string> restore_;  // its result, once it is known
 };
 
 }  // namespace
