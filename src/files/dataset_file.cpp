@@ -16,6 +16,10 @@
 namespace rota::internal {
 namespace {
 
+// Of windows.
+constexpr std::uint64_t kLeastLocal = 4 << 10;
+constexpr std::uint64_t kMostStored = 8 << 20;
+
 Error not_read(std::string_view path) { return {ErrorCode::io, system_error("read", path, errno).what()}; }
 
 }  // namespace
@@ -72,22 +76,21 @@ void DatasetFile::read(std::uint64_t offset, std::span<std::byte> to) const {
 }
 
 std::size_t DatasetFile::read_up_to_end(std::uint64_t offset, std::span<std::byte> to) const {
-  const bool has_window = window_ != nullptr && to.size() < window_->most();
-  if (memory_ == nullptr && !has_window) return read_now(offset, to);
+  const bool is_small = to.size() < (storage_ != nullptr ? kMostStored : kLeastLocal);  // worth a copy
+  if (memory_ == nullptr && (window_ == nullptr || !is_small)) return read_now(offset, to);
   const std::span<const std::byte> bytes = at(offset, to.size());
   std::ranges::copy(bytes, to.begin());
   return bytes.size();
 }
 
 void DatasetFile::read_on() {
-  constexpr std::uint64_t kKiB = 1024;
-  constexpr std::uint64_t kWhole = 512 * kKiB;
-  if (storage_ == nullptr) {
-    window_ = std::make_unique<ReadWindow>(ReadPace::Limits{.least = 4 * kKiB, .most = 1024 * kKiB});
-    return;
+  constexpr std::uint64_t kWhole = 512 << 10;
+  ReadPace::Limits limits{.least = kLeastLocal, .most = 1 << 20};
+  if (storage_ != nullptr) {
+    limits = {
+        .least = bytes_ <= kWhole ? kWhole : 64 << 10, .most = kMostStored, .growth = 4, .may_jump = true};
   }
-  window_ = std::make_unique<ReadWindow>(
-      ReadPace::Limits{.least = bytes_ <= kWhole ? kWhole : 64 * kKiB, .most = 8 * 1024 * kKiB, .growth = 4});
+  window_ = std::make_unique<ReadWindow>(limits);
 }
 
 std::span<const std::byte> DatasetFile::at(std::uint64_t offset, std::size_t count) const {

@@ -31,8 +31,8 @@ std::string_view advice(int error, std::string_view of_rights) {
   }
 }
 
-Error met(std::string_view what, std::string_view path, int error, std::string_view of_rights) {
-  const bool is_missing = error == ENOENT || error == ENOTDIR;
+Error met(bool is_missing, std::string_view what, std::string_view path, int error,
+          std::string_view of_rights) {
   return {is_missing ? ErrorCode::not_found : ErrorCode::io,
           fmt::format("{} {}: {}{}", what, path, std::generic_category().message(error),
                       advice(error, of_rights))};
@@ -93,11 +93,13 @@ struct stat stat_entry(int at, const char* name, std::string_view directory) {
 }
 
 Error system_error(std::string_view what, std::string_view path, int error) {
-  return met(what, path, error, "; give this user the right to read it, or leave it out");
+  return met(error == ENOENT || error == ENOTDIR, what, path, error,
+             "; give this user the right to read it, or leave it out");
 }
 
 Error write_error(std::string_view what, std::string_view path, int error) {
-  return met(what, path, error, "; give this user the right to write there, or name another place");
+  return met(error == ENOENT, what, path, error,
+             "; give this user the right to write there, or name another place");
 }
 
 std::string absolute_path(const std::string& path) {

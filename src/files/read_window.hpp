@@ -11,20 +11,20 @@
 namespace rota::internal {
 
 /// How many bytes a reader of a file gets at a time: few where it looks here and there, and more each time
-/// that it goes on near where it was. *One thread.*
+/// that it goes on where it was. *One thread.*
 class ReadPace {
  public:
   struct Limits {
     std::uint64_t least = 0;
     std::uint64_t most = 0;
     std::uint64_t growth = 2;  ///< from one time to the next
+    bool may_jump = false;     ///< who leaves out no more than was read last goes on, too
   };
   explicit ReadPace(const Limits& limits) noexcept : limits_(limits) {}
 
-  [[nodiscard]] std::uint64_t most() const noexcept { return limits_.most; }
   /// How many to read from `offset` on for a reader that needs `count`: no fewer.
   [[nodiscard]] std::uint64_t next(std::uint64_t offset, std::uint64_t count) noexcept {
-    const bool goes_on = offset >= begin_ && offset <= end_ + bytes_;
+    const bool goes_on = offset >= begin_ && offset <= end_ + (limits_.may_jump ? bytes_ : 0);
     bytes_ = std::clamp(goes_on ? limits_.growth * bytes_ : 0, limits_.least, limits_.most);
     begin_ = offset;
     end_ = offset + std::max(bytes_, count);
@@ -43,8 +43,6 @@ class ReadWindow {
  public:
   explicit ReadWindow(const ReadPace::Limits& limits) noexcept : pace_(limits) {}
 
-  /// Reads of so many bytes gain nothing from a window.
-  [[nodiscard]] std::uint64_t most() const noexcept { return pace_.most(); }
   /// Bytes [offset, offset + count) of a file of `end` bytes, or fewer at its end, until the next call.
   /// `read(offset, to)` reads them, and returns how many there were.
   template <typename Read>
