@@ -65,8 +65,6 @@ void step(benchmark::State& state, Shuffle shuffle, bool is_ragged) {
   state.counters["ns_per_sample"] =
       benchmark::Counter(static_cast<double>(state.iterations() * kPerRank) / 1e9,
                          benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
-  state.counters["bytes_per_shard"] =
-      static_cast<double>(schedule.memory_bytes()) / static_cast<double>(shards);
 }
 
 void worlds(benchmark::internal::Benchmark* bench) {

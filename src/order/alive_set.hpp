@@ -39,10 +39,6 @@ class AliveSet {
     return bits != 0 ? value + std::countr_zero(bits) : next_after_word(word);
   }
 
-  [[nodiscard]] std::size_t memory_bytes() const noexcept {
-    return words_.capacity() * sizeof(std::uint64_t) + tree_.capacity() * sizeof(std::int32_t);
-  }
-
  private:
   void build();
   [[nodiscard]] std::int64_t next_after_word(std::size_t word) const noexcept;

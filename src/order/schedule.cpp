@@ -41,11 +41,6 @@ std::int64_t EpochGroups::place_at(std::int64_t turn) const {
 Schedule::Schedule(Order order, Tail tail, std::int64_t epochs)
     : order_(std::move(order)), tail_(tail), epochs_(epochs), turns_(turns_of(order_.plan())) {}
 
-std::size_t Schedule::memory_bytes() const noexcept {
-  return plan().memory_bytes() + groups_.memory_bytes() +
-         std::visit([](const auto& turns) { return turns.memory_bytes(); }, turns_);
-}
-
 void Schedule::require(const Position& at) const {
   if (at.is_countable() && at.consumed <= plan().samples()) return;
   throw Error(ErrorCode::out_of_range,

@@ -58,9 +58,6 @@ class EpochGroups {
   /// Which group has turn `turn` of the epoch; the last, where there are fewer turns.
   [[nodiscard]] std::int64_t place_at(std::int64_t turn) const;
   [[nodiscard]] std::int64_t size() const noexcept { return std::ssize(begins_) - 1; }
-  [[nodiscard]] std::size_t memory_bytes() const noexcept {
-    return begins_.capacity() * sizeof(std::int64_t);
-  }
 
  private:
   std::int64_t epoch_ = -1;
@@ -109,8 +106,6 @@ class Schedule {
                                              const Turn& turn) const;
 
   [[nodiscard]] const Order& order() const noexcept { return order_; }
-  /// Bytes held, those shared with the plan included.
-  [[nodiscard]] std::size_t memory_bytes() const noexcept;
 
  private:
   [[nodiscard]] const ShardPlan& plan() const noexcept { return order_.plan(); }

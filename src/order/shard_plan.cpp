@@ -81,9 +81,4 @@ std::span<const std::int32_t> ShardPlan::by_length(std::int64_t group) const noe
   return std::span(ragged_->by_length).subspan(first, static_cast<std::size_t>(group_last(group)) - first);
 }
 
-std::size_t ShardPlan::memory_bytes() const noexcept {
-  if (!ragged_) return 0;
-  return ragged_->begins.size() * sizeof(std::int64_t) + ragged_->by_length.size() * sizeof(std::int32_t);
-}
-
 }  // namespace rota::internal

@@ -75,9 +75,6 @@ class ShardPlan {
   /// Ragged: the shards of group g, as offsets from its first, shortest first (ties by number).
   [[nodiscard]] std::span<const std::int32_t> by_length(std::int64_t group) const noexcept;
 
-  /// Bytes held, shared by all copies.
-  [[nodiscard]] std::size_t memory_bytes() const noexcept;
-
  private:
   struct Ragged {
     std::vector<std::int64_t> begins;     // [L + 1]

@@ -46,7 +46,6 @@ class EqualTurns {
   [[nodiscard]] PositionRange find(std::int64_t slot) const noexcept;
   /// What it takes of the next shard after `shard` of which it takes anything.
   [[nodiscard]] PositionRange next(std::int64_t shard) const noexcept;
-  [[nodiscard]] std::size_t memory_bytes() const noexcept { return 0; }
 
  private:
   [[nodiscard]] Frontier locate(std::int64_t turns) const noexcept;
@@ -71,9 +70,6 @@ class RaggedTurns {
   [[nodiscard]] const Frontier& begin() const noexcept { return begin_; }
   [[nodiscard]] PositionRange find(std::int64_t slot) const noexcept;
   [[nodiscard]] PositionRange next(std::int64_t shard) const noexcept;
-  [[nodiscard]] std::size_t memory_bytes() const noexcept {
-    return alive_.memory_bytes() + ending_.capacity() * sizeof(std::int32_t);
-  }
 
  private:
   // How far the rounds have come: the shards of by_length [0, dead) have ended, with `dead_samples` in all.
