@@ -117,7 +117,7 @@ class Totals {
   using Values = std::array<std::int64_t, 3>;
   explicit Totals(const rota::mpi::Communicator& comm) : comm_(comm) {}
 
-  void count(const rota::StreamBatch& batch) {
+  void count(const rota::Batch& batch) {
     values_[0] += batch.size();
     for (const std::int64_t label : batch.tensor("label").as<std::int64_t>()) values_[1] += label;
     values_[2] += std::ssize(batch.tensor("text").bytes);

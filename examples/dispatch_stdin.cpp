@@ -119,7 +119,7 @@ class Totals {
   using Values = std::array<std::int64_t, 3>;
   explicit Totals(const rota::mpi::Communicator& comm) : comm_(comm) {}
 
-  void count(const rota::StreamBatch& batch) {
+  void count(const rota::Batch& batch) {
     for (std::int64_t i = 0; i < batch.size(); ++i) {
       const auto bytes = batch.bytes(0, i);
       std::uint64_t hash = 14695981039346656037U;  // FNV-1a

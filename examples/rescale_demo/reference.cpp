@@ -14,7 +14,7 @@ constexpr int kWorkers = 2;
 std::int64_t run_part(rota::Loader& loader, const WorldOptions& world, std::int64_t phase,
                       const std::filesystem::path& dir) {
   loader.set_global_batch_size(world.batch);
-  rota::TraceWriter trace(dir, loader, {.phase = phase});
+  rota::TraceWriter trace(dir, loader, phase);
   std::int64_t steps = 0;
   while (!world.steps || steps < *world.steps) {
     const auto batch = loader.next();

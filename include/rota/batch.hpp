@@ -51,39 +51,8 @@ struct Tensor {
   }
 };
 
-namespace internal {
-/// Throws Error{out_of_range}: no batch.
-[[noreturn]] void refuse_no_batch();
-}  // namespace internal
-
-/// The result of a loader's `next`: a batch, or nothing after the last one. It is a std::optional, with one
-/// difference: a temporary one gives its batch by value, because a view would dangle. `value` of an empty one
-/// throws Error{out_of_range}, and so does `*` of an empty temporary.
-template <typename T>
-class [[nodiscard]] NextBatch : public std::optional<T> {
- public:
-  using std::optional<T>::optional;
-
-  [[nodiscard]] T& operator*() & { return value(); }
-  [[nodiscard]] const T& operator*() const& { return value(); }
-  [[nodiscard]] T operator*() && { return std::move(value()); }
-  [[nodiscard]] T& value() & {
-    if (!this->has_value()) internal::refuse_no_batch();
-    return std::optional<T>::operator*();
-  }
-  [[nodiscard]] const T& value() const& {
-    if (!this->has_value()) internal::refuse_no_batch();
-    return std::optional<T>::operator*();
-  }
-  [[nodiscard]] T value() && { return std::move(value()); }
-  [[nodiscard]] T* operator->() & { return &value(); }
-  [[nodiscard]] const T* operator->() const& { return &value(); }
-  /// Keep the batch in a variable, or take a number from it as in `(*loader.next()).size()`.
-  const T* operator->() const&& = delete;
-};
-
-/// This rank's slice of one global batch: tensors and ids. Move-only. *One thread.* Its memory returns to the
-/// loader when it dies. It may outlive the loader.
+/// This rank's slice of one global batch, of a Loader or a StreamLoader: tensors and ids. Move-only. *One
+/// thread.* Its memory returns to the loader when it dies. It may outlive the loader.
 ///
 /// Spans and tensors are views that end with the batch: keep it in a variable. Views of a temporary batch do
 /// not compile. A default-made or moved-from batch has size 0 and no fields; its other methods throw
@@ -95,7 +64,8 @@ class Batch {
   Batch(Batch&& other) noexcept;
   Batch& operator=(Batch&& other) noexcept;
 
-  /// Slots of this rank. May be 0 in an epoch's last batch, or where ranks outnumber the samples of a batch.
+  /// Slots of this rank. May be 0 in an epoch's last batches, or where ranks outnumber the samples of a
+  /// batch.
   [[nodiscard]] std::int64_t size() const noexcept;
   /// Slots of SlotKind::sample, of this rank. Summed over ranks, it is the divisor of a mean over the global
   /// batch.
@@ -103,25 +73,33 @@ class Batch {
 
   /// The start of the global batch: its epoch, the samples of that epoch consumed before it, its step.
   [[nodiscard]] Position start() const;
-  /// Slots of the global batch, over all ranks, padding included.
+  /// Slots of the global batch, over all ranks, padding included. Throws Error{invalid_argument} of streams:
+  /// nobody knows it. Sum `size()` over ranks.
   [[nodiscard]] std::int64_t global_size() const;
   /// Slots of SlotKind::sample, of all ranks: a divisor for a loss, computed without the other ranks. Where
-  /// bad samples are skipped in a world of several ranks, nobody knows it: throws Error{invalid_argument}.
+  /// bad samples are skipped in a world of several ranks, and of streams, nobody knows it: throws
+  /// Error{invalid_argument}.
   /// Sum `real()` over ranks then.
   [[nodiscard]] std::int64_t global_real() const;
 
   /// The sample in each slot, in canonical order: [size]. Ids of a Mixture are numbered as by `join`; see
-  /// Loader::first_id.
+  /// Loader::first_id. Of streams none: see `stream_ids`.
   [[nodiscard]] std::span<const SampleId> ids() const& noexcept;
   /// The kind of each slot: [size]. A mask for the loss: train only on SlotKind::sample.
   [[nodiscard]] std::span<const SlotKind> kinds() const& noexcept;
   /// The epoch of each slot: [size]. They differ only where Tail::carry crosses into the next epoch, and in a
   /// Mixture, where each dataset has its own.
   [[nodiscard]] std::span<const std::int64_t> epochs() const& noexcept;
-  /// The dataset of each slot: [size]. All 0 without a Mixture.
+  /// The dataset of each slot: [size]. All 0 without a Mixture. Of streams none.
   [[nodiscard]] std::span<const std::int32_t> datasets() const& noexcept;
-  /// The slot of the global batch of each of them, ascending: [size]. Consecutive under Split::by_sample.
+  /// The slot of the global batch of each of them, ascending: [size]. Consecutive under Split::by_sample. Of
+  /// streams none.
   [[nodiscard]] std::span<const std::int64_t> slots() const& noexcept;
+  /// Of streams, the sample in each slot: [size]. Shards take turns, so samples of different workers are
+  /// interleaved.
+  [[nodiscard]] std::span<const StreamId> stream_ids() const& noexcept;
+  /// Of streams, the number of each sample in its shard's stream of this epoch, from 0: [size].
+  [[nodiscard]] std::span<const std::int64_t> positions() const& noexcept;
 
   [[nodiscard]] std::span<const Field> fields() const& noexcept;
   /// Field number `f`, or the field called `name`. Throws Error{out_of_range} for a number, Error{not_found}
@@ -136,6 +114,8 @@ class Batch {
   void epochs() const&& = delete;
   void datasets() const&& = delete;
   void slots() const&& = delete;
+  void stream_ids() const&& = delete;
+  void positions() const&& = delete;
   void fields() const&& = delete;
   void tensor(std::size_t f) const&& = delete;
   void tensor(std::string_view name) const&& = delete;
@@ -149,6 +129,28 @@ class Batch {
 
   std::unique_ptr<internal::BatchMemory> memory_;
   std::shared_ptr<internal::BatchPool> pool_;
+};
+
+/// The result of a loader's `next`: a batch, or nothing after the last one. It is a std::optional that is
+/// checked, and that gives a temporary's batch by value, because a view would dangle. `*`, `->` and `value`
+/// throw Error{out_of_range} where there is none.
+class [[nodiscard]] NextBatch : public std::optional<Batch> {
+ public:
+  using std::optional<Batch>::optional;
+
+  [[nodiscard]] const Batch& value() const& { return require(), std::optional<Batch>::operator*(); }
+  [[nodiscard]] Batch& value() & { return require(), std::optional<Batch>::operator*(); }
+  [[nodiscard]] Batch value() && { return std::move(value()); }
+  [[nodiscard]] Batch& operator*() & { return value(); }
+  [[nodiscard]] const Batch& operator*() const& { return value(); }
+  [[nodiscard]] Batch operator*() && { return std::move(value()); }
+  [[nodiscard]] Batch* operator->() & { return &value(); }
+  [[nodiscard]] const Batch* operator->() const& { return &value(); }
+  /// Keep the batch in a variable, or take a number from it as in `(*loader.next()).size()`.
+  const Batch* operator->() const&& = delete;
+
+ private:
+  void require() const;
 };
 
 }  // namespace rota

@@ -20,9 +20,6 @@ namespace rota {
 namespace mpi {
 class Communicator;
 }
-namespace internal {
-class LoaderAccess;
-}
 
 /// The place of a sample in a run: its batch, rank and slot.
 struct BatchSlot {
@@ -37,9 +34,9 @@ struct BatchSlot {
 /// loader. After a move every method throws Error{invalid_argument}; in a forked child, Error{unsupported}.
 ///
 /// `next` is **collective** only where bad samples are skipped and the loaders were made over a communicator.
-/// It then waits for ranks that are more than a step behind, for BadSamples::deadline at most. After that it
-/// throws Error{timeout} naming the missing ranks, also when called again: end the job. What it throws on one
-/// rank for that rank's batch, the others throw one step later, as an Error that names the rank. They may
+/// It then waits for ranks that are more than a step behind, for LoaderOptions::deadline at most. After that
+/// it throws Error{timeout} naming the missing ranks, also when called again: end the job. What it throws on
+/// one rank for that rank's batch, the others throw one step later, as an Error that names the rank. They may
 /// call again, too.
 class Loader {
  public:
@@ -74,7 +71,7 @@ class Loader {
   /// and file. The position stays: the next call tries the same batch again. Also throws
   /// Error{invalid_argument} for a batch of more than 2^50 bytes, Error{io} without memory for it,
   /// Error{callback} for unusable memory of an Allocator.
-  NextBatch<Batch> next();
+  NextBatch next();
 
   /// Reads ahead as far as the options allow, so that the first step need not wait. Returns when that is
   /// done. Errors are left to next(). Does nothing without workers.
@@ -163,7 +160,7 @@ class Loader {
 
    private:
     Loader* loader_;
-    NextBatch<Batch> batch_;
+    NextBatch batch_;
   };
   Iterator begin() {
     begin_for();
@@ -173,10 +170,11 @@ class Loader {
   void begin_for();
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
- private:
-  friend class internal::LoaderAccess;
   struct Impl;
+  /// What is behind it: for rota itself.
   [[nodiscard]] Impl& impl() const;
+
+ private:
   std::unique_ptr<Impl, internal::DeleteWhereMade> impl_;
 };
 

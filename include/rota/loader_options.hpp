@@ -62,9 +62,6 @@ struct BadSamples {
   /// made their loaders together count together: all throw at the same step, the one after. Otherwise each
   /// process counts alone. Not below 0.
   std::int64_t max_skipped = 1000;
-  /// How long `next()` waits for a rank that counts with this one. Then it throws Error{timeout} naming the
-  /// missing ranks. It must exceed the longest time between two steps of any rank. 0: wait for ever.
-  std::chrono::milliseconds deadline = std::chrono::minutes(10);
   /// How often a read that throws Error{io} is tried again, sample by sample; 0 to 100.
   int io_retries = 2;
   /// The wait before the first retry, up to a day. It doubles for each further one, up to 1,024 times as
@@ -134,6 +131,10 @@ struct LoaderOptions {
   /// batches, without batches that the caller keeps. If a transform or `collate` decides a batch's size, the
   /// batch counts as the largest before it until it is made. While it is made, it is in memory twice.
   std::int64_t read_ahead_bytes = std::int64_t{256} << 20;
+  /// How long `next()` waits for a rank that counts bad samples with this one. Then it throws Error{timeout}
+  /// naming the missing ranks. It must exceed the longest time between two steps of any rank. 0: wait for
+  /// ever.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
   /// Each time that `next()` has waited so long for the workers, it says what they are reading: a file system
   /// that hangs ends no read. Up to a day; 0: never. Without workers nobody is there to say it.
   std::chrono::milliseconds slow_after = std::chrono::minutes(1);

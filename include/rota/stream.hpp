@@ -3,7 +3,6 @@
 // Data without an index: logical shards that are read in sequence, and transforms inside a shard's stream. So
 // all state belongs to a shard. Next: stream_loader.hpp.
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,7 +10,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "rota/dtype.hpp"
@@ -20,20 +18,6 @@
 #include "rota/types.hpp"
 
 namespace rota {
-
-/// A sample of an epoch: number `output` (from 0) of the samples made from record `input` of shard `shard`.
-struct StreamId {
-  ShardId shard;
-  std::int64_t input = 0;
-  std::int64_t output = 0;
-  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
-  friend auto operator<=>(const StreamId&, const StreamId&) = default;
-};
-
-/// "shard:input:output", such as "3:1041:0". `parse_stream_id` does the reverse, and throws
-/// Error{invalid_argument} for other text.
-std::string to_string(const StreamId& id);
-StreamId parse_stream_id(std::string_view text);
 
 namespace internal {
 class SampleMemory;

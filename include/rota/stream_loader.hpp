@@ -24,11 +24,6 @@ class Snapshot;
 namespace mpi {
 class Communicator;
 }
-namespace internal {
-class StreamBatchPool;
-class StreamState;
-struct StreamBatchMemory;
-}  // namespace internal
 
 /// A source that exists once: a pipe, a socket, a database cursor. Rank 0 reads it, and sends its items to
 /// all ranks.
@@ -82,59 +77,6 @@ struct StreamLoaderOptions {
   void validate() const;
 };
 
-/// The position of a run over streams; the same on every rank.
-struct StreamPosition {
-  std::int64_t epoch = 0;  ///< passes over the dataset known to be complete
-  std::int64_t step = 0;   ///< batches delivered since the run began
-  friend bool operator==(const StreamPosition&, const StreamPosition&) = default;
-};
-
-/// This rank's samples of one step. Move-only. Its memory returns to the loader when it dies. It may outlive
-/// the loader. *One thread.* Views end with the batch, and do not compile for a temporary one. A default-made
-/// or moved-from batch has size 0 and no fields; its other methods throw Error{invalid_argument}.
-class StreamBatch {
- public:
-  StreamBatch() noexcept;
-  ~StreamBatch();
-  StreamBatch(StreamBatch&& other) noexcept;
-  StreamBatch& operator=(StreamBatch&& other) noexcept;
-
-  /// Samples of this rank; 0 where its shards have no more of this epoch.
-  [[nodiscard]] std::int64_t size() const noexcept;
-  /// The epoch of all its samples, and the number of its step, from 0.
-  [[nodiscard]] StreamPosition start() const;
-
-  /// The sample in each slot: [size]. Shards take turns, so samples of different workers are interleaved.
-  [[nodiscard]] std::span<const StreamId> ids() const& noexcept;
-  /// The number of each slot's sample in its shard's stream of this epoch, from 0: [size].
-  [[nodiscard]] std::span<const std::int64_t> positions() const& noexcept;
-
-  [[nodiscard]] std::span<const Field> fields() const& noexcept;
-  /// Field number `f`, or the field called `name`. Throws Error{out_of_range} for a number, Error{not_found}
-  /// for a name that does not exist, naming those that do.
-  [[nodiscard]] Tensor tensor(std::size_t f) const&;
-  [[nodiscard]] Tensor tensor(std::string_view name) const&;
-  /// The bytes of field f of sample i. Throws Error{out_of_range} for an invalid field or sample.
-  [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const&;
-
-  void ids() const&& = delete;
-  void positions() const&& = delete;
-  void fields() const&& = delete;
-  void tensor(std::size_t f) const&& = delete;
-  void tensor(std::string_view name) const&& = delete;
-  void bytes(std::size_t f, std::int64_t i) const&& = delete;
-
- private:
-  friend class internal::StreamBatchPool;
-  StreamBatch(std::unique_ptr<internal::StreamBatchMemory> memory,
-              std::shared_ptr<internal::StreamBatchPool> pool) noexcept;
-
-  [[nodiscard]] const internal::StreamBatchMemory& memory() const;
-
-  std::unique_ptr<internal::StreamBatchMemory> memory_;
-  std::shared_ptr<internal::StreamBatchPool> pool_;
-};
-
 /// Feeds one rank from the shards that it owns, which take turns. Promised: every sample exactly once per
 /// epoch, equal steps on all ranks, resume in any world. In the same world a resume gives the same batches.
 /// Not promised: equal slices, and the same batches in another world. Batches that were read ahead are not
@@ -173,10 +115,10 @@ class StreamLoader {
   /// Waits for this rank's samples, and for the other ranks. A stream's error on one rank is thrown on all,
   /// as an Error that names rank, shard and place. The position stays: the next call tries again. Throws
   /// Error{timeout} naming the ranks that missed the deadline; then the loader is of no use any more.
-  NextBatch<StreamBatch> next();
+  NextBatch next();
 
-  /// The position after the last batch returned.
-  [[nodiscard]] StreamPosition position() const;
+  /// The position after the last batch returned: epochs known to be complete, and steps.
+  [[nodiscard]] Position position() const;
   /// The rank that owns `shard` in this epoch. Throws Error{out_of_range} for an invalid shard,
   /// Error{unsupported} in a dispatch by sample, where no rank owns a shard.
   [[nodiscard]] int owner(ShardId shard) const;
@@ -189,10 +131,11 @@ class StreamLoader {
   [[nodiscard]] Fingerprint fingerprint() const;
   [[nodiscard]] LoaderStats stats() const;
 
- private:
-  friend class internal::StreamState;
   class Impl;
+  /// What is behind it: for rota itself.
   [[nodiscard]] Impl& impl() const;
+
+ private:
   std::unique_ptr<Impl, internal::DeleteWhereMade> impl_;
 };
 

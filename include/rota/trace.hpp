@@ -20,13 +20,6 @@ namespace internal {
 class LineWriter;
 }
 
-/// Options of a TraceWriter.
-struct TraceOptions {
-  /// The number of this phase, the same on all ranks and above earlier ones. Empty: the next free one in the
-  /// directory, which rank 0 looks up.
-  std::optional<std::int64_t> phase = std::nullopt;
-};
-
 /// Writes what one rank is given: a file for each phase and rank, a line for each batch.
 ///
 /// A *phase* is a part of a run with one world and one batch size. Begin a writer after the restore, and
@@ -42,19 +35,21 @@ struct TraceOptions {
 /// the parent's.
 class TraceWriter {
  public:
-  /// Creates the directory if need be, and this rank's file, which begins where the loader stands.
+  /// Creates the directory if need be, and this rank's file, which begins where the loader stands. `phase` is
+  /// the same on all ranks and above earlier ones; without it, rank 0 looks up the next one in the directory.
   /// **Collective** over `comm`, all ranks of the run with replicas: all throw the same. Throws
   /// Error{invalid_argument} for a phase below 0, Error{mismatch} unless all give the same phase or none,
   /// Error{io} where the file exists or cannot be created.
   TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory, const Loader& loader,
-              const TraceOptions& options = {});
+              std::optional<std::int64_t> phase = {});
   TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
-              const StreamLoader& loader, const TraceOptions& options = {});
+              const StreamLoader& loader, std::optional<std::int64_t> phase = {});
   /// The same without communication. Also throws Error{invalid_argument} for a loader of several ranks
-  /// without `options.phase`.
-  TraceWriter(const std::filesystem::path& directory, const Loader& loader, const TraceOptions& options = {});
+  /// without `phase`.
+  TraceWriter(const std::filesystem::path& directory, const Loader& loader,
+              std::optional<std::int64_t> phase = {});
   TraceWriter(const std::filesystem::path& directory, const StreamLoader& loader,
-              const TraceOptions& options = {});
+              std::optional<std::int64_t> phase = {});
   ~TraceWriter();
   TraceWriter(TraceWriter&& other) noexcept;
   TraceWriter& operator=(TraceWriter&& other) noexcept;
@@ -62,7 +57,6 @@ class TraceWriter {
   /// Adds a batch of the loader; add empty ones, too. Throws Error{io}, and Error{invalid_argument} after
   /// `end` or for the other kind of loader's batch.
   void write(const Batch& batch);
-  void write(const StreamBatch& batch);
 
   /// Records that the phase ended in order, where the loader stands now, and closes the file. A phase without
   /// this line was killed, or still runs. Throws as `write` does. A failed close is not tried again.
@@ -73,8 +67,7 @@ class TraceWriter {
   [[nodiscard]] std::int64_t phase() const noexcept { return phase_; }
 
  private:
-  void add(const std::string& line, std::int64_t samples);
-  void require_open(bool is_stream) const;
+  [[nodiscard]] bool may_write(bool is_stream) const;
   void end(const Position& position);
 
   std::unique_ptr<internal::LineWriter, internal::DeleteWhereMade> lines_;  // null on replicas

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,21 @@ struct ShardId {
   friend auto operator<=>(const ShardId&, const ShardId&) = default;
 };
 
+/// A sample of an epoch of streams: number `output` (from 0) of the samples made from record `input` of shard
+/// `shard`.
+struct StreamId {
+  ShardId shard;
+  std::int64_t input = 0;
+  std::int64_t output = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
+  friend auto operator<=>(const StreamId&, const StreamId&) = default;
+};
+
+/// "shard:input:output", such as "3:1041:0". `parse_stream_id` does the reverse, and throws
+/// Error{invalid_argument} for other text.
+std::string to_string(const StreamId& id);
+StreamId parse_stream_id(std::string_view text);
+
 /// The limit of all counts: samples of a dataset, epochs, steps. Adding one never overflows.
 inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 62;
 
@@ -32,9 +48,10 @@ inline constexpr std::int64_t kMaxBatchSize = (std::int64_t{1} << 31) - 1;
 
 /// How far a run has come. The whole state of the order is in these integers, the same on every rank.
 struct Position {
-  std::int64_t epoch = 0;     ///< passes over the dataset that are complete
-  std::int64_t consumed = 0;  ///< samples of this epoch already delivered; 0 <= consumed <= N
-  std::int64_t step = 0;      ///< global batches delivered since the run began
+  std::int64_t epoch = 0;  ///< passes over the dataset that are complete
+  /// Samples of this epoch already delivered: 0 to N. Of streams always 0: their cursors say it.
+  std::int64_t consumed = 0;
+  std::int64_t step = 0;  ///< global batches delivered since the run began
 
   /// Whether all three are 0 to kMaxCount.
   [[nodiscard]] constexpr bool is_countable() const noexcept {

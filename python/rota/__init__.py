@@ -9,7 +9,7 @@
 - `write_shards` writes a dataset as tar or MDS shards, and tells so in a `ShardReport`.
 - `StreamLoader` reads in sequence what cannot be indexed: a `Stream` of yours, or `as_stream` of a source; `filter`,
   `flat_map` and `shuffle_buffer` make a `StreamSource` of another, and get a `StreamSample`. `Dispatch` is for what exists
-  once. A `StreamBatch` has a `StreamId` for each sample; a `StreamPosition` is a place.
+  once. Its batches have a `StreamId` for each sample.
 - `CheckpointDirectory` saves loaders, tensors (whole, or `Rows` of each rank) and blobs of all ranks, and finds them again as
   a `Checkpoint`. `open_checkpoint` and `verify` look at one file.
 - `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`, `SaveReport`,
@@ -73,7 +73,6 @@ from rota._sources import (
 from rota._streams import (
     Dispatch,
     Stream,
-    StreamBatch,
     StreamLoader,
     StreamSource,
     as_stream,
@@ -91,7 +90,6 @@ from rota._values import (
     Sample,
     SkippedSample,
     StreamId,
-    StreamPosition,
     StreamSample,
     World,
 )
@@ -137,10 +135,8 @@ __all__ = [
     "Source",
     "TensorInfo",
     "Stream",
-    "StreamBatch",
     "StreamId",
     "StreamLoader",
-    "StreamPosition",
     "StreamSample",
     "StreamSource",
     "TimeoutError",

@@ -37,7 +37,8 @@ Batch.__doc__ = """One rank's slice of a global batch: a mapping of field names 
 
 Memory goes back to the loader when the batch and all of its arrays are gone. One number for each of its `size` slots have
 `ids`, `kinds` (0: a sample; 1: padding; 2: skipped), `mask` (True where a sample counts), `epochs`, `datasets` and `slots`
-(of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count.
+(of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count. Of streams there are
+`stream_ids` and `positions` in place of `ids`, `datasets` and `slots`, which are empty.
 """
 Batch.mask = property(lambda self: self.kinds == 0, doc="[size], True where a sample counts.")
 document(
@@ -47,8 +48,10 @@ document(
     epochs="[size], int64: of each sample.",
     datasets="[size], int32: which of a mixture's datasets each sample is of.",
     slots="[size], int64: places in the global batch, ascending.",
+    stream_ids="[size, 3], int64: of streams, shard, input and output of each sample: see `StreamId`.",
+    positions="[size], int64: of streams, the number of each sample in its shard's stream.",
     real="Samples here that count.",
-    global_size="Samples of all ranks, which count or not.",
+    global_size="Samples of all ranks, which count or not. Not of streams.",
     global_real="Samples of all ranks that count. An error where several ranks may skip some: sum `real` over ranks.",
 )
 

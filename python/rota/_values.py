@@ -20,18 +20,9 @@ class Position(NamedTuple):
     epoch: int = 0
     """passes over the dataset that are complete"""
     consumed: int = 0
-    """samples of this epoch already delivered"""
+    """samples of this epoch already delivered; of streams 0"""
     step: int = 0
     """global batches delivered since the run began"""
-
-
-class StreamPosition(NamedTuple):
-    """How far a run over streams has come. The same on every rank."""
-
-    epoch: int = 0
-    """passes over the dataset that are complete"""
-    step: int = 0
-    """batches delivered since the run began"""
 
 
 class StreamId(NamedTuple):

@@ -17,7 +17,7 @@
 #include "errors.hpp"
 #include "functions.hpp"
 #include "loader.hpp"
-#include "loader/access.hpp"
+#include "loader/loader_impl.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
 
@@ -44,6 +44,7 @@ LoaderOptions to_options(const py::dict& given) {
   options.workers = option<int>(given, "workers");
   options.read_ahead_batches = option<std::int64_t>(given, "read_ahead_batches");
   options.read_ahead_bytes = option<std::int64_t>(given, "read_ahead_bytes");
+  options.deadline = seconds(given, "deadline");
   options.slow_after = seconds(given, "slow_after");
   if (!given["transform"].is_none()) {
     options.transform = to_transform(given["transform"], to_fields(given["transform_fields"]));
@@ -55,7 +56,6 @@ LoaderOptions to_options(const py::dict& given) {
   options.bad_samples = {
       .policy = option<bool>(given, "skip_bad_samples") ? OnBadSample::skip : OnBadSample::fail,
       .max_skipped = option<std::int64_t>(given, "max_skipped"),
-      .deadline = seconds(given, "deadline"),
       .io_retries = option<int>(given, "io_retries"),
       .retry_wait = seconds(given, "retry_wait")};
   return options;
@@ -103,6 +103,11 @@ std::span<const std::int64_t> numbers_of(std::span<const SampleId> ids) {
   return {reinterpret_cast<const std::int64_t*>(ids.data()), ids.size()};
 }
 
+std::span<const std::int64_t> numbers_of(std::span<const StreamId> ids) {
+  static_assert(sizeof(StreamId) == 3 * sizeof(std::int64_t));
+  return {reinterpret_cast<const std::int64_t*>(ids.data()), 3 * ids.size()};
+}
+
 std::span<const std::uint8_t> numbers_of(std::span<const SlotKind> kinds) {
   return {reinterpret_cast<const std::uint8_t*>(kinds.data()), kinds.size()};
 }
@@ -133,18 +138,46 @@ py::list make_indices(const Batch& batch, std::uint64_t seed) {
 
 const Batch& batch_of(py::handle self) { return self.cast<const Batch&>(); }
 
+py::iterator names_of(const Batch& batch) {
+  py::list names;
+  for (const Field& field : batch.fields()) names.append(to_name(field.name));
+  return py::iter(names);
+}
+
+bool has_field(const Batch& batch, py::handle name) {
+  return std::ranges::any_of(batch.fields(),
+                             [&](const Field& field) { return name.equal(to_name(field.name)); });
+}
+
+py::object field_of(const py::object& self, py::handle name) {
+  if (!py::isinstance<py::str>(name)) throw py::key_error(py::repr(name).cast<std::string>());
+  const Batch& batch = batch_of(self);
+  return view(batch.tensor(bytes_of_name(name)), batch.size(), self);
+}
+
+// A mapping of fields' names to arrays over a batch's memory.
 void define_batches(py::module_& module) {
   using Self = const py::object&;
-  define_batch_class<Batch>(module, "Batch")
-      .def_property_readonly("real", [](const Batch& self) { return self.real(); })
-      .def_property_readonly("global_size", [](const Batch& self) { return self.global_size(); })
-      .def_property_readonly("global_real", [](const Batch& self) { return self.global_real(); })
+  py::class_<Batch>(module, "Batch")
+      .def("__len__", [](const Batch& self) { return self.fields().size(); })
+      .def("__iter__", &names_of)
+      .def("__contains__", &has_field)
+      .def("__getitem__", &field_of)
+      .def_property_readonly("fields", [](const Batch& self) { return to_python(self.fields()); })
+      .def_property_readonly("size", &Batch::size)
+      .def_property_readonly("real", &Batch::real)
+      .def_property_readonly("start", [](const Batch& self) { return object_of(self.start()); })
+      .def_property_readonly("global_size", &Batch::global_size)
+      .def_property_readonly("global_real", &Batch::global_real)
       .def_property_readonly("ids", [](Self self) { return view(numbers_of(batch_of(self).ids()), self); })
       .def_property_readonly("kinds",
                              [](Self self) { return view(numbers_of(batch_of(self).kinds()), self); })
       .def_property_readonly("epochs", [](Self self) { return view(batch_of(self).epochs(), self); })
       .def_property_readonly("datasets", [](Self self) { return view(batch_of(self).datasets(), self); })
       .def_property_readonly("slots", [](Self self) { return view(batch_of(self).slots(), self); })
+      .def_property_readonly("stream_ids",
+                             [](Self self) { return view(numbers_of(batch_of(self).stream_ids()), self, 3); })
+      .def_property_readonly("positions", [](Self self) { return view(batch_of(self).positions(), self); })
       .def("_indices", &make_indices);
 }
 
@@ -183,7 +216,6 @@ py::dict dict_of(const LoaderStats& stats) {
 }
 
 py::object object_of(const Position& at) { return package("Position")(at.epoch, at.consumed, at.step); }
-py::object object_of(const StreamPosition& at) { return package("StreamPosition")(at.epoch, at.step); }
 
 void define_loader(py::module_& module) {
   define_batches(module);
@@ -240,9 +272,7 @@ void define_loader(py::module_& module) {
              return self.use([&](Loader& l) { return l.first_id(dataset).value; });
            })
       .def("_described",
-           [](PyLoader& self) {
-             return to_text(self.use([](Loader& l) { return internal::LoaderAccess::described(l); }));
-           })
+           [](PyLoader& self) { return to_text(self.use([](Loader& l) { return l.impl().described(); })); })
       .def("_steps",
            [](PyLoader& self, bool of_epoch) {
              return self.use([&](Loader& l) { return of_epoch ? l.steps_per_epoch() : l.steps(); });

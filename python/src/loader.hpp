@@ -49,7 +49,6 @@ std::chrono::milliseconds seconds(const py::dict& options, const char* name);
 
 py::dict dict_of(const LoaderStats& stats);
 py::object object_of(const Position& at);
-py::object object_of(const StreamPosition& at);
 
 /// Makes a loader of `arguments`, without the GIL.
 template <typename T, typename... Arguments>
@@ -65,42 +64,13 @@ std::unique_ptr<OneThread<T>> make_with(const PyCommunicator& comm, const Argume
   return make_loader<T>(mpi::needs_mpi(*ranks), *ranks, arguments...);
 }
 
-/// The class of batches `T`: a mapping of fields' names to arrays over a batch's memory.
-template <typename T>
-py::class_<T> define_batch_class(py::module_& module, const char* type) {
-  py::class_<T> made(module, type);
-  made.def("__len__", [](const T& self) { return self.fields().size(); })
-      .def("__iter__",
-           [](const T& self) {
-             py::list names;
-             for (const Field& field : self.fields()) names.append(to_name(field.name));
-             return py::iter(names);
-           })
-      .def("__contains__",
-           [](const T& self, py::handle name) {
-             return std::ranges::any_of(self.fields(),
-                                        [&](const Field& field) { return name.equal(to_name(field.name)); });
-           })
-      .def("__getitem__",
-           [](const py::object& self, py::handle name) {
-             if (!py::isinstance<py::str>(name)) throw py::key_error(py::repr(name).cast<std::string>());
-             const auto& batch = self.cast<const T&>();
-             return view(batch.tensor(bytes_of_name(name)), batch.size(), self);
-           })
-      .def_property_readonly("fields", [](const T& self) { return to_python(self.fields()); })
-      .def_property_readonly("size", [](const T& self) { return self.size(); })
-      .def_property_readonly("start", [](const T& self) { return object_of(self.start()); });
-  return made;
-}
-
 /// The class of loaders `T`, but for how they are made and what they alone have.
 template <typename T>
 py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* type) {
   using Self = OneThread<T>;
-  using NextBatch = std::optional<std::remove_cvref_t<decltype(*std::declval<T&>().next())>>;
   py::class_<Self> made(module, type);
   made.def("_next",
-           [](Self& self) -> NextBatch {
+           [](Self& self) -> std::optional<Batch> {
              auto batch = self.use([](T& loader) { return loader.next(); });
              if (!batch) return std::nullopt;
              return std::move(*batch);

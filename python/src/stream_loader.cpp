@@ -1,13 +1,11 @@
-// StreamLoader and StreamBatch, as Python sees them.
+// StreamLoader, as Python sees it.
 
 #include "rota/stream_loader.hpp"
 
 #include <pybind11/stl.h>
 
-#include <span>
 #include <string>
 
-#include "arrays.hpp"
 #include "communicator.hpp"
 #include "functions.hpp"
 #include "loader.hpp"
@@ -33,20 +31,9 @@ Dispatch to_dispatch(const py::tuple& given) {
           .rank_split = parse_split(given[2].cast<std::string>())};
 }
 
-std::span<const std::int64_t> numbers_of(std::span<const StreamId> ids) {
-  static_assert(sizeof(StreamId) == 3 * sizeof(std::int64_t));
-  return {reinterpret_cast<const std::int64_t*>(ids.data()), 3 * ids.size()};
-}
-
 }  // namespace
 
 void define_stream_loader(py::module_& module) {
-  using Self = const py::object&;
-  define_batch_class<StreamBatch>(module, "StreamBatch")
-      .def_property_readonly(
-          "ids", [](Self self) { return view(numbers_of(self.cast<const StreamBatch&>().ids()), self, 3); })
-      .def_property_readonly(
-          "positions", [](Self self) { return view(self.cast<const StreamBatch&>().positions(), self); });
   module.def("check_stream_loader_options",
              [](const py::dict& options) { static_cast<void>(to_stream_options(options)); });
   define_loader_class<StreamLoader>(module, "StreamLoader")

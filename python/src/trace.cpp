@@ -19,19 +19,17 @@
 namespace rota::python {
 namespace {
 
-template <typename Loader, typename Batch>
+template <typename Loader>
 void define_for(py::class_<TraceWriter>& trace) {
   trace
       .def(py::init([](const std::filesystem::path& directory, OneThread<Loader>& loader,
                        const PyCommunicator* comm, std::optional<std::int64_t> phase) {
-        const TraceOptions options{.phase = phase};
         const auto ranks = comm == nullptr ? nullptr : comm->get();
         return loader.use([&](Loader& l) {
-          return ranks ? std::make_unique<TraceWriter>(*ranks, directory, l, options)
-                       : std::make_unique<TraceWriter>(directory, l, options);
+          return ranks ? std::make_unique<TraceWriter>(*ranks, directory, l, phase)
+                       : std::make_unique<TraceWriter>(directory, l, phase);
         });
       }))
-      .def("write", [](TraceWriter& self, const Batch& batch) { self.write(batch); })
       .def("_end", [](TraceWriter& self, OneThread<Loader>& loader) {
         loader.use([&](Loader& l) {
           const py::gil_scoped_acquire gil;
@@ -44,9 +42,9 @@ void define_for(py::class_<TraceWriter>& trace) {
 
 void define_traces(py::module_& module) {
   py::class_<TraceWriter> trace(module, "TraceWriter");
-  define_for<Loader, Batch>(trace);
-  define_for<StreamLoader, StreamBatch>(trace);
-  trace.def_property_readonly("phase", &TraceWriter::phase);
+  define_for<Loader>(trace);
+  define_for<StreamLoader>(trace);
+  trace.def("write", &TraceWriter::write).def_property_readonly("phase", &TraceWriter::phase);
 }
 
 }  // namespace rota::python

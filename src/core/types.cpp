@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <span>
 
 #include "core/enumerators.hpp"
@@ -29,6 +31,28 @@ std::size_t find(std::string_view what, std::span<const std::string_view> names,
 }
 
 }  // namespace
+
+std::string to_string(const StreamId& id) {
+  return fmt::format("{}:{}:{}", id.shard.value, id.input, id.output);
+}
+
+StreamId parse_stream_id(std::string_view text) {
+  std::array<std::int64_t, 3> numbers{};
+  const char* at = text.data();
+  const char* const last = text.data() + text.size();
+  bool is_good = true;
+  for (std::size_t i = 0; i < numbers.size() && is_good; ++i) {
+    if (i > 0) is_good = at != last && *at++ == ':';
+    const auto [end, error] = std::from_chars(at, last, numbers[i]);
+    is_good = is_good && error == std::errc() && numbers[i] >= 0;
+    at = end;
+  }
+  if (is_good && at == last) return {.shard = {numbers[0]}, .input = numbers[1], .output = numbers[2]};
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("read a stream id \"{}\": it must be \"shard:input:output\", three numbers from 0 on",
+                  text));
+}
 
 std::string_view to_string(Shuffle shuffle) noexcept { return name_of(kShuffles, shuffle); }
 std::string_view to_string(Tail tail) noexcept { return name_of(kTails, tail); }

@@ -1,6 +1,7 @@
 #include "rota/batch.hpp"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "core/owned.hpp"
@@ -8,22 +9,23 @@
 #include "rota/error.hpp"
 
 namespace rota {
+
+static_assert(std::is_nothrow_move_constructible_v<Batch>);
+static_assert(std::is_nothrow_move_assignable_v<Batch>);
+
 namespace {
 
+using internal::BatchMemory;
 using internal::Slots;
 
 // A list of a batch; none where it has no memory.
-template <typename T>
-std::span<const T> listed(const internal::BatchMemory* memory, std::vector<T> Slots::*list) noexcept {
-  return memory != nullptr ? std::span<const T>(memory->*list) : std::span<const T>();
+template <auto kList>
+auto list_of(const internal::BatchMemory* memory) noexcept {
+  using List = std::remove_reference_t<decltype(memory->*kList)>;
+  return memory != nullptr ? std::span(memory->*kList) : std::span<const typename List::value_type>();
 }
 
 }  // namespace
-
-void internal::refuse_no_batch() {
-  throw Error(ErrorCode::out_of_range,
-              "take the batch of a step that there is not: next() returned nothing, for the run is over");
-}
 
 Batch::Batch() noexcept = default;
 Batch::Batch(std::unique_ptr<internal::BatchMemory> memory,
@@ -42,14 +44,20 @@ Batch& Batch::operator=(Batch&& other) noexcept {
 
 const internal::BatchMemory& Batch::memory() const { return internal::owned(memory_, "a batch"); }
 
-std::int64_t Batch::size() const noexcept { return std::ssize(ids()); }
+std::int64_t Batch::size() const noexcept { return std::ssize(kinds()); }
 std::int64_t Batch::real() const noexcept {
   return static_cast<std::int64_t>(std::ranges::count(kinds(), SlotKind::sample));
 }
 Position Batch::start() const { return memory().global.start; }
-std::int64_t Batch::global_size() const { return memory().global.size; }
+std::int64_t Batch::global_size() const {
+  if (!memory().is_stream) return memory().global.size;
+  throw Error(ErrorCode::invalid_argument,
+              "count the slots of a global batch: what other ranks have of their streams is not known here; "
+              "sum size() over ranks");
+}
 std::int64_t Batch::global_real() const {
   const internal::BatchMemory& own = memory();
+  if (own.is_stream) return global_size();
   if (own.skippers == 0) return own.global.real;
   if (own.skippers == 1) return real();
   throw Error(
@@ -57,15 +65,21 @@ std::int64_t Batch::global_real() const {
       "count the samples of a global batch: what other ranks skip is not known here; sum real() over ranks");
 }
 
-std::span<const SampleId> Batch::ids() const& noexcept { return listed(memory_.get(), &Slots::ids); }
-std::span<const SlotKind> Batch::kinds() const& noexcept { return listed(memory_.get(), &Slots::kinds); }
+std::span<const SampleId> Batch::ids() const& noexcept { return list_of<&Slots::ids>(memory_.get()); }
+std::span<const SlotKind> Batch::kinds() const& noexcept { return list_of<&Slots::kinds>(memory_.get()); }
 std::span<const std::int64_t> Batch::epochs() const& noexcept {
-  return listed(memory_.get(), &Slots::epochs);
+  return list_of<&Slots::epochs>(memory_.get());
 }
 std::span<const std::int32_t> Batch::datasets() const& noexcept {
-  return listed(memory_.get(), &Slots::datasets);
+  return list_of<&Slots::datasets>(memory_.get());
 }
-std::span<const std::int64_t> Batch::slots() const& noexcept { return listed(memory_.get(), &Slots::slots); }
+std::span<const std::int64_t> Batch::slots() const& noexcept { return list_of<&Slots::slots>(memory_.get()); }
+std::span<const StreamId> Batch::stream_ids() const& noexcept {
+  return list_of<&BatchMemory::stream_ids>(memory_.get());
+}
+std::span<const std::int64_t> Batch::positions() const& noexcept {
+  return list_of<&BatchMemory::positions>(memory_.get());
+}
 std::span<const Field> Batch::fields() const& noexcept {
   return memory_ ? std::span<const Field>(memory_->store.fields()) : std::span<const Field>();
 }
@@ -74,4 +88,31 @@ Tensor Batch::tensor(std::size_t f) const& { return memory().store.tensor(f); }
 Tensor Batch::tensor(std::string_view name) const& { return memory().store.tensor(name); }
 std::span<std::byte> Batch::bytes(std::size_t f, std::int64_t i) const& { return memory().store.bytes(f, i); }
 
+void NextBatch::require() const {
+  if (has_value()) return;
+  throw Error(ErrorCode::out_of_range,
+              "take the batch of a step that there is not: next() returned nothing, for the run is over");
+}
+
+namespace internal {
+
+std::unique_ptr<BatchMemory> BatchPool::take() {
+  {
+    const MutexLock lock(mutex_);
+    if (!unused_.empty()) {
+      auto memory = std::move(unused_.back());
+      unused_.pop_back();
+      return memory;
+    }
+  }
+  return std::make_unique<BatchMemory>(fields_, buffers_);
+}
+
+void BatchPool::give_back(std::unique_ptr<BatchMemory> memory) noexcept {
+  memory->close();
+  const MutexLock lock(mutex_);
+  if (unused_.size() < capacity_) unused_.push_back(std::move(memory));
+}
+
+}  // namespace internal
 }  // namespace rota

@@ -1,14 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/mutex.hpp"
 #include "loader/field_store.hpp"
 #include "loader/made_rows.hpp"
-#include "loader/memory_pool.hpp"
 #include "loader/planner.hpp"
 #include "rota/batch.hpp"
 
@@ -25,6 +26,13 @@ struct BatchMemory : Slots {
   BatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
       : store(std::move(fields), std::move(buffers)) {}
 
+  /// Says how many samples of streams there are. Of those `Slots` has only the position, kinds and epochs.
+  void resize_streams(std::size_t samples) {
+    is_stream = true;
+    stream_ids.resize(samples);
+    positions.resize(samples);
+    store.resize(samples);
+  }
   /// Lets go all that it keeps while it is in use.
   void close() noexcept {
     store.close();
@@ -41,14 +49,37 @@ struct BatchMemory : Slots {
   /// time.
   std::vector<std::unique_ptr<const BadSlot>> bad;
   int skippers = 0;  ///< ranks that may skip some
+  bool is_stream = false;
+  std::vector<StreamId> stream_ids;
+  std::vector<std::int64_t> positions;
 };
 
-/// It outlives the loader as long as a batch does.
-class BatchPool : public MemoryPool<BatchMemory>, public std::enable_shared_from_this<BatchPool> {
+/// What is behind batches that are not in use, kept for the next ones; the memory of their tensors goes back
+/// to a BufferPool meanwhile. It outlives the loader as long as a batch does. Any thread.
+class BatchPool : public std::enable_shared_from_this<BatchPool> {
  public:
-  using MemoryPool::MemoryPool;
+  /// Keeps at most `capacity` unused ones, and buffers as the BufferPool does.
+  BatchPool(std::vector<Field> fields, Allocator allocator, std::size_t capacity, std::int64_t most_bytes)
+      : fields_(std::make_shared<const std::vector<Field>>(std::move(fields))),
+        buffers_(std::make_shared<BufferPool>(std::move(allocator), most_bytes)),
+        capacity_(capacity) {
+    unused_.reserve(capacity);
+  }
+
+  [[nodiscard]] const std::shared_ptr<const std::vector<Field>>& fields() const noexcept { return fields_; }
+  [[nodiscard]] std::unique_ptr<BatchMemory> take();
+  void give_back(std::unique_ptr<BatchMemory> memory) noexcept;
   /// A Batch that gives `memory` back here.
-  Batch wrap(std::unique_ptr<BatchMemory> memory) { return {std::move(memory), shared_from_this()}; }
+  [[nodiscard]] Batch wrap(std::unique_ptr<BatchMemory> memory) {
+    return {std::move(memory), shared_from_this()};
+  }
+
+ private:
+  std::shared_ptr<const std::vector<Field>> fields_;
+  std::shared_ptr<BufferPool> buffers_;
+  std::size_t capacity_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<BatchMemory>> unused_ ROTA_GUARDED_BY(mutex_);  // reserved to capacity_
 };
 
 }  // namespace rota::internal

@@ -9,71 +9,17 @@
 
 #include "core/message.hpp"
 #include "core/owned.hpp"
-#include "loader/access.hpp"
-#include "loader/planner.hpp"
-#include "loader/ring.hpp"
-#include "loader/run_order.hpp"
-#include "loader/skip_counter.hpp"
+#include "loader/loader_impl.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
-#include "source/node_files.hpp"
 
 namespace rota {
 
 using internal::BatchMemory;
-using internal::LoaderAccess;
 using internal::LoaderPosition;
 using internal::OrderedSource;
 using internal::RunOrder;
 using internal::WeightedTurns;
-
-struct Loader::Impl {
-  using Owner = std::unique_ptr<Impl, internal::DeleteWhereMade>;
-  /// Over a source, or over a mixture.
-  template <typename Data>
-  static Owner make(const mpi::Communicator& comm, Data&& data, LoaderOptions options, World world);
-
-  [[nodiscard]] const MixtureState* mixture() const noexcept {
-    return run_order.mix_plan ? &run_order.mix_plan->turns.state() : nullptr;
-  }
-  /// A position as a place, with the weights as they are.
-  [[nodiscard]] LoaderPosition place_at(const Position& at) const {
-    return {at, mixture() != nullptr ? std::optional(*mixture()) : std::nullopt};
-  }
-  [[nodiscard]] const Fingerprint& fingerprint() const {
-    if (!asked_fingerprint) asked_fingerprint = source->fingerprint();
-    return *asked_fingerprint;
-  }
-  /// Not the maker's, which a worker may be using.
-  [[nodiscard]] internal::AnySchedule schedule_at(const LoaderPosition& place) const;
-  void require_place(const LoaderPosition& place) const;
-  void require_mixture(std::string_view verb, std::size_t datasets) const;
-  [[nodiscard]] std::string described() const;
-  [[nodiscard]] bool has_step() const;
-  void tell_what_is_odd() const;
-  std::unique_ptr<BatchMemory> make_batch();
-  std::unique_ptr<BatchMemory> make_inline();
-  void restart();
-  void change_and_restart();
-
-  std::shared_ptr<const Source> source;
-  RunOrder run_order;
-  LoaderOptions options;
-  World world;
-  internal::SkipCounter counter;
-  mutable std::optional<Fingerprint> asked_fingerprint = {};
-  mutable std::optional<std::vector<internal::SampleContent>> content = {};  // once a state is made
-  Position position = {};
-  bool has_failed = false;  // the last next() threw
-  bool was_moved = false;   // since the last `for` began
-  bool has_told = false;    // that one began in the middle
-  LoaderStats stats = {};
-  Fetched fetched_before = internal::fetched_by(*source);
-  internal::BatchMaker maker{source, run_order, options, world};
-  internal::Scratch scratch = maker.make_scratch(0);  // of the caller's thread, where there are no workers
-  WorkerStats inline_stats = {};
-  std::optional<internal::Ring> ring = {};
-};
 
 // ---- how loaders are made ----
 
@@ -139,7 +85,7 @@ Loader::Impl::Owner Loader::Impl::make(const mpi::Communicator& comm, Data&& dat
     world.validate();
     ordered.emplace(put_in_order(std::forward<Data>(data), options));
   });
-  internal::SkipCounter counter(comm, options.bad_samples);  // before what may fail on one rank
+  internal::SkipCounter counter(comm, options);  // before what may fail on one rank
   Owner impl;
   std::string described;
   mpi::together(comm, "make a loader", [&] {
@@ -222,7 +168,7 @@ std::string Loader::Impl::described() const {
 
 Loader::Impl& Loader::impl() const { return internal::owned(impl_, "a loader"); }
 
-NextBatch<Batch> Loader::next() {
+NextBatch Loader::next() {
   Impl& run = impl();
   const auto start = std::chrono::steady_clock::now();
   if (run.has_failed) run.restart();  // only now: what the caller did since may have mended it
@@ -314,6 +260,16 @@ internal::AnySchedule Loader::Impl::schedule_at(const LoaderPosition& place) con
 void Loader::Impl::require_place(const LoaderPosition& place) const {
   if (place.mixture) require_mixture("seek", place.mixture->weights.size());
   std::visit([&](const auto& schedule) { schedule.require(place.position); }, schedule_at(place));
+}
+
+void Loader::Impl::cursors(const LoaderPosition& place, std::int64_t first,
+                           std::span<std::int64_t> out) const {
+  std::visit([&](auto&& schedule) { schedule.cursors(place.position, first, out); }, schedule_at(place));
+}
+
+const std::vector<internal::SampleContent>& Loader::Impl::content() const {
+  if (!asked_content) asked_content = source->content(internal::kSamplesOfContent);
+  return *asked_content;
 }
 
 void Loader::Impl::require_mixture(std::string_view verb, std::size_t datasets) const {
@@ -427,7 +383,7 @@ std::int64_t Loader::steps() const { return impl().run_order.steps(options(), op
 std::int64_t Loader::datasets() const { return std::ssize(impl().run_order.orders); }
 const SkippedSamples& Loader::skipped() const { return impl().counter.skipped(); }
 void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const {
-  LoaderAccess::cursors(*this, impl().place_at(position()), first, out);
+  impl().cursors(impl().place_at(position()), first, out);
 }
 
 namespace {
@@ -444,29 +400,4 @@ SampleId Loader::first_id(std::int64_t dataset) const {
   return {impl().run_order.firsts[dataset_index(*this, dataset)]};
 }
 
-namespace internal {
-
-std::string LoaderAccess::described(const Loader& loader) { return loader.impl().described(); }
-const std::vector<std::int64_t>& LoaderAccess::given_weights(const Loader& loader) {
-  return loader.impl().run_order.mix_plan->given;
-}
-SkipCounter& LoaderAccess::counter(const Loader& loader) { return loader.impl().counter; }
-const std::vector<SampleContent>& LoaderAccess::content(const Loader& loader) {
-  auto& content = loader.impl().content;
-  if (!content) content = loader.impl().source->content(kSamplesOfContent);
-  return *content;
-}
-const std::vector<Order>& LoaderAccess::orders(const Loader& loader) {
-  return loader.impl().run_order.orders;
-}
-void LoaderAccess::require_place(const Loader& loader, const LoaderPosition& place) {
-  loader.impl().require_place(place);
-}
-void LoaderAccess::cursors(const Loader& loader, const LoaderPosition& place, std::int64_t first,
-                           std::span<std::int64_t> out) {
-  std::visit([&](auto&& schedule) { schedule.cursors(place.position, first, out); },
-             loader.impl().schedule_at(place));
-}
-
-}  // namespace internal
 }  // namespace rota

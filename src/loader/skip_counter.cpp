@@ -26,9 +26,9 @@ std::unique_ptr<mpi::DeferredReduction> sum_over(const mpi::Communicator& comm,
 
 }  // namespace
 
-SkipCounter::SkipCounter(const mpi::Communicator& comm, const BadSamples& options)
-    : skips_(options.policy == OnBadSample::skip),
-      max_skipped_(options.max_skipped),
+SkipCounter::SkipCounter(const mpi::Communicator& comm, const LoaderOptions& options)
+    : skips_(options.bad_samples.policy == OnBadSample::skip),
+      max_skipped_(options.bad_samples.max_skipped),
       deadline_(options.deadline),
       sum_(sum_over(comm, deadline_)) {}
 

@@ -22,7 +22,7 @@ namespace rota::internal {
 class SkipCounter {
  public:
   /// **Collective** over `comm`. Of replicas, number 0 counts.
-  SkipCounter(const mpi::Communicator& comm, const BadSamples& options);
+  SkipCounter(const mpi::Communicator& comm, const LoaderOptions& options);
 
   /// **Collective.** Throws Error{corrupt} on all ranks where too many are skipped by now, once what the last
   /// step's failure on another rank was, and Error{timeout} naming the ranks that did not come.

@@ -1,4 +1,4 @@
-#include "resume/dispatch_resume.hpp"
+#include "resume/saved_stream.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "stream/dispatch_feed.hpp"
-#include "stream/stream_state.hpp"
+#include "stream/stream_loader_impl.hpp"
 
 namespace rota::internal {
 namespace {
@@ -36,7 +36,7 @@ static_assert(sizeof(ShardRow) == 8 * kDispatchColumns && sizeof(ItemRow) == 8 *
 
 // Adds the rows of this rank, which is rank 0, to the tensors of cursors, pending items and their bytes.
 void add_rows(const StreamLoader& loader, const PendingItems& pending, std::vector<TensorPart>& tensors) {
-  const DispatchFeed& feed = *StreamState::dispatch(loader);
+  const DispatchFeed& feed = *loader.impl().dispatch();
   const DispatchPlan& plan = feed.plan();
   std::vector<ShardRow> shards;
   for (std::int64_t s = 0; s < plan.shards; ++s) {
@@ -156,7 +156,7 @@ StreamParts parts_of_dispatch(const StreamLoader& loader) {
   tensors[1] = {.name = std::string(kPending), .columns = kDispatchColumns};
   tensors[2] = {.name = std::string(kItems)};
   if (loader.world().rank > 0) return {.head = head.dump(), .tensors = std::move(tensors)};
-  DispatchFeed& feed = *StreamState::dispatch(loader);
+  DispatchFeed& feed = *loader.impl().dispatch();
   PendingItems pending;
   const SourceProgress source = feed.pause(pending);
   const ShardProgress& shard = source.shard;
@@ -169,7 +169,7 @@ StreamParts parts_of_dispatch(const StreamLoader& loader) {
 }
 
 void restore_dispatch(StreamLoader& loader, const SavedStream& saved) {
-  DispatchFeed& feed = *StreamState::dispatch(loader);
+  DispatchFeed& feed = *loader.impl().dispatch();
   saved.require_same_source(loader);
   DispatchStart start = read_start(saved);
   require_sound(saved, start, feed.plan());
@@ -179,7 +179,7 @@ void restore_dispatch(StreamLoader& loader, const SavedStream& saved) {
   }
   const StreamRun run = saved.head().run;
   feed.restart(std::move(start));
-  StreamState::restart(loader, run);
+  loader.impl().restart(run);
 }
 
 }  // namespace rota::internal

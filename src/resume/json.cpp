@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
+#include <algorithm>
 #include <cereal/external/base64.hpp>
 #include <limits>
 #include <optional>
@@ -50,6 +50,30 @@ std::optional<std::string> from_base64(std::string_view text) {
 }
 
 }  // namespace
+
+void Refusal::fail(ErrorCode code, std::string_view why) const {
+  constexpr std::size_t kMostSaid = 1000;
+  throw Error(code, fmt::format("restore {} from {}: {}{}", what, from, why.substr(0, kMostSaid),
+                                why.size() > kMostSaid ? " ..." : ""));
+}
+
+void Refusal::fail(std::string_view why) const {
+  fail(ErrorCode::corrupt, fmt::format("{}; take another one", why));
+}
+
+void Refusal::require(bool holds, std::string_view tensor, std::string_view why_not) const {
+  if (!holds) fail(fmt::format("its tensor \"{}\" {}", tensor, why_not));
+}
+
+void Refusal::require_tensor(const Checkpoint& checkpoint, std::string_view tensor, DType dtype,
+                             const std::vector<std::int64_t>& row_shape) const {
+  require(checkpoint.has_tensor(tensor), tensor, "is missing");
+  const TensorInfo& info = checkpoint.tensor(tensor);
+  if (info.dtype == dtype && std::ranges::equal(std::span(info.shape).subspan(1), row_shape)) return;
+  std::string shape = "[rows";
+  for (const std::int64_t extent : row_shape) shape += fmt::format(", {}", extent);
+  require(false, tensor, fmt::format("is not {} {}]", to_string(dtype), shape));
+}
 
 std::string to_base64(std::string_view bytes) {
   return cereal::base64::encode(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());

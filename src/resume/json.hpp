@@ -4,6 +4,8 @@
 //   {"rota_state": 1, "kind": "Loader", ...}
 // Numbers are whole. What may need all 64 bits is text, for readers that know no more than floating point.
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -11,13 +13,38 @@
 #include <string_view>
 #include <vector>
 
-#include "resume/refusal.hpp"
+#include "rota/checkpoint.hpp"
+#include "rota/error.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
 
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;  // to be written
+
+/// How a saved state is refused, before anything was moved.
+struct Refusal {
+  std::string_view what;   ///< is to be restored: "a loader", say
+  std::string from;        ///< the path of a checkpoint, or "a text"
+  std::string_view saved;  ///< "the checkpoint", or "the text"
+  std::string_view rule;   ///< what must not change
+
+  /// No more of `why` is said than people read: parts of it may be the state's own.
+  [[noreturn]] void fail(ErrorCode code, std::string_view why) const;
+  /// It is damaged, or was never such a state.
+  [[noreturn]] void fail(std::string_view why) const;
+  /// Unless `holds` of a tensor.
+  void require(bool holds, std::string_view tensor, std::string_view why_not) const;
+  /// Unless this tensor is there, and of such rows.
+  void require_tensor(const Checkpoint& checkpoint, std::string_view tensor, DType dtype,
+                      const std::vector<std::int64_t>& row_shape) const;
+  template <typename Value>
+  void require_same(std::string_view part, const Value& then, const Value& now) const {
+    if (then == now) return;
+    fail(ErrorCode::mismatch,
+         fmt::format("{} differs: {} has {}, this loader has {}; {}", part, saved, then, now, rule));
+  }
+};
 
 /// The head of a state of `kind`.
 [[nodiscard]] OrderedJson new_state(std::string_view kind);

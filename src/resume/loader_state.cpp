@@ -11,7 +11,7 @@ namespace {
 
 // What the order of a run is known by; it must be the same wherever the run goes on.
 OrderedJson order_of(const Loader& loader) {
-  const std::vector<Order>& orders = LoaderAccess::orders(loader);
+  const std::vector<Order>& orders = loader.impl().run_order.orders;
   const Order& order = orders.front();
   const LoaderOptions& options = loader.options();
   const std::int64_t last = loader.datasets() - 1;
@@ -40,7 +40,7 @@ struct ContentChange {
 ContentChange compare_content(const Loader& loader, const StateObject& saved) {
   ContentChange change;
   if (!saved.has("content")) return change;
-  const std::vector<SampleContent>& now = LoaderAccess::content(loader);
+  const std::vector<SampleContent>& now = loader.impl().content();
   const std::vector<std::int64_t> then = saved.numbers("content");
   for (std::size_t k = 0; k < std::min(then.size(), now.size()); ++k) {
     if (then[k] == 0 || now[k].digest == 0) continue;  // it could not be read
@@ -122,7 +122,7 @@ LoaderPosition place_of(const StateObject& state) {
 }
 
 void add_content(const Loader& loader, OrderedJson& state) {
-  for (const SampleContent& sample : LoaderAccess::content(loader)) state["content"].push_back(sample.digest);
+  for (const SampleContent& sample : loader.impl().content()) state["content"].push_back(sample.digest);
 }
 
 OrderedJson state_of(const Loader& loader, std::optional<std::int64_t> skipped) {
@@ -140,7 +140,7 @@ OrderedJson state_of(const Loader& loader, std::optional<std::int64_t> skipped) 
     json["mixture"] = {{"weights", mixture->weights},
                        {"changed_at", mixture->changed_at},
                        {"counts", mixture->counts},
-                       {"given", LoaderAccess::given_weights(loader)}};
+                       {"given", loader.impl().run_order.mix_plan->given}};
   }
   if (skipped) json["skipped"] = *skipped;
   json["run"] = {{"global_batch_size", options.global_batch_size},
@@ -158,7 +158,7 @@ LoaderPosition require_fits(const Loader& loader, const StateObject& saved, cons
   refusal.require_same("the number of datasets mixed", mixed(place.mixture ? &*place.mixture : nullptr),
                        mixed(loader.mixture()));
   try {
-    LoaderAccess::require_place(loader, place);
+    loader.impl().require_place(place);
   } catch (const Error& error) {
     refusal.fail(fmt::format("its place cannot be ({})", error.what()));
   }

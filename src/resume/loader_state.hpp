@@ -7,9 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "loader/access.hpp"
+#include "loader/loader_impl.hpp"
 #include "resume/json.hpp"
-#include "resume/refusal.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/loader.hpp"
 

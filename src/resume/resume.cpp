@@ -6,18 +6,16 @@
 #include <utility>
 
 #include "checkpoint/snapshot_data.hpp"
-#include "loader/access.hpp"
+#include "loader/loader_impl.hpp"
 #include "order/weighted_turns.hpp"
 #include "resume/json.hpp"
 #include "resume/loader_state.hpp"
-#include "resume/refusal.hpp"
 #include "resume/saved_stream.hpp"
 #include "resume/skipped.hpp"
 
 namespace rota {
 namespace {
 
-using internal::LoaderAccess;
 using internal::LoaderPosition;
 using internal::Refusal;
 using internal::StateObject;
@@ -38,7 +36,7 @@ internal::Json parse_loader(std::string_view state, const Refusal& refusal) {
 
 /// Shards of all datasets.
 std::int64_t shards_of(const Loader& loader) {
-  return loader.datasets() * LoaderAccess::orders(loader).front().plan().shards();
+  return loader.datasets() * loader.impl().run_order.orders.front().plan().shards();
 }
 
 /// The shards whose cursors this place in `world` writes, and checks.
@@ -50,22 +48,24 @@ RowRange cursor_rows(const Loader& loader, const World& world) {
 
 std::vector<std::int64_t> cursors_of(const Loader& loader, const LoaderPosition& place, RowRange rows) {
   std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * rows.count));
-  LoaderAccess::cursors(loader, place, rows.first, cursors);
+  loader.impl().cursors(place, rows.first, cursors);
   return cursors;
 }
 
+[[noreturn]] void refuse_cursors(const LoaderPosition& place, const Refusal& refusal) {
+  refusal.fail(fmt::format("its cursors are not those of epoch {}, sample {}", place.position.epoch,
+                           place.position.consumed));
+}
+
 void check_cursors(const Loader& loader, const LoaderPosition& place, const Checkpoint& checkpoint,
-                   std::string_view name) {
+                   std::string_view name, const Refusal& refusal) {
   const auto tensor = internal::cursors_name(name);
   const RowRange rows = cursor_rows(loader, loader.world());
-  const std::vector<std::int64_t> shape{shards_of(loader), 2};
-  const bool is_same = checkpoint.has_tensor(tensor) && checkpoint.tensor(tensor).dtype == DType::int64 &&
-                       checkpoint.tensor(tensor).shape == shape &&
-                       checkpoint.read<std::int64_t>(tensor, rows) == cursors_of(loader, place, rows);
-  if (is_same) return;
-  refusal_of(checkpoint)
-      .fail(fmt::format("its cursors are not those of epoch {}, sample {}", place.position.epoch,
-                        place.position.consumed));
+  refusal.require_tensor(checkpoint, tensor, DType::int64, {2});
+  if (checkpoint.tensor(tensor).rows() != shards_of(loader) ||
+      checkpoint.read<std::int64_t>(tensor, rows) != cursors_of(loader, place, rows)) {
+    refuse_cursors(place, refusal);
+  }
 }
 
 // Unless cursors fit the position as far as they tell without the loader.
@@ -74,11 +74,10 @@ void require_cursors(const StateObject& state, const Checkpoint& checkpoint, std
   const auto tensor = internal::cursors_name(name);
   const LoaderPosition place = internal::place_of(state);
   const std::int64_t datasets = place.mixture ? std::ssize(place.mixture->weights) : 1;
-  bool is_good = datasets > 0 && checkpoint.has_tensor(tensor) &&
-                 checkpoint.tensor(tensor).dtype == DType::int64 &&
-                 checkpoint.tensor(tensor).shape.size() == 2 && checkpoint.tensor(tensor).shape[1] == 2 &&
-                 checkpoint.tensor(tensor).rows() % datasets == 0 &&
-                 checkpoint.tensor(tensor).rows() / datasets == state.object("order").number("shards");
+  refusal.require_tensor(checkpoint, tensor, DType::int64, {2});
+  const std::int64_t shards = checkpoint.tensor(tensor).rows();
+  bool is_good =
+      datasets > 0 && shards % datasets == 0 && shards / datasets == state.object("order").number("shards");
   if (is_good && !place.mixture) {  // whose datasets have epochs of their own
     const auto cursors = checkpoint.read<std::int64_t>(tensor);
     std::int64_t consumed = 0;
@@ -88,14 +87,12 @@ void require_cursors(const StateObject& state, const Checkpoint& checkpoint, std
     }
     is_good = is_good && consumed == place.position.consumed;
   }
-  if (is_good) return;
-  refusal.fail(fmt::format("its cursors are not those of epoch {}, sample {}", place.position.epoch,
-                           place.position.consumed));
+  if (!is_good) refuse_cursors(place, refusal);
 }
 
 // The program's own weights count from here on, if they are others than those of the program that saved.
 MixtureState mixture_of(const Loader& loader, const LoaderPosition& place, const StateObject& saved) {
-  const std::vector<std::int64_t>& own = LoaderAccess::given_weights(loader);
+  const std::vector<std::int64_t>& own = loader.impl().run_order.mix_plan->given;
   const StateObject mixture = saved.object("mixture");
   if (!mixture.has("given") || mixture.numbers("given") == own) return *place.mixture;
   return internal::WeightedTurns(*place.mixture).changed(own, place.position.consumed);
@@ -109,7 +106,7 @@ void go_to(Loader& loader, const LoaderPosition& place, const StateObject& saved
   } else {
     loader.seek(place.position);
   }
-  LoaderAccess::counter(loader).restore(skipped.count, std::move(skipped.samples));
+  loader.impl().counter.restore(skipped.count, std::move(skipped.samples));
 }
 
 }  // namespace
@@ -144,7 +141,7 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   snapshot.blob(internal::state_name(name), json.dump());
   internal::save_skipped(loader, snapshot, name, data.is_alone());
   snapshot.same(fmt::format("loader/{}", name),
-                LoaderAccess::described(loader) + fmt::format("a world of {}", loader.world().size));
+                loader.impl().described() + fmt::format("a world of {}", loader.world().size));
   data.share_out(world.size);
 }
 
@@ -153,14 +150,13 @@ void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name
   const internal::Json json = parse_loader(checkpoint.blob(internal::state_name(name)), refusal);
   const StateObject saved(json, refusal);
   const LoaderPosition place = require_fits(loader, saved, refusal);
-  check_cursors(loader, place, checkpoint, name);
+  check_cursors(loader, place, checkpoint, name, refusal);
   const std::int64_t samples = saved.object("order").number("samples");
-  go_to(loader, place, saved, internal::read_skipped(checkpoint, name, loader.world(), samples));
+  go_to(loader, place, saved, internal::read_skipped(checkpoint, name, loader.world(), samples, refusal));
 }
 
 std::string state(const Loader& loader) {
-  internal::OrderedJson json =
-      internal::state_of(loader, LoaderAccess::counter(loader).known(loader.world()));
+  internal::OrderedJson json = internal::state_of(loader, loader.impl().counter.known(loader.world()));
   internal::add_content(loader, json);
   return internal::sealed(std::move(json));
 }
@@ -185,7 +181,7 @@ std::string describe_loader(const Checkpoint& checkpoint, std::string_view name)
   const StateObject state(json, refusal);
   require_cursors(state, checkpoint, name, refusal);
   const std::string text = describe(state);
-  const std::int64_t skipped = internal::count_skipped(checkpoint, name);
+  const std::int64_t skipped = internal::count_skipped(checkpoint, name, refusal);
   return skipped == 0 ? text : fmt::format("{}; bad samples skipped: {}", text, skipped);
 }
 

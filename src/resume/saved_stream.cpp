@@ -22,17 +22,6 @@ Refusal refusal_from(std::string from, std::string_view saved) {
           .rule = "a run can only go on with the data and the transforms that it began with"};
 }
 
-StreamHead head_of(const StreamLoader& loader) {
-  const std::int64_t epochs = loader.options().epochs;
-  return {.dataset = to_string(loader.fingerprint()),
-          .shards = StreamState::facts(loader).shards,
-          .cursor_numbers = StreamState::facts(loader).cursor_numbers,
-          .run = StreamState::run(loader),
-          .world_size = loader.world().size,
-          .global_batch_size = loader.options().global_batch_size,
-          .epochs = epochs == kEndless ? "endless" : std::to_string(epochs)};
-}
-
 // Adds a rank's part to those of the ranks before it.
 void add_part(const TensorPart& part, std::string& all) {
   if (!part.has_rows) all += part.data;
@@ -59,16 +48,17 @@ OrderedJson as_json(const std::string& data, std::int64_t columns) {
 }  // namespace
 
 OrderedJson new_stream_state(std::string_view kind, const StreamLoader& loader) {
-  const StreamHead head = head_of(loader);
+  const StreamFacts& facts = loader.impl().facts();
+  const auto& [position, epoch_began] = loader.impl().run();
+  const std::int64_t epochs = loader.options().epochs;
   OrderedJson json = new_state(kind);
-  json["source"] = {
-      {"dataset", head.dataset}, {"shards", head.shards}, {"cursor_numbers", head.cursor_numbers}};
-  json["position"] = {{"epoch", head.run.position.epoch},
-                      {"step", head.run.position.step},
-                      {"epoch_began", head.run.epoch_began}};
-  json["run"] = {{"world_size", head.world_size},
-                 {"global_batch_size", head.global_batch_size},
-                 {"epochs", head.epochs}};
+  json["source"] = {{"dataset", to_string(loader.fingerprint())},
+                    {"shards", facts.shards},
+                    {"cursor_numbers", facts.cursor_numbers}};
+  json["position"] = {{"epoch", position.epoch}, {"step", position.step}, {"epoch_began", epoch_began}};
+  json["run"] = {{"world_size", loader.world().size},
+                 {"global_batch_size", loader.options().global_batch_size},
+                 {"epochs", epochs == kEndless ? "endless" : std::to_string(epochs)}};
   return json;
 }
 
@@ -93,7 +83,7 @@ void save(const StreamParts& parts, Snapshot& snapshot, std::string_view name) {
 
 std::string gather_text(const StreamLoader& loader, const std::function<StreamParts()>& make) {
   std::vector<StreamParts> ranks;
-  for (const std::string& parts : StreamState::gather(loader, [&] { return to_blob(make()); })) {
+  for (const std::string& parts : loader.impl().gather([&] { return to_blob(make()); })) {
     ranks.push_back(from_blob<StreamParts>(parts));
   }
   auto json = OrderedJson::parse(ranks.front().head);
@@ -121,14 +111,14 @@ StreamHead SavedStream::head() const {
   const StateObject source = state().object("source");
   const StateObject position = state().object("position");
   const StateObject run = state().object("run");
-  StreamHead head{.dataset = source.text("dataset"),
-                  .shards = source.number("shards"),
-                  .cursor_numbers = source.number("cursor_numbers"),
-                  .run = {.position = {.epoch = position.number("epoch"), .step = position.number("step")},
-                          .epoch_began = position.number("epoch_began")},
-                  .world_size = run.number("world_size"),
-                  .global_batch_size = run.number("global_batch_size"),
-                  .epochs = run.text("epochs")};
+  static_cast<void>(run.number("global_batch_size"));  // which, with the epochs, are for people
+  static_cast<void>(run.text("epochs"));
+  const StreamHead head{
+      .shards = source.number("shards"),
+      .cursor_numbers = source.number("cursor_numbers"),
+      .run = {.position = {.epoch = position.number("epoch"), .step = position.number("step")},
+              .epoch_began = position.number("epoch_began")},
+      .world_size = run.number("world_size")};
   // Steps are agreed on by 2 epoch + 1.
   const bool is_sound = head.run.position.epoch < kMaxCount / 2 &&
                         head.run.epoch_began <= head.run.position.step && head.shards >= 1 &&
@@ -142,21 +132,18 @@ StreamHead SavedStream::head() const {
 }
 
 void SavedStream::require_same_source(const StreamLoader& loader) const {
-  const StreamHead then = head();
-  const StreamHead now = head_of(loader);
-  refusal_.require_same("the number of shards", then.shards, now.shards);
-  refusal_.require_same("the number of a cursor's numbers", then.cursor_numbers, now.cursor_numbers);
-  refusal_.require_same("the dataset's fingerprint", then.dataset, now.dataset);
+  const StateObject then = state().object("source");
+  const StreamFacts& now = loader.impl().facts();
+  refusal_.require_same("the number of shards", then.number("shards"), now.shards);
+  refusal_.require_same("the number of a cursor's numbers", then.number("cursor_numbers"),
+                        now.cursor_numbers);
+  refusal_.require_same("the dataset's fingerprint", then.text("dataset"), to_string(loader.fingerprint()));
 }
 
 std::vector<std::int64_t> SavedStream::numbers(std::string_view tensor, std::size_t columns) const {
   if (checkpoint_ == nullptr) return state().object(kTensors).rows(tensor, columns);
   const std::string name = part_of_loader(name_, tensor);
-  const TensorInfo& info = checkpoint_->tensor(name);
-  if (info.dtype != DType::int64 || info.shape.size() != 2 ||
-      info.shape[1] != static_cast<std::int64_t>(columns)) {
-    refusal_.fail(fmt::format("{} is not int64 [rows, {}]", name, columns));
-  }
+  refusal_.require_tensor(*checkpoint_, name, DType::int64, {static_cast<std::int64_t>(columns)});
   return checkpoint_->read<std::int64_t>(name);
 }
 
@@ -169,11 +156,8 @@ const std::string& SavedStream::decoded(std::string_view tensor) const {
 std::int64_t SavedStream::bytes(std::string_view tensor) const {
   if (checkpoint_ == nullptr) return std::ssize(decoded(tensor));
   const std::string name = part_of_loader(name_, tensor);
-  const TensorInfo& info = checkpoint_->tensor(name);
-  if (info.dtype != DType::uint8 || info.shape.size() != 1) {
-    refusal_.fail(fmt::format("{} is not uint8 [bytes]", name));
-  }
-  return info.rows();
+  refusal_.require_tensor(*checkpoint_, name, DType::uint8, {});
+  return checkpoint_->tensor(name).rows();
 }
 
 void SavedStream::read(std::string_view tensor, std::int64_t first, std::span<std::byte> out) const {
@@ -187,10 +171,11 @@ void SavedStream::read(std::string_view tensor, std::int64_t first, std::span<st
 std::string describe_stream(std::string_view kind, const Checkpoint& checkpoint, std::string_view name) {
   const SavedStream saved(kind, checkpoint, name);
   const StreamHead head = saved.head();
-  std::string text = fmt::format(
+  const StateObject run = saved.state().object("run");
+  const std::string text = fmt::format(
       "{} shards with fingerprint {}, batch {}, {} epochs, at epoch {}, step {}, in a world of {}",
-      head.shards, head.dataset, head.global_batch_size, head.epochs, head.run.position.epoch,
-      head.run.position.step, head.world_size);
+      head.shards, saved.state().object("source").text("dataset"), run.number("global_batch_size"),
+      run.text("epochs"), head.run.position.epoch, head.run.position.step, head.world_size);
   if (kind != kDispatchKind) return text;
   return fmt::format("{}; {} items of the epoch delivered, {} read and pending", text,
                      saved.state().number("delivered"),

@@ -16,25 +16,22 @@
 #include <vector>
 
 #include "resume/json.hpp"
-#include "resume/refusal.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/snapshot.hpp"
 #include "rota/stream_loader.hpp"
-#include "stream/stream_state.hpp"
+#include "stream/stream_loader_impl.hpp"
 
 namespace rota::internal {
 
-/// What the state of each kind begins with.
+/// What the state of each kind begins with: source, position and run.
+[[nodiscard]] OrderedJson new_stream_state(std::string_view kind, const StreamLoader& loader);
+/// The numbers of it that are reckoned with.
 struct StreamHead {
-  std::string dataset;  // its fingerprint
   std::int64_t shards = 0;
   std::int64_t cursor_numbers = 0;
   StreamRun run;
   std::int64_t world_size = 0;
-  std::int64_t global_batch_size = 0;  // from now on for people; the new program's count
-  std::string epochs;
 };
-[[nodiscard]] OrderedJson new_stream_state(std::string_view kind, const StreamLoader& loader);
 
 /// What a rank adds to a tensor.
 struct TensorPart {
@@ -65,7 +62,7 @@ struct StreamParts {
   }
 };
 void save(const StreamParts& parts, Snapshot& snapshot, std::string_view name);
-/// **Collective.** What `make` makes on all ranks, as a text. Throws as StreamState::gather.
+/// **Collective.** What `make` makes on all ranks, as a text. Throws as StreamLoader::Impl::gather.
 [[nodiscard]] std::string gather_text(const StreamLoader& loader, const std::function<StreamParts()>& make);
 
 /// A state as it was saved, of which nothing is believed.
@@ -113,5 +110,10 @@ class SavedStream {
 /// What `describe_loader` says of one of this kind.
 [[nodiscard]] std::string describe_stream(std::string_view kind, const Checkpoint& checkpoint,
                                           std::string_view name);
+
+/// What this rank saves of a loader that is dispatched to.
+[[nodiscard]] StreamParts parts_of_dispatch(const StreamLoader& loader);
+/// Throws Error{mismatch} where it is of another source than `loader`'s, Error{corrupt}; moves nothing then.
+void restore_dispatch(StreamLoader& loader, const SavedStream& saved);
 
 }  // namespace rota::internal

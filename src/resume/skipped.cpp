@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "loader/access.hpp"
+#include "loader/loader_impl.hpp"
 #include "resume/json.hpp"
 #include "rota/error.hpp"
 
@@ -27,22 +27,6 @@ std::vector<std::byte> bytes_of(const T& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-void require(bool holds, const Checkpoint& checkpoint, std::string_view tensor, std::string_view what) {
-  if (holds) return;
-  throw Error(ErrorCode::corrupt,
-              fmt::format("restore a loader from {}: tensor \"{}\" of what was skipped {}; take another "
-                          "checkpoint",
-                          checkpoint.info().path.string(), tensor, what));
-}
-
-void require_tensor(const Checkpoint& checkpoint, std::string_view tensor, DType dtype,
-                    const std::vector<std::int64_t>& row_shape) {
-  require(checkpoint.has_tensor(tensor), checkpoint, tensor, "is missing");
-  const TensorInfo& info = checkpoint.tensor(tensor);
-  require(info.dtype == dtype && std::ranges::equal(std::span(info.shape).subspan(1), row_shape), checkpoint,
-          tensor, "is of another type or shape");
-}
-
 /// The rows of all listed samples, and where their texts end, one after the other.
 struct List {
   std::vector<std::int64_t> rows;
@@ -51,29 +35,29 @@ struct List {
 };
 
 // Of a dataset of so many samples.
-List read_list(const Checkpoint& checkpoint, std::string_view name, std::int64_t samples) {
+List read_list(const Checkpoint& checkpoint, std::string_view name, std::int64_t samples,
+               const Refusal& refusal) {
   const std::string tensor = list_name(name);
   const std::string texts = text_name(name);
-  require_tensor(checkpoint, tensor, DType::int64, {kSkippedColumns});
-  require_tensor(checkpoint, texts, DType::uint8, {});
+  refusal.require_tensor(checkpoint, tensor, DType::int64, {kSkippedColumns});
+  refusal.require_tensor(checkpoint, texts, DType::uint8, {});
   const std::int64_t bytes = checkpoint.tensor(texts).rows();
   List list{.rows = checkpoint.read<std::int64_t>(tensor)};
   for (auto row = std::span(list.rows); !row.empty(); row = row.subspan(kSkippedColumns)) {
-    require(row[0] >= 0 && row[1] >= 0 && row[1] < samples, checkpoint, tensor, "names a sample that is not");
+    refusal.require(row[0] >= 0 && row[1] >= 0 && row[1] < samples, tensor, "names a sample that is not");
     for (const std::int64_t length : row.subspan(2, 2)) {
-      require(length >= 0 && length <= bytes - list.ends.back(), checkpoint, tensor,
-              "has texts that are not");
+      refusal.require(length >= 0 && length <= bytes - list.ends.back(), tensor, "has texts that are not");
       list.ends.push_back(list.ends.back() + length);
     }
   }
-  require(list.ends.back() == bytes, checkpoint, texts, "is longer than what is listed");
+  refusal.require(list.ends.back() == bytes, texts, "is longer than what is listed");
   return list;
 }
 
 }  // namespace
 
 void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name, bool is_alone) {
-  const SkipCounter& counter = LoaderAccess::counter(loader);
+  const SkipCounter& counter = loader.impl().counter;
   if (!counter.skips() && counter.before() == 0) return;  // on all ranks alike
   const World own = loader.world();
   const World world = is_alone ? World{} : own;
@@ -98,23 +82,24 @@ void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view nam
   snapshot.tensor(text_name(name), DType::uint8, {}, std::ssize(text), bytes_of(text));
 }
 
-std::int64_t count_skipped(const Checkpoint& checkpoint, std::string_view name) {
+std::int64_t count_skipped(const Checkpoint& checkpoint, std::string_view name, const Refusal& refusal) {
   const std::string tensor = counts_name(name);
   if (!checkpoint.has_tensor(tensor)) return 0;
-  require_tensor(checkpoint, tensor, DType::int64, {});
+  refusal.require_tensor(checkpoint, tensor, DType::int64, {});
   std::int64_t sum = 0;
   for (const std::int64_t count : checkpoint.read<std::int64_t>(tensor)) {
-    require(count >= 0 && !__builtin_add_overflow(sum, count, &sum), checkpoint, tensor,
-            "has a number that cannot be");
+    refusal.require(count >= 0 && !__builtin_add_overflow(sum, count, &sum), tensor,
+                    "has a number that cannot be");
   }
   return sum;
 }
 
-SavedSkips read_skipped(const Checkpoint& checkpoint, std::string_view name, World world, std::int64_t size) {
-  SavedSkips saved{.count = count_skipped(checkpoint, name), .samples = {}};
+SavedSkips read_skipped(const Checkpoint& checkpoint, std::string_view name, World world, std::int64_t size,
+                        const Refusal& refusal) {
+  SavedSkips saved{.count = count_skipped(checkpoint, name, refusal), .samples = {}};
   if (!checkpoint.has_tensor(counts_name(name))) return saved;
-  const List list = read_list(checkpoint, name, size);
-  require(list.size() <= saved.count, checkpoint, list_name(name), "lists more than were counted");
+  const List list = read_list(checkpoint, name, size, refusal);
+  refusal.require(list.size() <= saved.count, list_name(name), "lists more than were counted");
   const auto first = static_cast<std::size_t>(share(list.size(), world.rank, world.size));
   const auto end = static_cast<std::size_t>(share(list.size(), world.rank + 1, world.size));
   const std::int64_t begin = list.ends[2 * first];

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "resume/json.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/loader.hpp"
 #include "rota/loader_options.hpp"
@@ -25,9 +26,10 @@ struct SavedSkips {
 
 /// Nothing skipped where the checkpoint does not say. Throws Error{corrupt} where it cannot be so of a
 /// dataset of `size` samples.
-SavedSkips read_skipped(const Checkpoint& checkpoint, std::string_view name, World world, std::int64_t size);
+SavedSkips read_skipped(const Checkpoint& checkpoint, std::string_view name, World world, std::int64_t size,
+                        const Refusal& refusal);
 
 /// The count alone.
-std::int64_t count_skipped(const Checkpoint& checkpoint, std::string_view name);
+std::int64_t count_skipped(const Checkpoint& checkpoint, std::string_view name, const Refusal& refusal);
 
 }  // namespace rota::internal

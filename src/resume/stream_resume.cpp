@@ -5,15 +5,14 @@
 
 #include "checkpoint/snapshot_data.hpp"
 #include "core/bytes.hpp"
-#include "resume/dispatch_resume.hpp"
+#include "resume/saved_stream.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "rota/snapshot.hpp"
 #include "stream/dispatch_feed.hpp"
-#include "stream/ownership.hpp"
 #include "stream/shard_feed.hpp"
 #include "stream/stream_facts.hpp"
-#include "stream/stream_state.hpp"
+#include "stream/stream_loader_impl.hpp"
 
 namespace rota {
 namespace {
@@ -25,7 +24,6 @@ using internal::ShardRun;
 using internal::StreamHead;
 using internal::StreamParts;
 using internal::StreamRun;
-using internal::StreamState;
 using internal::TensorPart;
 
 /// A shard's row of the cursors, before the numbers of the source's cursor.
@@ -60,13 +58,13 @@ std::int64_t remaining(const StreamSource& source, const ShardProgress& place) {
 
 // What this rank saves, in order of its shards.
 StreamParts parts_of(const StreamLoader& loader) {
-  const ShardRun& run = StreamState::shards(loader)->run();
+  const ShardRun& run = loader.impl().shards()->run();
   const std::size_t count = run.places.size();
   std::vector<std::size_t> by_shard(count);
   std::iota(by_shard.begin(), by_shard.end(), std::size_t{0});
   std::ranges::sort(by_shard, {}, [&](std::size_t i) { return run.places[i].shard; });
   TensorPart cursors{.name = std::string(kCursors),
-                     .columns = std::int64_t{kShardColumns} + StreamState::facts(loader).cursor_numbers,
+                     .columns = std::int64_t{kShardColumns} + loader.impl().facts().cursor_numbers,
                      .has_rows = true};
   TensorPart blobs{.name = std::string(kBlobs)};
   for (const std::size_t i : by_shard) {
@@ -209,26 +207,26 @@ ShardRun Saved::shards_in(const World& world) const {
 }
 
 std::string_view kind_of(const StreamLoader& loader) {
-  return StreamState::dispatch(loader) == nullptr ? kStreamKind : internal::kDispatchKind;
+  return loader.impl().dispatch() == nullptr ? kStreamKind : internal::kDispatchKind;
 }
 
 StreamParts parts_of_any(const StreamLoader& loader) {
-  return StreamState::dispatch(loader) == nullptr ? parts_of(loader) : internal::parts_of_dispatch(loader);
+  return loader.impl().dispatch() == nullptr ? parts_of(loader) : internal::parts_of_dispatch(loader);
 }
 
 // `make` makes a SavedStream of the loader's kind. Restores of a dispatch are counted whatever fails, on
 // whichever rank.
 template <typename Make>
 void restore_from(StreamLoader& loader, Make make) {
-  if (auto* const dispatch = StreamState::dispatch(loader)) {
+  if (auto* const dispatch = loader.impl().dispatch()) {
     dispatch->count_restore();
     return internal::restore_dispatch(loader, make());
   }
   const SavedStream stream = make();
   const Saved saved(stream, loader);
   ShardRun run = saved.shards_in(loader.world());
-  StreamState::shards(loader)->restart(saved.run().position.epoch, std::move(run));
-  StreamState::restart(loader, saved.run());
+  loader.impl().shards()->restart(saved.run().position.epoch, std::move(run));
+  loader.impl().restart(saved.run());
 }
 
 }  // namespace
@@ -245,7 +243,7 @@ void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name)
                     ranks));
   }
   internal::save(parts_of_any(loader), snapshot, name);
-  const StreamPosition at = loader.position();
+  const Position at = loader.position();
   snapshot.same(fmt::format("loader/{}", name),
                 fmt::format("its place at epoch {}, step {}\na world of {}", at.epoch, at.step, ranks));
   data.share_out(ranks);

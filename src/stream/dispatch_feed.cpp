@@ -11,9 +11,8 @@
 
 namespace rota::internal {
 
-DispatchFeed::DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool,
-                           const StreamLoaderOptions& options, mpi::DeferredReduction& agreement,
-                           mpi::Communicator channel)
+DispatchFeed::DispatchFeed(const Dispatch& dispatch, BatchPool& pool, const StreamLoaderOptions& options,
+                           mpi::DeferredReduction& agreement, mpi::Communicator channel)
     : source_(agreement.comm().rank() == 0 ? dispatch.source : nullptr),
       pool_(&pool),
       options_(&options),
@@ -119,7 +118,7 @@ FeedHead DispatchFeed::open() {
   return next.head;
 }
 
-std::unique_ptr<StreamBatchMemory> DispatchFeed::decode(const StepMessages& step) const {
+std::unique_ptr<BatchMemory> DispatchFeed::decode(const StepMessages& step) const {
   std::vector<std::int64_t> items;
   std::vector<ByteSpan> records;
   ByteSpan rest = records_of(step.by_rank.front());
@@ -130,17 +129,17 @@ std::unique_ptr<StreamBatchMemory> DispatchFeed::decode(const StepMessages& step
     rest = rest.subspan(records.back().size());
   }
   auto batch = pool_->take();
-  batch->resize(items.size());
+  batch->resize_streams(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::int64_t position = plan_.position_of(items[i]);
-    batch->ids[i] = {.shard = plan_.shard_of(items[i]), .input = position};
+    batch->stream_ids[i] = {.shard = plan_.shard_of(items[i]), .input = position};
     batch->positions[i] = position;
   }
   layout_.decode(records, *batch);
   return batch;
 }
 
-std::unique_ptr<StreamBatchMemory> DispatchFeed::take() {
+std::unique_ptr<BatchMemory> DispatchFeed::take() {
   OpenedStep next = *std::exchange(next_, std::nullopt);
   const StepMessages& front = undelivered_.front();
   // The error is of this rank alone: the message is to be opened again.

@@ -7,24 +7,33 @@
 
 #include "mpi/deferred_reduction.hpp"
 #include "mpi/messages.hpp"
+#include "rota/mpi.hpp"
 #include "rota/stream_loader.hpp"
 #include "stream/feed.hpp"
 #include "stream/step_builder.hpp"
 
 namespace rota::internal {
 
+/// Throws Error{invalid_argument} for options that no dispatch can have, and for no source on rank 0.
+void check(const Dispatch& dispatch, const World& world);
+
+/// **Collective.** What a dispatch is, on all ranks: its fields, shards, cursor numbers and fingerprint, as
+/// rank 0's source has them. It cannot be opened. Throws on all ranks what
+/// `ask_facts` throws, and Error{invalid_argument} for a source of more than one shard.
+std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const mpi::Communicator& comm);
+
 /// Batches of items that rank 0 reads with a StepBuilder. What that makes is pushed to the other ranks as
 /// soon as rank 0's caller comes by, and is kept on rank 0 until it is delivered.
 class DispatchFeed final : public Feed {
  public:
   /// `channel` is for messages alone. The others must outlive it; by the deadline of `agreement` it waits.
-  DispatchFeed(const Dispatch& dispatch, StreamBatchPool& pool, const StreamLoaderOptions& options,
+  DispatchFeed(const Dispatch& dispatch, BatchPool& pool, const StreamLoaderOptions& options,
                mpi::DeferredReduction& agreement, mpi::Communicator channel);
   ~DispatchFeed() override;
 
   [[nodiscard]] std::optional<FeedHead> peek() override;
   [[nodiscard]] FeedHead wait() override;
-  std::unique_ptr<StreamBatchMemory> take() override;
+  std::unique_ptr<BatchMemory> take() override;
   [[nodiscard]] int owner(ShardId shard) const override;
   void set_quiet(bool is_quiet) noexcept override { is_quiet_ = is_quiet; }
   void add_stats(LoaderStats& stats) const override;
@@ -45,19 +54,19 @@ class DispatchFeed final : public Feed {
   // The step in front, taken out of its message.
   struct OpenedStep {
     FeedHead head;
-    std::unique_ptr<StreamBatchMemory> batch;
+    std::unique_ptr<BatchMemory> batch;
     std::exception_ptr error;
   };
   void collect();
   void push();
   void receive();
   FeedHead open();
-  [[nodiscard]] std::unique_ptr<StreamBatchMemory> decode(const StepMessages& step) const;
+  [[nodiscard]] std::unique_ptr<BatchMemory> decode(const StepMessages& step) const;
   // On rank 0. Throws Error{invalid_argument} where there is none: one that was to go on anew could not.
   [[nodiscard]] StepBuilder& builder() const;
 
   const std::shared_ptr<const StreamSource> source_;  // on rank 0
-  StreamBatchPool* pool_;
+  BatchPool* pool_;
   const StreamLoaderOptions* options_;
   const RecordLayout layout_;
   const DispatchPlan plan_;

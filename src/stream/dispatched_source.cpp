@@ -1,4 +1,4 @@
-#include "stream/dispatched_source.hpp"
+#include "stream/dispatch_feed.hpp"
 
 #include <fmt/format.h>
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
+#include "loader/batch_memory.hpp"
 #include "rota/stream_loader.hpp"
-#include "stream/stream_batch.hpp"
 
 namespace rota::internal {
 
@@ -31,7 +31,7 @@ class Feed {
   [[nodiscard]] virtual FeedHead wait() = 0;
   /// Takes what comes next, and moves the place; nullptr where it is no batch. Rethrows an error, after
   /// which `wait` tries again.
-  virtual std::unique_ptr<StreamBatchMemory> take() = 0;
+  virtual std::unique_ptr<BatchMemory> take() = 0;
 
   /// Which rank has this shard, one of those that there are. Throws Error{unsupported} where none does.
   [[nodiscard]] virtual int owner(ShardId shard) const = 0;

@@ -1,4 +1,4 @@
-#include "stream/ownership.hpp"
+#include "stream/shard_feed.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -53,7 +53,7 @@ ByteSpan RecordLayout::first(ByteSpan bytes) const {
               fmt::format("take an item out of {} bytes: they are not as long as it says", bytes.size()));
 }
 
-void RecordLayout::decode(std::span<const ByteSpan> records, StreamBatchMemory& batch) const {
+void RecordLayout::decode(std::span<const ByteSpan> records, BatchMemory& batch) const {
   for (std::size_t f = 0, k = 0; f < fields_.size(); ++f) {
     if (!fields_[f].ragged) continue;
     for (std::size_t i = 0; i < records.size(); ++i) batch.store.rows(f)[i] = number_at(records[i], k);

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "loader/batch_memory.hpp"
 #include "rota/stream.hpp"
-#include "stream/stream_batch.hpp"
 
 namespace rota::internal {
 
@@ -24,7 +24,7 @@ class RecordLayout {
   /// The record that `bytes` begin with. Throws Error{corrupt} where they are too few.
   [[nodiscard]] ByteSpan first(ByteSpan bytes) const;
   /// Fills `batch` with the tensors of such records.
-  void decode(std::span<const ByteSpan> records, StreamBatchMemory& batch) const;
+  void decode(std::span<const ByteSpan> records, BatchMemory& batch) const;
 
  private:
   std::vector<Field> fields_;

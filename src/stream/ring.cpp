@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "core/scarce.hpp"
@@ -24,9 +25,13 @@ std::vector<ShardProgress> starts_of(const std::vector<ShardId>& shards) {
   return places;
 }
 
+void move_bytes(std::span<const std::byte> from, std::span<std::byte> to) noexcept {
+  if (!from.empty() && from.data() != to.data()) std::memmove(to.data(), from.data(), from.size());
+}
+
 }  // namespace
 
-StreamRing::StreamRing(const StreamSource& source, StreamBatchPool& pool, const StreamLoaderOptions& options,
+StreamRing::StreamRing(const StreamSource& source, BatchPool& pool, const StreamLoaderOptions& options,
                        std::int64_t batch_size, RingStart start)
     : source_(source),
       pool_(pool),
@@ -67,12 +72,23 @@ FeedHead StreamRing::wait() {
   return ready_.front().head;
 }
 
-std::unique_ptr<StreamBatchMemory> StreamRing::take() {
-  const MutexLock lock(mutex_);
-  Item item = std::move(ready_.front());
-  ready_.pop_front();
+std::unique_ptr<BatchMemory> StreamRing::take(ShardRun& run) {
+  Item item;
+  {
+    const MutexLock lock(mutex_);
+    item = std::move(ready_.front());
+    ready_.pop_front();
+  }
   if (item.error) std::rethrow_exception(item.error);
-  if (item.batch) bytes_ -= item.batch->kept_bytes;
+  for (const auto& ticket : item.tickets) {
+    Reading& reading = ticket->reading;
+    run.places[ticket->shard].advance(reading.has_cursor ? &reading.cursor : nullptr);
+    run.first = (ticket->shard + 1) % run.places.size();
+  }
+  for (const std::size_t shard : item.ended) run.places[shard].end();
+  const MutexLock lock(mutex_);
+  std::ranges::move(item.tickets, std::back_inserter(unused_));
+  bytes_ -= item.bytes;
   settle();
   worker_wakes_.notify_all();
   return std::move(item.batch);
@@ -95,7 +111,7 @@ void StreamRing::begin_epoch(std::vector<ShardProgress> places, std::size_t firs
     has_ended_[shard] = places[shard].is_done;
     if (!has_ended_[shard]) turns_.push_back(shard);
   }
-  for (auto& batch : open_) batch->is_lent.assign(batch_size_, false);
+  for (OpenBatch& batch : open_) batch.is_lent.assign(batch_size_, false);
   readers_.clear();
   std::vector<ShardId> shards;
   shards.reserve(places.size());
@@ -137,21 +153,21 @@ void StreamRing::deal() {
 // Gives a ticket the slot that it will have if none before it turns out void, unless one that was dealt
 // before another turned out void has that slot.
 void StreamRing::lend(Ticket& ticket, std::size_t number) {
-  StreamBatchMemory& batch = *open_[number / batch_size_];
+  OpenBatch& batch = open_[number / batch_size_];
   ticket.slot = number % batch_size_;
   ticket.lender = batch.is_lent[ticket.slot] ? nullptr : &batch;
   if (ticket.lender == nullptr) return;  // it takes memory of its own when it is read
   batch.is_lent[ticket.slot] = true;
-  SampleMemory::lend(ticket.reading.sample, batch.store.view(), ticket.slot);
+  SampleMemory::lend(ticket.reading.sample, batch.memory->store.view(), ticket.slot);
 }
 
 // Takes what is read off the front of the queue, for the next batch.
 void StreamRing::gather() {
   while (!queue_.empty() && gathered_.size() < batch_size_ && !failure_) {
     std::unique_ptr<Ticket>& front = queue_.front();
-    if (front->state == Ticket::State::dealt) return;
-    if (front->state == Ticket::State::failed) failure_ = front->error;
-    if (front->state == Ticket::State::filled) {
+    if (!front->is_read) return;
+    if (front->error) failure_ = front->error;
+    if (front->reading.is_there) {
       gathered_.push_back(std::move(front));
       --queued_;
     } else {
@@ -168,12 +184,12 @@ bool StreamRing::is_epoch_read() const noexcept {
 
 // Tells of errors and ends of epochs, once all batches before them are ready.
 void StreamRing::finish_epochs() {
-  if (failure_ && !is_assembling_ && !is_over_) finish(FeedHead::Kind::failed, nullptr, failure_);
+  if (failure_ && !is_assembling_ && !is_over_) finish(FeedHead::Kind::failed, {.error = failure_});
   while (!is_assembling_ && gathered_.empty() && !is_over_) {
     if (is_epoch_read()) {
       ended_.clear();  // all have ended
       is_between_ = true;
-      finish(FeedHead::Kind::epoch_end, nullptr, nullptr);
+      finish(FeedHead::Kind::epoch_end, {});
     }
     if (!is_between_ || ready_.size() >= max_batches_) return;
     ++epoch_;
@@ -182,10 +198,10 @@ void StreamRing::finish_epochs() {
   }
 }
 
-void StreamRing::finish(FeedHead::Kind kind, std::unique_ptr<StreamBatchMemory> batch,
-                        std::exception_ptr error) {
-  is_over_ = is_over_ || error;
-  ready_.push_back({.head = {.kind = kind, .epoch = epoch_}, .batch = std::move(batch), .error = error});
+void StreamRing::finish(FeedHead::Kind kind, Item item) {
+  is_over_ = is_over_ || item.error;
+  item.head = {.kind = kind, .epoch = epoch_};
+  ready_.push_back(std::move(item));
   caller_wakes_.notify_all();
 }
 
@@ -212,7 +228,7 @@ bool StreamRing::is_needed(const Ticket& ticket) const noexcept {
   std::size_t before = gathered_.size();
   for (const auto& other : queue_) {
     if (other.get() == &ticket) break;
-    if (other->state != Ticket::State::empty) ++before;
+    if (!other->is_read || other->reading.is_there) ++before;
   }
   return before < batch_size_;
 }
@@ -221,8 +237,8 @@ std::unique_ptr<StreamRing::Ticket> StreamRing::unused_ticket() {
   if (unused_.empty()) return std::make_unique<Ticket>(*pool_.fields());
   auto ticket = std::move(unused_.back());
   unused_.pop_back();
-  ticket->state = Ticket::State::dealt;
-  ticket->found_end = false;
+  ticket->is_read = ticket->found_end = false;
+  ticket->error = nullptr;
   return ticket;
 }
 
@@ -272,13 +288,17 @@ void StreamRing::make(std::size_t worker) {
 void StreamRing::open() {
   is_opening_ = true;
   bytes_ += fixed_bytes_;
-  std::unique_ptr<StreamBatchMemory> batch;
+  OpenBatch batch;
   std::exception_ptr error;
   try {
     const MutexUnlock unlocked(mutex_);
-    batch = pool_.take();
-    with_memory([&] { batch->open(batch_size_); },
-                [&] { return fmt::format("open a batch of {} samples", batch_size_); });
+    batch.memory = pool_.take();
+    const auto take_memory = [&] {
+      batch.is_lent.resize(batch_size_);
+      batch.memory->resize_streams(batch_size_);
+      batch.memory->store.open();
+    };
+    with_memory(take_memory, [&] { return fmt::format("open a batch of {} samples", batch_size_); });
   } catch (...) {
     error = std::current_exception();
   }
@@ -292,31 +312,46 @@ void StreamRing::open() {
 
 void StreamRing::assemble() {
   is_assembling_ = true;
-  auto tickets = std::exchange(gathered_, {});
-  auto ended = std::exchange(ended_, {});
-  auto batch = std::move(open_.front());
+  Item item{.batch = std::move(open_.front().memory),
+            .tickets = std::exchange(gathered_, {}),
+            .ended = std::exchange(ended_, {}),
+            .bytes = fixed_bytes_};
   open_.pop_front();
-  std::exception_ptr error;
+  for (const auto& ticket : item.tickets) item.bytes += ticket->reading.extra_bytes(*pool_.fields());
   try {
     const MutexUnlock unlocked(mutex_);
-    fill(*batch, tickets, std::move(ended));
+    fill(*item.batch, item.tickets);
   } catch (...) {
-    error = std::current_exception();
+    item.error = std::current_exception();
   }
   is_assembling_ = false;
-  for (auto& ticket : tickets) unused_.push_back(std::move(ticket));
-  finish(error ? FeedHead::Kind::failed : FeedHead::Kind::batch, error ? nullptr : std::move(batch), error);
+  finish(item.error ? FeedHead::Kind::failed : FeedHead::Kind::batch, std::move(item));
 }
 
-void StreamRing::fill(StreamBatchMemory& batch, std::vector<std::unique_ptr<Ticket>>& tickets,
-                      std::vector<std::size_t> ended) {
-  batch.resize(tickets.size());
-  batch.ended = std::move(ended);
-  for (std::size_t i = 0; i < tickets.size(); ++i) batch.set(i, tickets[i]->shard, tickets[i]->reading);
-  batch.finish();
+// A sample is in memory of its own, or in a slot that is not before the one which it gets.
+void StreamRing::fill(BatchMemory& batch, const Tickets& tickets) {
+  const auto& fields = batch.store.fields();
+  batch.resize_streams(tickets.size());
   for (std::size_t i = 0; i < tickets.size(); ++i) {
-    batch.copy_ragged(i, tickets[i]->reading.sample);
-    SampleMemory::forget(tickets[i]->reading.sample);
+    const StreamSample& sample = tickets[i]->reading.sample;
+    batch.stream_ids[i] = sample.id();
+    batch.positions[i] = tickets[i]->reading.position;
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      if (fields[f].ragged) {
+        batch.store.rows(f)[i] = sample.rows(f);
+      } else {
+        move_bytes(sample.bytes(f), batch.store.view().bytes(f, i));
+      }
+    }
+  }
+  batch.store.sum_rows();
+  batch.store.open_ragged();
+  for (std::size_t i = 0; i < tickets.size(); ++i) {
+    StreamSample& sample = tickets[i]->reading.sample;
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      if (fields[f].ragged) move_bytes(std::as_const(sample).bytes(f), batch.store.view().bytes(f, i));
+    }
+    SampleMemory::forget(sample);
   }
 }
 
@@ -338,16 +373,17 @@ void StreamRing::read(std::size_t worker) {
     while (done < run.size() && (bytes < room || done < std::max<std::size_t>(needed, 1))) {
       Ticket& ticket = *run[done++];
       read_one(ticket, worker);
-      if (ticket.found == Ticket::State::failed) break;
-      if (ticket.found != Ticket::State::filled) continue;
-      bytes += static_cast<std::int64_t>(ticket.reading.sample.total_bytes());
+      if (ticket.error) break;
+      if (ticket.reading.is_there) bytes += static_cast<std::int64_t>(ticket.reading.sample.total_bytes());
     }
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   queue.insert(queue.begin(), run.begin() + static_cast<std::ptrdiff_t>(done), run.end());
   run.resize(done);
-  for (Ticket* const ticket : run) publish(*ticket);
-  stats_[worker].samples += std::ranges::count(run, Ticket::State::filled, &Ticket::found);
+  for (Ticket* const ticket : run) {
+    publish(*ticket);
+    stats_[worker].samples += ticket->reading.is_there ? 1 : 0;
+  }
   stats_[worker].bytes += bytes;
   stats_[worker].read_seconds += seconds.count();
 }
@@ -355,24 +391,23 @@ void StreamRing::read(std::size_t worker) {
 void StreamRing::read_one(Ticket& ticket, std::size_t worker) {
   try {
     if (ticket.lender == nullptr) SampleMemory::own(ticket.reading.sample);
-    const bool is_there = readers_[ticket.shard]->read(instances_.source(worker), ticket.reading);
-    ticket.found = is_there ? Ticket::State::filled : Ticket::State::empty;
+    ticket.reading.is_there = readers_[ticket.shard]->read(instances_.source(worker), ticket.reading);
   } catch (...) {
-    ticket.found = Ticket::State::failed;
+    ticket.reading.is_there = false;
     ticket.error = std::current_exception();
   }
 }
 
 void StreamRing::publish(Ticket& ticket) {
-  ticket.state = ticket.found;
-  if (ticket.state == Ticket::State::filled) {
+  ticket.is_read = true;
+  if (ticket.reading.is_there) {
     bytes_ += ticket.reading.extra_bytes(*pool_.fields());
     return;
   }
   --queued_;
   has_news_ = true;
   if (ticket.lender != nullptr) ticket.lender->is_lent[ticket.slot] = false;
-  if (ticket.state != Ticket::State::empty) return;
+  if (ticket.error) return;
   ticket.found_end = !has_ended_[ticket.shard];
   has_ended_[ticket.shard] = true;
 }

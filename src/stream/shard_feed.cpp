@@ -13,7 +13,7 @@ std::int64_t batch_of(std::int64_t global_batch_size, const World& world) {
 
 }  // namespace
 
-ShardFeed::ShardFeed(const StreamSource& source, StreamBatchPool& pool, const StreamLoaderOptions& options,
+ShardFeed::ShardFeed(const StreamSource& source, BatchPool& pool, const StreamLoaderOptions& options,
                      const World& world, std::vector<int> owners)
     : source_(&source),
       pool_(&pool),
@@ -59,27 +59,18 @@ FeedHead ShardFeed::wait() {
   return error_ ? failed() : ring_->wait();
 }
 
-std::unique_ptr<StreamBatchMemory> ShardFeed::take() {
+std::unique_ptr<BatchMemory> ShardFeed::take() {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   const bool is_end = ring_->peek()->kind == FeedHead::Kind::epoch_end;
-  std::unique_ptr<StreamBatchMemory> batch;
+  std::unique_ptr<BatchMemory> batch;
   try {
-    batch = ring_->take();
+    batch = ring_->take(run_);
   } catch (...) {
     ring_.reset();  // what the caller does until it is made anew may mend it
     throw;
   }
-  if (batch) advance(*batch);
   if (is_end) begin_epoch(epoch_ + 1);
   return batch;
-}
-
-void ShardFeed::advance(StreamBatchMemory& batch) {
-  for (Advance& advance : batch.advances) {
-    run_.places[advance.shard].advance(advance.has_cursor ? &advance.cursor : nullptr);
-  }
-  run_.first = (batch.advances.back().shard + 1) % run_.places.size();
-  for (const std::size_t shard : batch.ended) run_.places[shard].end();
 }
 
 void ShardFeed::restart(std::int64_t epoch, ShardRun run) {

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "stream/feed.hpp"
@@ -9,23 +11,24 @@
 
 namespace rota::internal {
 
-/// Where a rank is in the shards that it owns.
-struct ShardRun {
-  std::vector<int> owners;            // of all shards, in this epoch
-  std::vector<ShardProgress> places;  // of those that are this rank's; they take turns in this order
-  std::size_t first = 0;              // the next one's
-};
+/// What a shard weighs of which nobody knows how much is in it.
+inline constexpr std::int64_t kUnknownWeight = -1;
+
+/// The rank that owns each shard, of `ranks`: the heaviest shards first, each to the rank that has least so
+/// far (then fewest shards, then the lowest number). Shards of unknown weight weigh the mean of the others,
+/// or all alike. A pure function of `weights`, which are the same on all ranks.
+std::vector<int> share_out(std::span<const std::int64_t> weights, int ranks);
 
 /// Batches from the shards that this rank owns, read by a ring, which is made anew after an error.
 class ShardFeed final : public Feed {
  public:
   /// `owners` are those of each epoch begun; `source`, `pool` and `options` must outlive it.
-  ShardFeed(const StreamSource& source, StreamBatchPool& pool, const StreamLoaderOptions& options,
+  ShardFeed(const StreamSource& source, BatchPool& pool, const StreamLoaderOptions& options,
             const World& world, std::vector<int> owners);
 
   [[nodiscard]] std::optional<FeedHead> peek() override;
   [[nodiscard]] FeedHead wait() override;
-  std::unique_ptr<StreamBatchMemory> take() override;
+  std::unique_ptr<BatchMemory> take() override;
   [[nodiscard]] int owner(ShardId shard) const override {
     return run_.owners[static_cast<std::size_t>(shard.value)];
   }
@@ -38,11 +41,10 @@ class ShardFeed final : public Feed {
  private:
   void begin_epoch(std::int64_t epoch);
   void prepare() noexcept;
-  void advance(StreamBatchMemory& batch);
   [[nodiscard]] FeedHead failed() const noexcept { return {.kind = FeedHead::Kind::failed, .epoch = epoch_}; }
 
   const StreamSource* source_;
-  StreamBatchPool* pool_;
+  BatchPool* pool_;
   const StreamLoaderOptions* options_;
   World world_;
   std::int64_t batch_size_;

@@ -41,13 +41,14 @@ class SampleMemory {
   static void forget(StreamSample& sample) noexcept;
 };
 
-/// A sample that was read, and where its shard's stream was behind it.
+/// A sample that was read, if there was one, and where its shard's stream was behind it.
 struct Reading {
   explicit Reading(std::span<const Field> fields) : sample(fields) {}
   /// Bytes that are not those of fixed fields.
   [[nodiscard]] std::int64_t extra_bytes(std::span<const Field> fields) const noexcept;
 
   StreamSample sample;
+  bool is_there = false;
   std::int64_t position = 0;
   bool has_cursor = false;
   StreamCursor cursor;  // where it has one

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <charconv>
 #include <cstring>
 
 #include "core/scarce.hpp"
@@ -13,34 +11,9 @@
 namespace rota {
 namespace {
 
-[[noreturn]] void refuse(std::string_view text) {
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("read a stream id \"{}\": it must be \"shard:input:output\", three numbers from 0 on",
-                  text));
-}
-
 constexpr std::size_t kKept = 4096;  // bytes, however few are used
 
 }  // namespace
-
-std::string to_string(const StreamId& id) {
-  return fmt::format("{}:{}:{}", id.shard.value, id.input, id.output);
-}
-
-StreamId parse_stream_id(std::string_view text) {
-  std::array<std::int64_t, 3> numbers{};
-  const char* at = text.data();
-  const char* const last = text.data() + text.size();
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (i > 0 && (at == last || *at++ != ':')) refuse(text);
-    const auto [end, error] = std::from_chars(at, last, numbers[i]);
-    if (error != std::errc() || numbers[i] < 0) refuse(text);
-    at = end;
-  }
-  if (at != last) refuse(text);
-  return {.shard = {numbers[0]}, .input = numbers[1], .output = numbers[2]};
-}
 
 StreamSample::StreamSample(std::span<const Field> fields) {
   internal::check_fields(fields, "make a sample", "it", ErrorCode::invalid_argument);

@@ -10,19 +10,12 @@
 #include "core/option.hpp"
 #include "core/owned.hpp"
 #include "mpi/collectives.hpp"
-#include "mpi/deferred_reduction.hpp"
 #include "rota/error.hpp"
-#include "stream/dispatch_feed.hpp"
-#include "stream/dispatched_source.hpp"
-#include "stream/ownership.hpp"
-#include "stream/shard_feed.hpp"
-#include "stream/stream_facts.hpp"
-#include "stream/stream_state.hpp"
+#include "stream/stream_loader_impl.hpp"
 
 namespace rota {
 
 using internal::DispatchFeed;
-using internal::Feed;
 using internal::FeedHead;
 using internal::ShardFeed;
 using internal::StreamRun;
@@ -102,74 +95,6 @@ void StreamLoaderOptions::validate() const {
   allocator.validate();
 }
 
-class StreamLoader::Impl {
- public:
-  Impl(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
-      : Impl(comm, kOfSource, std::move(options), [&] {
-          facts_ = facts_of(source.get());
-          source_ = std::move(source);
-        }) {
-    mpi::require_same(comm, "make stream loaders", described());
-    std::vector<int> owners = share_out_all(comm, *source_, facts_.shards);
-    start(
-        [&] { return std::make_unique<ShardFeed>(*source_, *pool_, options_, world(), std::move(owners)); });
-  }
-
-  Impl(const mpi::Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options)
-      : Impl(comm, kOfDispatch, std::move(options), [&] { internal::check(dispatch, world()); }) {
-    source_ = internal::describe(dispatch, comm);
-    facts_ = facts_of(source_.get());
-    fingerprint_ = source_->fingerprint();
-    mpi::require_same(comm, "make stream loaders",
-                      fmt::format("{}, split {}", described(), to_string(dispatch.rank_split)));
-    mpi::Communicator line = comm.duplicate();
-    start([&] {
-      return std::make_unique<DispatchFeed>(dispatch, *pool_, options_, agreement_, std::move(line));
-    });
-  }
-
-  NextBatch<StreamBatch> next();
-  [[nodiscard]] std::vector<std::string> gather(const std::function<std::string()>& make);
-  void restart(const StreamRun& run);
-  [[nodiscard]] int owner(ShardId shard) const;
-  [[nodiscard]] const internal::StreamFacts& facts() const noexcept { return facts_; }
-  [[nodiscard]] LoaderStats stats() const;
-
-  [[nodiscard]] const StreamRun& run() const noexcept { return run_; }
-  [[nodiscard]] Feed* feed() const noexcept { return feed_.get(); }
-  [[nodiscard]] World world() const noexcept { return agreement_.comm().world(); }
-  [[nodiscard]] const StreamLoaderOptions& options() const noexcept { return options_; }
-  [[nodiscard]] const StreamSource& source() const noexcept { return *source_; }
-  [[nodiscard]] Fingerprint fingerprint() const noexcept { return fingerprint_; }
-
- private:
-  template <typename Check>
-  Impl(const mpi::Communicator& comm, std::string_view kind, StreamLoaderOptions options, Check check);
-  [[nodiscard]] const mpi::Communicator& comm() const noexcept { return agreement_.comm(); }
-  [[nodiscard]] bool is_end() const noexcept { return is_over_ || run_.position.epoch >= options_.epochs; }
-  [[nodiscard]] std::string described() const;
-  template <typename Make>
-  void start(Make make_feed);
-  [[nodiscard]] std::int64_t agree();
-  [[noreturn]] void fail();
-  StreamBatch deliver(std::int64_t epoch);
-  void end_epoch();
-  void set_quiet(bool is_quiet) noexcept;
-
-  std::shared_ptr<const StreamSource> source_;
-  internal::StreamFacts facts_;  // of it
-  StreamLoaderOptions options_;
-  Fingerprint fingerprint_;
-  mpi::DeferredReduction agreement_;
-  mpi::Communicator states_comm_;  // apart, for on the other a step may have been begun
-  StreamRun run_;
-  bool is_over_ = false;       // an epoch had no samples
-  bool is_elsewhere_ = false;  // what ranks may have said of a step before does not count
-  LoaderStats stats_;
-  std::shared_ptr<internal::StreamBatchPool> pool_;
-  std::unique_ptr<Feed> feed_;
-};
-
 template <typename Check>
 StreamLoader::Impl::Impl(const mpi::Communicator& comm, std::string_view kind, StreamLoaderOptions options,
                          Check check)
@@ -185,6 +110,31 @@ StreamLoader::Impl::Impl(const mpi::Communicator& comm, std::string_view kind, S
   });
 }
 
+StreamLoader::Impl::Impl(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source,
+                         StreamLoaderOptions options)
+    : Impl(comm, kOfSource, std::move(options), [&] {
+        facts_ = facts_of(source.get());
+        source_ = std::move(source);
+      }) {
+  mpi::require_same(comm, "make stream loaders", described());
+  std::vector<int> owners = share_out_all(comm, *source_, facts_.shards);
+  start(
+      [&] { shards_ = std::make_unique<ShardFeed>(*source_, *pool_, options_, world(), std::move(owners)); });
+}
+
+StreamLoader::Impl::Impl(const mpi::Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options)
+    : Impl(comm, kOfDispatch, std::move(options), [&] { internal::check(dispatch, world()); }) {
+  source_ = internal::describe(dispatch, comm);
+  facts_ = facts_of(source_.get());
+  fingerprint_ = source_->fingerprint();
+  mpi::require_same(comm, "make stream loaders",
+                    fmt::format("{}, split {}", described(), to_string(dispatch.rank_split)));
+  mpi::Communicator line = comm.duplicate();
+  start([&] {
+    dispatch_ = std::make_unique<DispatchFeed>(dispatch, *pool_, options_, agreement_, std::move(line));
+  });
+}
+
 std::string StreamLoader::Impl::described() const {
   return fmt::format("{} shards with fingerprint {}, {} epochs", facts_.shards, to_string(fingerprint_),
                      options_.epochs);
@@ -195,15 +145,15 @@ template <typename Make>
 void StreamLoader::Impl::start(Make make_feed) {
   mpi::together(comm(), "start the workers of stream loaders", [&] {
     const auto batches = static_cast<std::size_t>(options_.read_ahead_batches) + 2;
-    pool_ = std::make_shared<internal::StreamBatchPool>(facts_.fields, options_.allocator, batches,
-                                                        options_.read_ahead_bytes);
-    feed_ = make_feed();
+    pool_ = std::make_shared<internal::BatchPool>(facts_.fields, options_.allocator, batches,
+                                                  options_.read_ahead_bytes);
+    make_feed();
   });
 }
 
-NextBatch<StreamBatch> StreamLoader::Impl::next() {
+NextBatch StreamLoader::Impl::next() {
   const auto start = std::chrono::steady_clock::now();
-  NextBatch<StreamBatch> batch;
+  NextBatch batch;
   if (!is_end()) set_quiet(false);
   while (!batch && !is_end()) {
     const std::int64_t step = agree();
@@ -221,7 +171,7 @@ NextBatch<StreamBatch> StreamLoader::Impl::next() {
 
 void StreamLoader::Impl::set_quiet(bool is_quiet) noexcept {
   agreement_.set_quiet(is_quiet);
-  feed_->set_quiet(is_quiet);
+  feed().set_quiet(is_quiet);
 }
 
 // **Collective.** What all ranks together come to next.
@@ -231,16 +181,16 @@ std::int64_t StreamLoader::Impl::agree() {
     static_cast<void>(agreement_.end());
     is_elsewhere_ = false;
   }
-  if (!agreement_.is_under_way()) agreement_.begin({of(feed_->wait())});
+  if (!agreement_.is_under_way()) agreement_.begin({of(feed().wait())});
   return agreement_.end().front();
 }
 
 // **Collective.** A rank that has failed tries again when it is called again.
 void StreamLoader::Impl::fail() {
   std::exception_ptr error;
-  if (const auto head = feed_->peek(); head && of(*head) == kFailed) {
+  if (const auto head = feed().peek(); head && of(*head) == kFailed) {
     try {
-      feed_->take();
+      feed().take();
     } catch (...) {
       error = std::current_exception();
     }
@@ -250,24 +200,27 @@ void StreamLoader::Impl::fail() {
   throw Error(ErrorCode::io, "agree on a step of streams: a rank has failed, and none says why");
 }
 
-StreamBatch StreamLoader::Impl::deliver(std::int64_t epoch) {
-  const auto head = feed_->peek();
-  std::unique_ptr<internal::StreamBatchMemory> batch;
+Batch StreamLoader::Impl::deliver(std::int64_t epoch) {
+  const auto head = feed().peek();
+  std::unique_ptr<internal::BatchMemory> batch;
   if (head && of(*head) == of_batch(epoch)) {
-    batch = feed_->take();
+    batch = feed().take();
   } else {
     batch = pool_->take();
-    batch->open(0);
+    batch->resize_streams(0);
+    batch->store.open();
   }
-  batch->start = run_.position;
+  batch->global.start = run_.position;
+  batch->kinds.assign(batch->stream_ids.size(), SlotKind::sample);
+  batch->epochs.assign(batch->stream_ids.size(), epoch);
   ++run_.position.step;
   ++stats_.batches;
-  stats_.samples += std::ssize(batch->ids);
+  stats_.samples += std::ssize(batch->stream_ids);
   stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
   // Said now, so that the others need not wait for this rank to come by.
   std::optional<FeedHead> after;
   try {
-    after = feed_->peek();
+    after = feed().peek();
   } catch (...) {
     // This batch is good. It is tried again for the next one.
   }
@@ -277,7 +230,7 @@ StreamBatch StreamLoader::Impl::deliver(std::int64_t epoch) {
 
 // All ranks are at the end of the epoch.
 void StreamLoader::Impl::end_epoch() {
-  feed_->take();
+  feed().take();
   is_over_ = run_.position.step == run_.epoch_began;
   ++run_.position.epoch;
   run_.epoch_began = run_.position.step;
@@ -298,14 +251,14 @@ void StreamLoader::Impl::restart(const StreamRun& run) {
 }
 
 int StreamLoader::Impl::owner(ShardId shard) const {
-  if (shard.value >= 0 && shard.value < facts_.shards) return feed_->owner(shard);
+  if (shard.value >= 0 && shard.value < facts_.shards) return feed().owner(shard);
   throw Error(ErrorCode::out_of_range,
               fmt::format("ask who owns shard {}: there are {}, from 0 on", shard.value, facts_.shards));
 }
 
 LoaderStats StreamLoader::Impl::stats() const {
   LoaderStats stats = stats_;
-  feed_->add_stats(stats);
+  feed().add_stats(stats);
   return stats;
 }
 
@@ -325,8 +278,8 @@ StreamLoader& StreamLoader::operator=(StreamLoader&&) noexcept = default;
 
 StreamLoader::Impl& StreamLoader::impl() const { return internal::owned(impl_, "a stream loader"); }
 
-NextBatch<StreamBatch> StreamLoader::next() { return impl().next(); }
-StreamPosition StreamLoader::position() const { return impl().run().position; }
+NextBatch StreamLoader::next() { return impl().next(); }
+Position StreamLoader::position() const { return impl().run().position; }
 int StreamLoader::owner(ShardId shard) const { return impl().owner(shard); }
 World StreamLoader::world() const { return impl().world(); }
 const StreamLoaderOptions& StreamLoader::options() const { return impl().options(); }
@@ -334,21 +287,4 @@ const StreamSource& StreamLoader::source() const { return impl().source(); }
 Fingerprint StreamLoader::fingerprint() const { return impl().fingerprint(); }
 LoaderStats StreamLoader::stats() const { return impl().stats(); }
 
-namespace internal {
-
-const StreamRun& StreamState::run(const StreamLoader& loader) { return loader.impl().run(); }
-const internal::StreamFacts& StreamState::facts(const StreamLoader& loader) { return loader.impl().facts(); }
-ShardFeed* StreamState::shards(const StreamLoader& loader) {
-  return dynamic_cast<ShardFeed*>(loader.impl().feed());
-}
-DispatchFeed* StreamState::dispatch(const StreamLoader& loader) {
-  return dynamic_cast<DispatchFeed*>(loader.impl().feed());
-}
-std::vector<std::string> StreamState::gather(const StreamLoader& loader,
-                                             const std::function<std::string()>& make) {
-  return loader.impl().gather(make);
-}
-void StreamState::restart(StreamLoader& loader, const StreamRun& run) { loader.impl().restart(run); }
-
-}  // namespace internal
 }  // namespace rota

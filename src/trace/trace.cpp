@@ -19,9 +19,10 @@
 #include "core/owned.hpp"
 #include "files/descriptor.hpp"
 #include "files/line_writer.hpp"
-#include "loader/access.hpp"
+#include "loader/loader_impl.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
+#include "stream/stream_loader_impl.hpp"
 #include "trace/trace_file.hpp"
 
 namespace rota {
@@ -44,8 +45,7 @@ void append_list(std::string& line, std::string_view name, const Range& values, 
   line.push_back(']');
 }
 
-template <typename AnyBatch>
-void append_digests(std::string& line, const AnyBatch& batch) {
+void append_digests(std::string& line, const Batch& batch) {
   XXH3_state_t state{};
   line += ",\"digests\":[";
   for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -59,22 +59,11 @@ void append_digests(std::string& line, const AnyBatch& batch) {
   line.push_back(']');
 }
 
-// Items that are dispatched by sample have no owner.
-Split split_of(const StreamLoader& loader) {
-  try {
-    static_cast<void>(loader.owner(ShardId{0}));
-    return Split::by_shard;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::unsupported) throw;
-    return Split::by_sample;
-  }
-}
-
 std::string start_line(const Loader& loader) {
   const LoaderOptions& options = loader.options();
   const Position at = loader.position();
   std::vector<std::int64_t> samples;
-  for (const internal::Order& order : internal::LoaderAccess::orders(loader))
+  for (const internal::Order& order : loader.impl().run_order.orders)
     samples.push_back(order.plan().samples());
   std::string line = fmt::format(
       R"("workers":{},"batch":{},"split":"{}","tail":"{}","epoch":{},"consumed":{},"step":{},"fingerprint":"{}")",
@@ -85,24 +74,27 @@ std::string start_line(const Loader& loader) {
 }
 
 std::string start_line(const StreamLoader& loader) {
-  const StreamPosition at = loader.position();
+  const Position at = loader.position();
+  const auto* const dispatch = loader.impl().dispatch();
+  const Split split = dispatch == nullptr ? Split::by_shard : dispatch->plan().split;
   return fmt::format(
       R"("workers":{},"batch":{},"split":"{}","epoch":{},"step":{},"fingerprint":"{}","shards":{})",
-      loader.options().workers, loader.options().global_batch_size, to_string(split_of(loader)), at.epoch,
-      at.step, to_string(loader.fingerprint()), loader.source().shards());
+      loader.options().workers, loader.options().global_batch_size, to_string(split), at.epoch, at.step,
+      to_string(loader.fingerprint()), loader.source().shards());
 }
 
 // For a trace that is begun without a communicator.
-mpi::Communicator alone(const std::filesystem::path& directory, World world, const TraceOptions& options) {
-  if (options.phase || world.size == 1) return {};
+mpi::Communicator alone(const std::filesystem::path& directory, World world,
+                        std::optional<std::int64_t> phase) {
+  if (phase || world.size == 1) return {};
   throw Error(ErrorCode::invalid_argument,
               fmt::format("begin a trace in {}: rank {} of {} needs a communicator, so that all ranks write "
-                          "the same phase; or give TraceOptions::phase",
+                          "the same phase; or give the phase",
                           directory.string(), world.rank, world.size));
 }
 
 // Makes the directory; returns the phase that is wanted, or the one behind all that are there.
-std::int64_t prepare(const std::filesystem::path& directory, const std::optional<std::int64_t>& wanted) {
+std::int64_t prepare(const std::filesystem::path& directory, std::optional<std::int64_t> wanted) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error)
@@ -118,14 +110,11 @@ std::int64_t prepare(const std::filesystem::path& directory, const std::optional
 // from.
 template <typename AnyLoader>
 std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::filesystem::path& directory,
-                                     const AnyLoader& loader, const TraceOptions& options) {
-  mpi::require_same(comm, kBegin,
-                    options.phase ? fmt::format("TraceOptions::phase {}", *options.phase)
-                                  : std::string("no TraceOptions::phase"));
+                                     const AnyLoader& loader, std::optional<std::int64_t> wanted) {
+  mpi::require_same(comm, kBegin, wanted ? fmt::format("phase {} given", *wanted) : "no phase given");
   const World world = loader.world();
   Lines lines;
-  const std::int64_t phase =
-      mpi::on_first_rank(comm, kBegin, [&] { return prepare(directory, options.phase); });
+  const std::int64_t phase = mpi::on_first_rank(comm, kBegin, [&] { return prepare(directory, wanted); });
   const auto write_start = [&] {
     if (world.replica > 0) return;
     lines.reset(new internal::LineWriter(directory / trace::trace_file_name(phase, world.rank)));
@@ -144,74 +133,68 @@ std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::f
 }  // namespace
 
 TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
-                         const Loader& loader, const TraceOptions& options) {
+                         const Loader& loader, std::optional<std::int64_t> phase) {
   mpi::together(comm, kBegin, [&] {
     world_ = loader.world();
     split_ = loader.options().rank_split;
     is_mixture_ = loader.datasets() > 1;
   });
-  std::tie(phase_, lines_) = begin(comm, directory, loader, options);
+  std::tie(phase_, lines_) = begin(comm, directory, loader, phase);
 }
 
 TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
-                         const StreamLoader& loader, const TraceOptions& options)
+                         const StreamLoader& loader, std::optional<std::int64_t> phase)
     : is_stream_(true) {
   mpi::together(comm, kBegin, [&] { world_ = loader.world(); });
-  std::tie(phase_, lines_) = begin(comm, directory, loader, options);
+  std::tie(phase_, lines_) = begin(comm, directory, loader, phase);
 }
 
 TraceWriter::TraceWriter(const std::filesystem::path& directory, const Loader& loader,
-                         const TraceOptions& options)
-    : TraceWriter(alone(directory, loader.world(), options), directory, loader, options) {}
+                         std::optional<std::int64_t> phase)
+    : TraceWriter(alone(directory, loader.world(), phase), directory, loader, phase) {}
 TraceWriter::TraceWriter(const std::filesystem::path& directory, const StreamLoader& loader,
-                         const TraceOptions& options)
-    : TraceWriter(alone(directory, loader.world(), options), directory, loader, options) {}
+                         std::optional<std::int64_t> phase)
+    : TraceWriter(alone(directory, loader.world(), phase), directory, loader, phase) {}
 
 TraceWriter::~TraceWriter() = default;
 TraceWriter::TraceWriter(TraceWriter&& other) noexcept = default;
 TraceWriter& TraceWriter::operator=(TraceWriter&& other) noexcept = default;
 
 void TraceWriter::write(const Batch& batch) {
-  if (world_.replica > 0) return;
-  require_open(false);
+  if (!may_write(batch.size() == 0 ? is_stream_ : !batch.stream_ids().empty())) return;
   const Position& at = batch.start();
   std::string line =
-      fmt::format(R"({{"event":"batch","phase":{},"rank":{},"epoch":{},"consumed":{},"step":{},"n":{})",
-                  phase_, world_.rank, at.epoch, at.consumed, at.step, batch.global_size());
-  append_list(line, "ids", batch.ids(), &SampleId::value);
-  if (split_ != Split::by_sample) append_list(line, "slots", batch.slots());
-  if (is_mixture_) append_list(line, "datasets", batch.datasets());
-  const bool is_one_epoch =
-      std::ranges::all_of(batch.epochs(), [&](auto epoch) { return epoch == at.epoch; });
-  if (is_mixture_ || !is_one_epoch) append_list(line, "epochs", batch.epochs());
+      fmt::format(R"({{"event":"batch","phase":{},"rank":{},"epoch":{})", phase_, world_.rank, at.epoch);
+  const auto out = std::back_inserter(line);
+  if (is_stream_) {
+    fmt::format_to(out, R"(,"step":{})", at.step);
+    append_list(line, "ids", batch.stream_ids(),
+                [](const StreamId& id) { return '"' + to_string(id) + '"'; });
+    append_list(line, "positions", batch.positions());
+  } else {
+    fmt::format_to(out, R"(,"consumed":{},"step":{},"n":{})", at.consumed, at.step, batch.global_size());
+    append_list(line, "ids", batch.ids(), &SampleId::value);
+    if (split_ != Split::by_sample) append_list(line, "slots", batch.slots());
+    if (is_mixture_) append_list(line, "datasets", batch.datasets());
+    const auto is_first = [&](std::int64_t epoch) { return epoch == at.epoch; };
+    if (is_mixture_ || !std::ranges::all_of(batch.epochs(), is_first)) {
+      append_list(line, "epochs", batch.epochs());
+    }
+  }
   append_digests(line, batch);
-  if (!std::ranges::all_of(batch.kinds(), [](SlotKind kind) { return kind == SlotKind::sample; })) {
+  if (batch.real() != batch.size()) {
     append_list(line, "mask", batch.kinds(), [](SlotKind kind) { return static_cast<int>(kind); });
   }
-  add(line + '}', batch.size());
-}
-
-void TraceWriter::write(const StreamBatch& batch) {
-  if (world_.replica > 0) return;
-  require_open(true);
-  std::string line = fmt::format(R"({{"event":"batch","phase":{},"rank":{},"epoch":{},"step":{})", phase_,
-                                 world_.rank, batch.start().epoch, batch.start().step);
-  append_list(line, "ids", batch.ids(), [](const StreamId& id) { return '"' + to_string(id) + '"'; });
-  append_list(line, "positions", batch.positions());
-  append_digests(line, batch);
-  add(line + '}', batch.size());
+  lines_->append(line + '}');
+  ++steps_;
+  samples_ += batch.size();
 }
 
 void TraceWriter::end(const Loader& loader) {
-  if (world_.replica > 0) return;
-  require_open(false);
-  end(loader.position());
+  if (may_write(false)) end(loader.position());
 }
-
 void TraceWriter::end(const StreamLoader& loader) {
-  if (world_.replica > 0) return;
-  require_open(true);
-  end({.epoch = loader.position().epoch, .consumed = 0, .step = loader.position().step});
+  if (may_write(true)) end(loader.position());
 }
 
 void TraceWriter::end(const Position& position) {
@@ -223,18 +206,13 @@ void TraceWriter::end(const Position& position) {
   lines_->close();
 }
 
-void TraceWriter::add(const std::string& line, std::int64_t samples) {
-  lines_->append(line);
-  ++steps_;
-  samples_ += samples;
-}
-
-void TraceWriter::require_open(bool is_stream) const {
+bool TraceWriter::may_write(bool is_stream) const {
+  if (world_.replica > 0) return false;
   const char* why = !internal::owned(lines_, "a trace writer").is_open() ? "it has ended"
                     : is_stream == is_stream_                            ? nullptr
                     : is_stream_ ? "it is of a StreamLoader, and this is of a Loader"
                                  : "it is of a Loader, and this is of a StreamLoader";
-  if (why == nullptr) return;
+  if (why == nullptr) return true;
   throw Error(ErrorCode::invalid_argument, fmt::format("write trace file {}: {}", lines_->path(), why));
 }
 

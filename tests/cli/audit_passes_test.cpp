@@ -139,7 +139,7 @@ Position trace_bad_samples(const fs::path& dir, Tail tail, std::int64_t phase, i
         {.global_batch_size = 8, .tail = tail, .epochs = 2, .bad_samples = {.policy = OnBadSample::skip}},
         {.rank = rank, .size = size});
     loader.seek(start);
-    TraceWriter trace(dir, loader, {.phase = phase});
+    TraceWriter trace(dir, loader, phase);
     for (int k = 0; k < steps; ++k) {
       const auto batch = loader.next();
       if (!batch) break;

@@ -177,7 +177,7 @@ TEST(StreamValues, OfALoaderOutliveItsEndAndTheLoader) {
   EXPECT_FALSE(loader.next().has_value());
   EXPECT_EQ(loader.owner({0}), 0);
   loader = make_loader();
-  EXPECT_EQ(batch->ids().size(), 4U);
+  EXPECT_EQ(batch->stream_ids().size(), 4U);
 }
 
 }  // namespace rota::test::stream_values_test

@@ -18,7 +18,7 @@ class Golden : public Test {
   }
   static void go_to_the_end(StreamLoader& loader, Numbers& ids) {
     while (const auto batch = loader.next()) {
-      for (const StreamId& id : batch->ids()) ids.push_back(1000 * id.shard.value + id.input);
+      for (const StreamId& id : batch->stream_ids()) ids.push_back(1000 * id.shard.value + id.input);
     }
   }
   /// The numbers from 0 up to `count`, as often as `times`.
@@ -56,7 +56,7 @@ TEST_F(Golden, MixturesGoOnWithTheWeightsThatTheyHad) {
 TEST_F(Golden, StreamsGoOnAndSeeEverySampleOnce) {
   StreamLoader loader = golden_stream();
   restore(loader, checkpoint_, "stream");
-  EXPECT_EQ(loader.position(), (StreamPosition{.epoch = 0, .step = 5}));
+  EXPECT_EQ(loader.position(), (Position{.epoch = 0, .consumed = 0, .step = 5}));
   auto ids = read_before("stream");
   go_to_the_end(loader, ids);
   Numbers expected;

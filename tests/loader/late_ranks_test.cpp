@@ -10,7 +10,8 @@ LoaderOptions options(std::chrono::milliseconds deadline = kDeadline) {
   return {.global_batch_size = 8,
           .shards = 1,
           .shuffle = Shuffle::none,
-          .bad_samples = {.policy = OnBadSample::skip, .deadline = deadline}};
+          .deadline = deadline,
+          .bad_samples = {.policy = OnBadSample::skip}};
 }
 
 void expect_timeout(Loader& loader, int missing) {
@@ -63,10 +64,10 @@ TEST(LateRank, LeavesThePositionBehindTheLastBatch) {
 INSTANTIATE_TEST_SUITE_P(ComesLate, LateRanks, Bool());
 
 TEST(Deadline, OfBadSamplesMustNotBeBelowZeroAndIsTenMinutes) {
-  EXPECT_EQ(BadSamples{}.deadline, 10min);
+  EXPECT_EQ(LoaderOptions{}.deadline, 10min);
   EXPECT_NO_THROW(options(0ms).validate());
   EXPECT_THAT(error_of([] { options(-1ms).validate(); }),
-              is_error(ErrorCode::invalid_argument, {"bad_samples.deadline is -1"}));
+              is_error(ErrorCode::invalid_argument, {"deadline is -1"}));
 }
 
 }  // namespace rota::test::late_ranks_test

@@ -140,7 +140,7 @@ TEST_F(RefusedRestore, OfCursorsThatDisagreeMovesNothing) {
                  [&] { restore(loader_, made_checkpoint(saved_state(loader_), cursors)); });
   const auto same = cursors_of(loader_);
   const std::vector<double> floats(same.begin(), same.end());
-  expect_refusal(corrupt, "its cursors are not those",
+  expect_refusal(corrupt, "is not int64 [rows, 2]",
                  [&] { restore(loader_, made_checkpoint(saved_state(loader_), floats)); });
   cursors.resize(16);
   expect_refusal(corrupt, "its cursors are not those",

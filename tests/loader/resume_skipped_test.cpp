@@ -157,8 +157,10 @@ TEST_F(HostileSkips, OfAnotherTypeOrShapeOrMissingAreRefused) {
   const Numbers numbers{0, 0, 0};
   const std::vector<double> reals{0, 0, 0};
   const auto name = "loader/main/skipped_counts";
-  EXPECT_THAT(refusal([&](Snapshot& s) { s.tensor(name, {3}, 1, numbers); }), is_corrupt({"type or shape"}));
-  EXPECT_THAT(refusal([&](Snapshot& s) { s.tensor(name, {}, 3, reals); }), is_corrupt({"type or shape"}));
+  EXPECT_THAT(refusal([&](Snapshot& s) { s.tensor(name, {3}, 1, numbers); }),
+              is_corrupt({"is not int64 [rows]"}));
+  EXPECT_THAT(refusal([&](Snapshot& s) { s.tensor(name, {}, 3, reals); }),
+              is_corrupt({"is not int64 [rows]"}));
   EXPECT_THAT(refusal([&](Snapshot& s) { s.tensor(name, {}, 3, numbers); }), is_corrupt({"is missing"}));
 }
 

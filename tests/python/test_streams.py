@@ -58,8 +58,8 @@ def samples_of(loader, steps=None):
     """(epoch, id..., x) of the next steps."""
     seen = []
     for batch in itertools.islice(loader, steps):
-        assert batch.size == len(batch["x"]) == len(batch.ids) == len(batch.positions)
-        seen += [(batch.start.epoch, *map(int, id), int(x)) for id, x in zip(batch.ids, batch["x"])]
+        assert batch.size == len(batch["x"]) == len(batch.stream_ids) == len(batch.positions)
+        seen += [(batch.start.epoch, *map(int, id), int(x)) for id, x in zip(batch.stream_ids, batch["x"])]
     return seen
 
 

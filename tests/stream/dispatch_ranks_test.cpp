@@ -197,7 +197,7 @@ TEST(Dispatch, IsLeftInTheMidstOfAnEpochWithoutWaiting) {
       for (int k = 0; k < steps; ++k) {
         const auto batch = loader.next();
         EXPECT_EQ(batch->size(), 1);
-        const StreamId id = batch->ids()[0];
+        const StreamId id = batch->stream_ids()[0];
         EXPECT_THAT(batch->bytes(0, 0), Each(std::byte(16 * id.input + id.shard.value)));
         EXPECT_EQ(batch->bytes(2, 0).size(), 0U);
       }

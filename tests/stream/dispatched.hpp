@@ -18,11 +18,11 @@ inline Items items_from(std::int64_t first, std::int64_t end) {
 }
 
 /// The numbers of a batch's items, which must hold what a NumberedStream of one shard gives as those.
-inline Items items_of(const StreamBatch& batch, std::int64_t shards) {
+inline Items items_of(const Batch& batch, std::int64_t shards) {
   Items items;
   const auto samples = seen(batch);
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const StreamId& id = batch.ids()[i];
+    const StreamId& id = batch.stream_ids()[i];
     const std::int64_t item = id.input * shards + id.shard.value;
     std::string bytes(16 + static_cast<std::size_t>(item % 5), static_cast<char>(item));
     std::memset(bytes.data(), 0, 8);

@@ -18,7 +18,7 @@ void expect_every_item_once(std::int64_t length, std::int64_t batch_size, std::i
   for (; const auto batch = loader.next(); ++step) {
     const std::int64_t first = step % steps * batch_size;
     const auto ranks = dealt(first, std::min(batch_size, length - first), shards, split, everyone().size());
-    EXPECT_EQ(batch->start(), (StreamPosition{.epoch = step / steps, .step = step}));
+    EXPECT_EQ(batch->start(), (Position{.epoch = step / steps, .consumed = 0, .step = step}));
     EXPECT_EQ(items_of(*batch, shards), ranks[static_cast<std::size_t>(everyone().rank())]);
   }
   EXPECT_EQ(step, 2 * steps) << length << " items, batches of " << batch_size;

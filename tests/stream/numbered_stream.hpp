@@ -170,9 +170,9 @@ inline Seen seen(const StreamSample& sample) {
   return {sample.id(), bytes};
 }
 
-inline std::vector<Seen> seen(const StreamBatch& batch) {
+inline std::vector<Seen> seen(const Batch& batch) {
   std::vector<Seen> all;
-  for (const StreamId& id : batch.ids()) {
+  for (const StreamId& id : batch.stream_ids()) {
     std::string bytes;
     for (std::size_t f = 0; f < batch.fields().size(); ++f) bytes += text_of(batch.bytes(f, std::ssize(all)));
     all.emplace_back(id, bytes);
@@ -207,7 +207,7 @@ inline void add(std::int64_t epoch, std::int64_t position, const Seen& sample, S
   all.push_back({epoch, id.shard.value, position, id.input, id.output, number});
 }
 
-inline void add(const StreamBatch& batch, SeenRows& all) {
+inline void add(const Batch& batch, SeenRows& all) {
   const auto samples = seen(batch);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     add(batch.start().epoch, batch.positions()[i], samples[i], all);

@@ -1,5 +1,5 @@
-#include "stream/ownership.hpp"
 #include "stream/numbered_stream.hpp"
+#include "stream/shard_feed.hpp"
 #include "test.hpp"
 
 namespace rota::test::ownership_test {

@@ -113,7 +113,7 @@ TEST_F(StreamResume, RefusesCursorsOfAnotherType) {
   changed.tensor("loader/main/cursors", {11}, 5, cursors);
   checkpoints_.save(1, changed);
   EXPECT_THAT(error_of([&] { restore(loader, *checkpoints_.latest()); }),
-              is_error(ErrorCode::corrupt, {"cursors is not int64 [rows, 11]"}));
+              is_error(ErrorCode::corrupt, {"cursors\" is not int64 [rows, 11]"}));
 }
 
 // Behind a long cursor some samples are read again.
@@ -137,7 +137,7 @@ TEST_F(LongCursors, HaveAsManySamplesReadAgainAsTheyAreLong) {
   source->on_read = [&](StreamId) { ++read; };
   StreamLoader resumed = go_on(source, {.global_batch_size = 1, .workers = 0});
   const auto next = resumed.next();
-  EXPECT_EQ(next->ids()[0].input, 10);
+  EXPECT_EQ(next->stream_ids()[0].input, 10);
   EXPECT_GT(read, 1);
   EXPECT_LE(read, 1 + 3000 / 256);
 }

@@ -38,13 +38,13 @@ TEST(StreamLoader, TakesSamplesFromItsShardsInTurn) {
   StreamLoader loader(numbered({2, 4, 3}), {.global_batch_size = 4});
   Numbers shards;
   while (const auto batch = loader.next()) {
-    for (const StreamId& id : batch->ids()) shards.push_back(id.shard.value);
+    for (const StreamId& id : batch->stream_ids()) shards.push_back(id.shard.value);
   }
   EXPECT_THAT(shards, ElementsAre(0, 1, 2, 0, 1, 2, 1, 2, 1));
 }
 
 TEST(StreamLoader, HandsOutTensorsOfTheirSamplesThatOutliveIt) {
-  std::optional<StreamBatch> batch;
+  std::optional<Batch> batch;
   {
     StreamLoader loader(numbered({9}), {.global_batch_size = 9});
     batch = loader.next();
@@ -55,7 +55,7 @@ TEST(StreamLoader, HandsOutTensorsOfTheirSamplesThatOutliveIt) {
   ASSERT_EQ(x.size(), 18U);
   ASSERT_EQ(text.offsets.size(), 10U);
   for (std::size_t i = 0; i < 9; ++i) {
-    EXPECT_EQ(x[2 * i + 1], batch->ids()[i].input);
+    EXPECT_EQ(x[2 * i + 1], batch->stream_ids()[i].input);
     EXPECT_EQ(text.offsets[i + 1] - text.offsets[i], static_cast<std::int64_t>(i % 5));
   }
 }
@@ -71,7 +71,7 @@ TEST(StreamLoader, BeginsTheNextEpochAtTheNextStep) {
   }
   EXPECT_THAT(epochs, ElementsAre(0, 0, 1, 1));
   EXPECT_THAT(sizes, ElementsAre(4, 3, 4, 3));
-  EXPECT_EQ(loader.position(), (StreamPosition{.epoch = 2, .step = 4}));
+  EXPECT_EQ(loader.position(), (Position{.epoch = 2, .consumed = 0, .step = 4}));
   EXPECT_FALSE(loader.next());
 }
 
@@ -130,30 +130,18 @@ TEST(StreamLoader, CountsWhatItDoes) {
   }
 }
 
-void expect_empty(const StreamBatch& batch) {
-  EXPECT_EQ(batch.size(), 0);
-  EXPECT_TRUE(batch.ids().empty() && batch.positions().empty() && batch.fields().empty());
-  expect_refused(
-      "a batch of a stream",
-      {[&] { static_cast<void>(batch.start()); }, [&] { static_cast<void>(batch.tensor(0)); },
-       [&] { static_cast<void>(batch.tensor("x")); }, [&] { static_cast<void>(batch.bytes(0, 0)); }});
+TEST(StreamLoader, ItsBatchesHaveKindsAndEpochsButNoIdsOfADataset) {
+  StreamLoader loader(numbered({9}), {.global_batch_size = 3});
+  const Batch batch = *loader.next();
+  EXPECT_THAT(batch.kinds(), Each(SlotKind::sample));
+  EXPECT_THAT(batch.epochs(), ElementsAre(0, 0, 0));
+  EXPECT_EQ(batch.real(), 3);
+  EXPECT_TRUE(batch.ids().empty() && batch.datasets().empty() && batch.slots().empty());
+  EXPECT_THROW(static_cast<void>(batch.global_size()), Error);
+  EXPECT_THROW(static_cast<void>(batch.global_real()), Error);
 }
 
 // NOLINTBEGIN(bugprone-use-after-move,hicpp-invalid-access-moved): what is tested
-
-TEST(StreamBatch, IsAsEmptyAsADefaultMadeOneWhereItWasMovedFrom) {
-  expect_empty(StreamBatch());
-  StreamLoader loader(numbered({9}), {.global_batch_size = 3});
-  StreamBatch from = *loader.next();
-  StreamBatch to = std::move(from);
-  expect_empty(from);
-  from = *loader.next();
-  to = std::move(from);
-  expect_empty(from);
-  StreamBatch& same = to;
-  to = std::move(same);
-  EXPECT_EQ(to.positions()[0], 3);
-}
 
 TEST(StreamLoader, RefusesEveryCallWhereItWasMovedFrom) {
   StreamLoader from(numbered({9}), {.global_batch_size = 3});

@@ -85,7 +85,8 @@ TEST_F(WorkerStream, IsMadeAnewWhereItsShardsChangeBetweenEpochs) {
     return make_(worker);
   };
   const StreamLoaderOptions options{.epochs = 3, .workers = 2};
-  StreamBatchPool pool(source_->fields(), {}, 6, options.read_ahead_bytes);
+  BatchPool pool(source_->fields(), {}, 6, options.read_ahead_bytes);
+  ShardRun run{.owners = {}, .places = std::vector<ShardProgress>(4), .first = 0};
   {
     StreamRing ring(*source_, pool, options, 8,
                     {.world = {.rank = 1, .size = 2},
@@ -95,7 +96,7 @@ TEST_F(WorkerStream, IsMadeAnewWhereItsShardsChangeBetweenEpochs) {
                      .later = {{2}, {3}, {5}, {6}}});
     for (int ended = 0; ended < 3;) {
       ended += ring.wait().kind == FeedHead::Kind::epoch_end ? 1 : 0;
-      ring.take();
+      ring.take(run);
     }
   }
   std::set<Numbers> told;

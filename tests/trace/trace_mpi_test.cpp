@@ -38,7 +38,7 @@ TEST(TraceWriterMpi, WhatOneRankCannotBeginNoneDoes) {
   const std::string last = std::to_string(everyone().size() - 1);
   if (is_root()) std::ofstream(dir.path() / ("phase-000000-rank-0000" + last + ".jsonl")) << "\n";
   const Loader loader = make_loader();
-  EXPECT_THAT([&] { TraceWriter(everyone(), dir.path(), loader, {.phase = 0}); },
+  EXPECT_THAT([&] { TraceWriter(everyone(), dir.path(), loader, 0); },
               ThrowsMessage<Error>(HasSubstr("rank-0000" + last + ".jsonl: File exists")));
   const std::string mine = fmt::format("phase-000000-rank-{:05}.jsonl", everyone().rank());
   EXPECT_EQ(fs::exists(dir.path() / mine), is_last());
@@ -53,16 +53,14 @@ TEST(TraceWriterMpi, IsBegunByNoRankWhereTheyGiveDifferentPhases) {
   using Phase = std::optional<std::int64_t>;
   for (const Phase& odd : {Phase(4), Phase(-1), Phase()}) {
     EXPECT_THAT(
-        error_of([&] {
-          TraceWriter(everyone(), dir.path() / "traces", loader, {.phase = is_last() ? odd : Phase(3)});
-        }),
-        is_error(ErrorCode::mismatch, {"begin a trace: rank 0 has TraceOptions::phase 3; this rank has",
-                                       odd ? std::to_string(*odd) : "no TraceOptions::phase"}));
+        error_of([&] { TraceWriter(everyone(), dir.path() / "traces", loader, is_last() ? odd : Phase(3)); }),
+        is_error(ErrorCode::mismatch, {"begin a trace: rank 0 has phase 3 given; this rank has",
+                                       odd ? std::to_string(*odd) : "no phase given"}));
   }
   EXPECT_FALSE(fs::exists(dir.path() / "traces"));
-  EXPECT_THAT(error_of([&] { TraceWriter(everyone(), dir.path() / "traces", loader, {.phase = -1}); }),
+  EXPECT_THAT(error_of([&] { TraceWriter(everyone(), dir.path() / "traces", loader, -1); }),
               is_error(ErrorCode::invalid_argument, {"phase -1 is not from 0"}));
-  EXPECT_EQ(TraceWriter(everyone(), dir.path() / "traces", loader, {.phase = 3}).phase(), 3);
+  EXPECT_EQ(TraceWriter(everyone(), dir.path() / "traces", loader, 3).phase(), 3);
 }
 
 /// On all ranks the same is thrown, because one rank's loader was moved from.

@@ -118,10 +118,10 @@ TEST(TraceWriter, RefusesPhasesThatNoAuditWouldRead) {
   const Loader loader = small_loader();
   const std::int64_t limit = std::int64_t{1} << 61;
   for (const std::int64_t phase : {std::int64_t{-1}, limit, std::numeric_limits<std::int64_t>::max()}) {
-    EXPECT_THAT(error_of([&] { TraceWriter(dir.path(), loader, {.phase = phase}); }),
+    EXPECT_THAT(error_of([&] { TraceWriter(dir.path(), loader, phase); }),
                 is_error(ErrorCode::invalid_argument, {"is not from 0 to 2^61 - 1"}));
   }
-  const TraceWriter last(dir.path(), loader, {.phase = limit - 1});
+  const TraceWriter last(dir.path(), loader, limit - 1);
   EXPECT_THAT(error_of([&] { TraceWriter(dir.path(), loader); }),
               is_error(ErrorCode::invalid_argument, {"2^61 - 1"}));
 }

@@ -31,7 +31,7 @@ inline Position run_phase(const fs::path& dir, const MakeLoader& make, std::int6
   for (int rank = 0; rank < size; ++rank) {
     Loader loader = make({.rank = rank, .size = size});
     loader.seek(start);
-    TraceWriter trace(dir, loader, {.phase = phase});
+    TraceWriter trace(dir, loader, phase);
     for (int step = 0; step < steps; ++step) {
       const auto batch = loader.next();
       if (!batch) break;

@@ -22,5 +22,5 @@ extern rota::CheckpointDirectory& checkpoints;
 extern const std::shared_ptr<const rota::Source> source;
 
 void train(const rota::Batch& batch);
-void train(const rota::StreamBatch& batch);
+void train(const rota::Batch& batch);
 void evaluate(const rota::Batch& batch);
