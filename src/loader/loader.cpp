@@ -94,7 +94,6 @@ Loader::Impl::Owner Loader::Impl::make(const mpi::Communicator& comm, Data&& dat
                         .options = std::move(options),
                         .world = world,
                         .counter = std::move(counter)});
-    if (impl->options.workers > 0) impl->ring.emplace(impl->maker, impl->options, impl->position);
     if (comm.size() > 1) described = impl->described();
   });
   mpi::require_same(comm, "make loaders", described);
@@ -191,7 +190,7 @@ NextBatch Loader::next() {
 std::unique_ptr<BatchMemory> Loader::Impl::make_batch() {
   has_failed = true;
   try {
-    auto batch = ring ? ring->next() : make_inline();
+    auto batch = ring.next();
     has_failed = false;
     return batch;
   } catch (...) {
@@ -200,24 +199,10 @@ std::unique_ptr<BatchMemory> Loader::Impl::make_batch() {
   }
 }
 
-std::unique_ptr<BatchMemory> Loader::Impl::make_inline() {
-  auto batch = maker.take();
-  if (!maker.plan(position, *batch)) return nullptr;
-  const internal::SlotRange all{0, batch->ids.size()};
-  if (maker.has_sizes()) {
-    maker.size(*batch, all, scratch);
-    batch->store.sum_rows();
-  }
-  batch->store.open();
-  maker.fill(*batch, all, scratch, inline_stats);
-  if (maker.has_finish()) maker.finish(batch);
-  return batch;
-}
-
 void Loader::warm_up() {
   Impl& run = impl();
   if (run.has_failed) run.restart();
-  if (run.ring) run.ring->warm_up();
+  if (run.options.workers > 0) run.ring.warm_up();
 }
 
 std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
@@ -236,12 +221,7 @@ std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
 
 void Loader::Impl::restart() {
   has_failed = true;  // until all is done: where it throws, next() tries again
-  const auto plan_anew = [&] { maker.plan_anew(world); };
-  if (ring) {
-    ring->restart(position, plan_anew);
-  } else {
-    plan_anew();
-  }
+  ring.restart(position, [&] { maker.plan_anew(world); });
   has_failed = false;
 }
 
@@ -362,11 +342,7 @@ LoaderStats Loader::stats() const {
   const Fetched fetched = internal::fetched_by(*run.source);
   stats.fetched = {.files = fetched.files - run.fetched_before.files,
                    .bytes = fetched.bytes - run.fetched_before.bytes};
-  if (run.ring) {
-    run.ring->add_stats(stats);
-  } else {
-    stats.workers.push_back(run.inline_stats);
-  }
+  run.ring.add_stats(stats);
   return stats;
 }
 
@@ -386,18 +362,12 @@ void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const {
   impl().cursors(impl().place_at(position()), first, out);
 }
 
-namespace {
-
-std::size_t dataset_index(const Loader& loader, std::int64_t dataset) {
-  if (dataset >= 0 && dataset < loader.datasets()) return static_cast<std::size_t>(dataset);
-  throw Error(ErrorCode::out_of_range,
-              fmt::format("ask a loader for dataset {}: it has {}", dataset, loader.datasets()));
-}
-
-}  // namespace
-
 SampleId Loader::first_id(std::int64_t dataset) const {
-  return {impl().run_order.firsts[dataset_index(*this, dataset)]};
+  if (dataset >= 0 && dataset < datasets()) {
+    return {impl().run_order.firsts[static_cast<std::size_t>(dataset)]};
+  }
+  throw Error(ErrorCode::out_of_range,
+              fmt::format("ask a loader for dataset {}: it has {}", dataset, datasets()));
 }
 
 }  // namespace rota

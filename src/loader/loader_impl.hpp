@@ -59,7 +59,6 @@ struct Loader::Impl {
   [[nodiscard]] bool has_step() const;
   void tell_what_is_odd() const;
   std::unique_ptr<internal::BatchMemory> make_batch();
-  std::unique_ptr<internal::BatchMemory> make_inline();
   void restart();
   void change_and_restart();
 
@@ -77,9 +76,7 @@ struct Loader::Impl {
   LoaderStats stats = {};
   Fetched fetched_before = internal::fetched_by(*source);
   internal::BatchMaker maker{source, run_order, options, world};
-  internal::Scratch scratch = maker.make_scratch(0);  // of the caller's thread, where there are no workers
-  WorkerStats inline_stats = {};
-  std::optional<internal::Ring> ring = {};
+  internal::Ring ring{maker, options, position};
 };
 
 }  // namespace rota

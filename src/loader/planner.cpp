@@ -107,7 +107,7 @@ void Planner::deal(Slots& out) const {
   for (auto& parts : out.parts) parts.clear();
   if (worker_split_ == Split::by_shard) return deal_shards(out);
   const auto size = static_cast<std::int64_t>(out.ids.size());
-  if (worker_split_ == Split::interleaved) {
+  if (worker_split_ == Split::interleaved && workers_ > 1) {
     for (std::size_t i = 0; i < out.ids.size(); ++i) out.parts[i % out.parts.size()].push_back({i, i + 1});
     return;
   }

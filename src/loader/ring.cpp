@@ -16,11 +16,11 @@ Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at)
     : maker_(maker),
       options_(options),
       max_bytes_(options.read_ahead_bytes),
-      entries_(static_cast<std::size_t>(options.read_ahead_batches)),
+      entries_(options.workers > 0 ? static_cast<std::size_t>(options.read_ahead_batches) : 1),
       plan_at_(at),
-      tasks_(static_cast<std::size_t>(options.workers)),
-      stats_(static_cast<std::size_t>(options.workers)) {
-  for (int w = 0; w < options.workers; ++w) scratch_.push_back(maker.make_scratch(w));
+      tasks_(static_cast<std::size_t>(std::max(options.workers, 1))),
+      stats_(tasks_.size()) {
+  for (int w = 0; w < std::ssize(tasks_); ++w) scratch_.push_back(maker.make_scratch(w));
   for (int w = 0; w < options.workers; ++w) {
     threads_.push_back(start_thread("start the workers of a loader",
                                     [this, w](const std::stop_token& stop) { work(stop, w); }));
@@ -40,6 +40,7 @@ std::unique_ptr<BatchMemory> Ring::next() {
     const MutexLock lock(mutex_);
     RingEntry& head = entry(handed_);
     auto due = Clock::time_point::max();
+    while (threads_.empty() && handed_ != end_ && head.filled == 0) make(0);
     while (handed_ != end_ && head.filled < workers()) {
       if (options_.slow_after.count() > 0) due = std::min(due, Clock::now() + options_.slow_after);
       mutex_.wait(caller_wakes_, Wait::here(), due);
@@ -104,7 +105,7 @@ void Ring::restart(const Position& at, const std::function<void()>& change) {
   is_parking_ = true;
   worker_wakes_.notify_all();
   maker_.cut_retries_short();
-  while (parked_ < workers()) mutex_.wait(caller_wakes_, Wait::here());
+  while (parked_ < std::ssize(threads_)) mutex_.wait(caller_wakes_, Wait::here());
   std::vector<RingEntry> dropped(entries_.size());
   std::swap(dropped, entries_);
   {
@@ -113,6 +114,7 @@ void Ring::restart(const Position& at, const std::function<void()>& change) {
     change();
   }
   handed_ = opened_ = planned_ = bytes_ = 0;
+  std::ranges::fill(tasks_, Task{});
   end_.reset();
   plan_at_ = at;
   is_parking_ = false;
@@ -136,26 +138,10 @@ void Ring::work(const std::stop_token& stop, int worker) {
   const MutexLock lock(mutex_);
   while (!stop.stop_requested()) {
     const std::int64_t run = runs_;
-    std::int64_t sized = 0;  // batches whose part of this worker is sized
-    std::int64_t made = 0;   // batches whose part of this worker is filled
     while (!is_parking_ && !stop.stop_requested()) {
-      const std::int64_t number = made;
-      const auto is_due = [&]() ROTA_REQUIRES(mutex_) {
-        return is_parking_ || can_plan() || (sized < planned_ && sized <= number + 1) || can_open() ||
-               number < opened_;
-      };
+      const auto is_due = [&]() ROTA_REQUIRES(mutex_) { return is_parking_ || has_work(worker); };
       if (!worker_wakes_.wait(mutex_, stop, is_due) || is_parking_) break;
-      // Row counts are asked for one batch ahead, so that workers seldom wait for each other's.
-      if (sized < planned_ && sized <= number + 1) {
-        size(worker, sized++);
-      } else if (can_open()) {
-        open();
-      } else if (number < opened_) {
-        fill(worker, number);
-        ++made;
-      } else {
-        plan();
-      }
+      make(worker);
       if (is_warming_) caller_wakes_.notify_all();
     }
     ++parked_;
@@ -165,6 +151,26 @@ void Ring::work(const std::stop_token& stop, int worker) {
   const MutexUnlock unlocked(mutex_);
   scope.reset();                                           // what ends a source may wait
   scratch_[static_cast<std::size_t>(worker)].own.reset();  // in the thread that it was made for
+}
+
+bool Ring::has_work(int worker) const noexcept {
+  const Task& task = tasks_[static_cast<std::size_t>(worker)];
+  return can_plan() || can_size(task) || can_open() || task.filled < opened_;
+}
+
+// One step, which there must be.
+void Ring::make(int worker) {
+  Task& task = tasks_[static_cast<std::size_t>(worker)];
+  if (can_size(task)) {
+    size(worker, task.sized++);
+  } else if (can_open()) {
+    open();
+  } else if (task.filled < opened_) {
+    fill(worker, task.filled);
+    ++task.filled;
+  } else {
+    plan();
+  }
 }
 
 bool Ring::can_plan() const noexcept {
@@ -192,14 +198,19 @@ template <typename Work>
 void Ring::each_part(RingEntry& entry, int worker, Work work) {
   const auto w = static_cast<std::size_t>(worker);
   std::size_t slot = 0;
-  if (!entry.batch->parts[w].empty()) tasks_[w] = {.entry = &entry, .since = Clock::now()};
+  Task& task = tasks_[w];
+  if (!entry.batch->parts[w].empty()) {
+    task.entry = &entry;
+    task.since = Clock::now();
+  }
   unlocked(entry, slot, [&] {
     for (const SlotRange part : entry.batch->parts[w]) {
       slot = part.begin;
       work(part, scratch_[w]);
     }
   });
-  tasks_[w] = {};
+  task.entry = nullptr;
+  task.since = Clock::time_point::max();
 }
 
 void Ring::plan() {

@@ -22,7 +22,8 @@ namespace rota::internal {
 ///   free -> planned (which samples) -> sized (every worker has asked for its row counts) -> open (memory
 ///   taken, within the bound of bytes) -> filled (every worker has read its part) -> handed over, its entry
 ///   in the ring free again.
-/// The threads live as long as the ring; `restart` parks them and goes on elsewhere.
+/// The threads live as long as the ring; `restart` parks them and goes on elsewhere. Without workers, `next`
+/// takes these steps for one batch.
 class Ring {
  public:
   /// Both must outlive it.
@@ -61,10 +62,18 @@ class Ring {
   struct Task {
     const RingEntry* entry = nullptr;  // null: nothing
     Clock::time_point since = Clock::time_point::max();
+    std::int64_t sized = 0;   // batches whose part of this worker is sized
+    std::int64_t filled = 0;  // and those whose part is filled
   };
 
   void tell_slow() ROTA_REQUIRES(mutex_);
   void work(const std::stop_token& stop, int worker);
+  [[nodiscard]] bool has_work(int worker) const noexcept ROTA_REQUIRES(mutex_);
+  void make(int worker) ROTA_REQUIRES(mutex_);
+  // Row counts are asked for one batch ahead, so that workers seldom wait for each other's.
+  [[nodiscard]] bool can_size(const Task& task) const noexcept ROTA_REQUIRES(mutex_) {
+    return task.sized < planned_ && task.sized <= task.filled + 1;
+  }
   [[nodiscard]] bool can_plan() const noexcept ROTA_REQUIRES(mutex_);
   [[nodiscard]] bool is_warm() const noexcept ROTA_REQUIRES(mutex_);
   void plan() ROTA_REQUIRES(mutex_);
@@ -87,7 +96,7 @@ class Ring {
   [[nodiscard]] const RingEntry& entry(std::int64_t number) const noexcept ROTA_REQUIRES(mutex_) {
     return entries_[static_cast<std::size_t>(number) % entries_.size()];
   }
-  [[nodiscard]] int workers() const noexcept { return static_cast<int>(scratch_.size()); }
+  [[nodiscard]] int workers() const noexcept { return static_cast<int>(scratch_.size()); }  // or the caller
 
   BatchMaker& maker_;
   const LoaderOptions& options_;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "core/scarce.hpp"
@@ -23,10 +22,6 @@ std::vector<ShardProgress> starts_of(const std::vector<ShardId>& shards) {
   places.reserve(shards.size());
   for (const ShardId shard : shards) places.push_back({.shard = shard, .cursor = {}});
   return places;
-}
-
-void move_bytes(std::span<const std::byte> from, std::span<std::byte> to) noexcept {
-  if (!from.empty() && from.data() != to.data()) std::memmove(to.data(), from.data(), from.size());
 }
 
 }  // namespace
@@ -328,30 +323,14 @@ void StreamRing::assemble() {
   finish(item.error ? FeedHead::Kind::failed : FeedHead::Kind::batch, std::move(item));
 }
 
-// A sample is in memory of its own, or in a slot that is not before the one which it gets.
 void StreamRing::fill(BatchMemory& batch, const Tickets& tickets) {
-  const auto& fields = batch.store.fields();
   batch.resize_streams(tickets.size());
-  for (std::size_t i = 0; i < tickets.size(); ++i) {
-    const StreamSample& sample = tickets[i]->reading.sample;
-    batch.stream_ids[i] = sample.id();
-    batch.positions[i] = tickets[i]->reading.position;
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      if (fields[f].ragged) {
-        batch.store.rows(f)[i] = sample.rows(f);
-      } else {
-        move_bytes(sample.bytes(f), batch.store.view().bytes(f, i));
-      }
-    }
-  }
+  for (std::size_t i = 0; i < tickets.size(); ++i) tickets[i]->reading.copy_fixed(batch, i);
   batch.store.sum_rows();
   batch.store.open_ragged();
   for (std::size_t i = 0; i < tickets.size(); ++i) {
-    StreamSample& sample = tickets[i]->reading.sample;
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      if (fields[f].ragged) move_bytes(std::as_const(sample).bytes(f), batch.store.view().bytes(f, i));
-    }
-    SampleMemory::forget(sample);
+    tickets[i]->reading.copy_ragged(batch, i);
+    SampleMemory::forget(tickets[i]->reading.sample);
   }
 }
 

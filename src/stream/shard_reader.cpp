@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cstring>
 #include <utility>
 
 #include "core/caught.hpp"
@@ -16,6 +17,10 @@ namespace {
 constexpr std::size_t kSampleCost = 256;
 
 constexpr std::size_t kShort = 4096;  // bytes that are kept, to be used again
+
+void move_bytes(std::span<const std::byte> from, std::span<std::byte> to) noexcept {
+  if (!from.empty() && from.data() != to.data()) std::memmove(to.data(), from.data(), from.size());
+}
 
 std::size_t bytes_of(const StreamCursor& cursor) noexcept {
   return cursor.numbers.size() * sizeof(std::int64_t) + cursor.blob.size();
@@ -77,6 +82,24 @@ std::int64_t Reading::extra_bytes(std::span<const Field> fields) const noexcept 
   std::size_t sum = has_cursor ? bytes_of(cursor) : 0;
   for (std::size_t f = 0; f < fields.size(); ++f) sum += fields[f].ragged ? sample.bytes(f).size() : 0;
   return static_cast<std::int64_t>(sum);
+}
+
+void Reading::copy_fixed(BatchMemory& batch, std::size_t i) const noexcept {
+  batch.stream_ids[i] = sample.id();
+  batch.positions[i] = position;
+  for (std::size_t f = 0; f < sample.size(); ++f) {
+    if (batch.store.fields()[f].ragged) {
+      batch.store.rows(f)[i] = sample.rows(f);
+    } else {
+      move_bytes(sample.bytes(f), batch.store.view().bytes(f, i));
+    }
+  }
+}
+
+void Reading::copy_ragged(BatchMemory& batch, std::size_t i) const noexcept {
+  for (std::size_t f = 0; f < sample.size(); ++f) {
+    if (batch.store.fields()[f].ragged) move_bytes(sample.bytes(f), batch.store.view().bytes(f, i));
+  }
 }
 
 bool ShardReader::read(const StreamSource& source, Reading& out) {

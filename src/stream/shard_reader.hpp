@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 
+#include "loader/batch_memory.hpp"
 #include "rota/stream.hpp"
 
 namespace rota::internal {
@@ -46,6 +47,11 @@ struct Reading {
   explicit Reading(std::span<const Field> fields) : sample(fields) {}
   /// Bytes that are not those of fixed fields.
   [[nodiscard]] std::int64_t extra_bytes(std::span<const Field> fields) const noexcept;
+  /// Puts all but the rows of ragged fields into slot i of `batch`, of which their number is noted. The
+  /// sample is in memory of its own, or in a slot of such a batch that is not before this one.
+  void copy_fixed(BatchMemory& batch, std::size_t i) const noexcept;
+  /// The rows, once the batch has memory for them.
+  void copy_ragged(BatchMemory& batch, std::size_t i) const noexcept;
 
   StreamSample sample;
   bool is_there = false;
