@@ -56,7 +56,7 @@ auto with_errors(Work&& work) {
   } catch (...) {
     const internal::Caught what = internal::caught();
     if (what.is_out_of_memory) throw Error(ErrorCode::io, "save or restore: " + what.message);
-    throw Error(what.code, what.message);
+    throw Error(what.code, what.message, what.cause);
   }
 }
 

@@ -2,9 +2,11 @@
 
 // The one exception type of rota. Every other header may throw it; next: world.hpp.
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace rota {
 
@@ -28,12 +30,17 @@ std::string_view to_string(ErrorCode code) noexcept;
 /// An error with a code and a message that says what was tried, on what, and what to do.
 class Error : public std::runtime_error {
  public:
-  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  Error(ErrorCode code, const std::string& message, std::exception_ptr cause = nullptr)
+      : std::runtime_error(message), code_(code), cause_(std::move(cause)) {}
 
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+  /// What the user's code (a transform, a source, a stream) threw, if that is the reason, and on this rank;
+  /// null otherwise. An Error that it threw itself is passed on with more text, and is no cause.
+  [[nodiscard]] const std::exception_ptr& cause() const noexcept { return cause_; }
 
  private:
   ErrorCode code_;
+  std::exception_ptr cause_;
 };
 
 }  // namespace rota

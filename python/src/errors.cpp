@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -24,33 +23,24 @@ py::object class_named(std::string_view code) {
   return py::module_::import("rota._errors").attr("BY_CODE")[py::str(std::string(code))];
 }
 
-// The last exceptions of Python code that became Errors, by what these say: the Errors pass through threads
-// and layers that know nothing of Python, and only add to the text. The GIL guards it.
-struct Causes {
-  static constexpr std::size_t kMost = 8;
-  std::deque<std::pair<std::string, py::object>> raised;
-
-  static Causes& all() {
-    static auto* const causes = new Causes;  // never dies: Python may have ended by then
-    return *causes;
-  }
-  void add(std::string text, py::object exception) {
-    raised.emplace_back(std::move(text), std::move(exception));
-    if (raised.size() > kMost) raised.pop_front();
-  }
-  py::object take(std::string_view message) {
-    for (auto it = raised.rbegin(); it != raised.rend(); ++it) {
-      if (!message.ends_with(it->first)) continue;
-      py::object found = std::move(it->second);
-      raised.erase(std::next(it).base());
-      return found;
-    }
-    return py::none();
-  }
+// An exception of Python, as the cause of an Error: which threads carry that know nothing of Python.
+struct Raised {
+  Shared exception;
 };
 
+py::object cause_of(const Error& error) {
+  if (!error.cause()) return py::none();
+  try {
+    std::rethrow_exception(error.cause());
+  } catch (const Raised& raised) {
+    return raised.exception.is_there() ? *raised.exception : py::none();
+  } catch (...) {  // of C++
+    return py::none();
+  }
+}
+
 void raise(const Error& error) {
-  const py::object cause = Causes::all().take(error.what());
+  const py::object cause = cause_of(error);
   if (!cause.is_none() && PyErr_GivenExceptionMatches(cause.ptr(), PyExc_Exception) == 0) {
     PyErr_SetObject(py::type::handle_of(cause).ptr(), cause.ptr());
     return;
@@ -258,12 +248,12 @@ std::string text_of(const py::error_already_set& raised) {
 
 void throw_as_error(const py::error_already_set& raised, ErrorCode numberless) {
   if (raised.matches(PyExc_MemoryError)) throw std::bad_alloc();
-  std::string text = text_of(raised);
+  const std::string text = text_of(raised);
   const ErrorCode code = code_of(raised, numberless);
   PyException_SetTraceback(raised.value().ptr(), raised.trace() ? raised.trace().ptr() : Py_None);
-  Causes::all().add(text, raised.value());
-  if (is_programs(raised)) throw internal::ProgramError(code, text);
-  throw Error(code, text);
+  auto cause = std::make_exception_ptr(Raised{Shared(raised.value())});
+  if (is_programs(raised)) throw internal::ProgramError(code, text, std::move(cause));
+  throw Error(code, text, std::move(cause));
 }
 
 }  // namespace rota::python

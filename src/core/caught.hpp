@@ -20,7 +20,8 @@ struct Caught {
   ErrorCode code = ErrorCode::callback;
   std::string message = {};
   bool is_out_of_memory = false;
-  bool is_programs = false;  ///< was a ProgramError
+  bool is_programs = false;       ///< was a ProgramError
+  std::exception_ptr cause = {};  ///< Error::cause; the exception itself, where it is no Error
 
   /// As an Error whose message begins with `task`.
   [[nodiscard]] Error as_error(std::string_view task) const;

@@ -45,11 +45,11 @@ Buffer::Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes)
   } catch (const Error&) {
     throw;
   } catch (...) {
-    refuse(fmt::format("Allocator::allocate: {}", caught().message));
+    throw caught().as_error(fmt::format("{}: ask the allocator", task()));
   }
-  if (!data_) refuse("Allocator::allocate returned null; it must throw where it has none");
+  if (!data_) refuse("the allocator returned null; it must throw where it has none");
   if (reinterpret_cast<std::uintptr_t>(data()) % kBufferAlignment == 0) return;
-  refuse("Allocator::allocate returned an address that is no multiple of 64");
+  refuse("the allocator returned an address that is no multiple of 64");
 }
 
 void ReleaseBuffer::operator()(std::byte* data) const noexcept {

@@ -112,7 +112,8 @@ void agree(Exchange& exchange, std::string_view phase, const std::exception_ptr&
   });
   if (internal::is_stopped(error)) std::rethrow_exception(error);
   throw Error(static_cast<ErrorCode>(told->code),
-              fmt::format("rank {}: {}", failed, std::string_view(told->message.data(), told->length)));
+              fmt::format("rank {}: {}", failed, std::string_view(told->message.data(), told->length)),
+              failed == exchange.rank() ? failure.cause : nullptr);
 }
 
 void together(const Communicator& comm, std::string_view phase, const std::function<void()>& work) {

@@ -29,7 +29,7 @@ void expect_refused_by_loaders(const Allocator& allocator, const std::string& wh
   for (const int workers : {0, 2}) {
     Loader loader(source, {.workers = workers, .allocator = allocator});
     StreamLoader stream(as_stream(source, 2), {.workers = workers, .allocator = allocator});
-    const Words words{"bytes for the tensors of a batch: Allocator::allocate", why};
+    const Words words{"bytes for the tensors of a batch: ", why};
     for (int time = 0; time < 2; ++time) refused(kCallback, words, [&] { (void)loader.next(); });
     refused(kCallback, words, [&] { (void)stream.next(); });
   }

@@ -44,6 +44,24 @@ TEST_P(LoaderErrors, MayPassSoThatTheSameBatchIsTriedAgain) {
   EXPECT_THAT(rest_of(loader), SizeIs(100));
 }
 
+TEST_P(LoaderErrors, KeepWhatTheUsersCodeThrewAsTheirCause) {
+  struct Own {
+    int number;
+  };
+  source_->on_read = [](SampleId id) {
+    if (id.value == 60) throw Own{7};
+  };
+  Loader loader(source_, options_);
+  const auto error = error_of([&] { run_out(loader); });
+  try {
+    std::rethrow_exception(error->cause());
+  } catch (const Own& own) {
+    EXPECT_EQ(own.number, 7);
+  }
+  source_->on_read = [](SampleId /*id*/) { throw Error(corrupt, "its own"); };
+  EXPECT_EQ(error_of([&] { (void)loader.next(); })->cause(), nullptr);
+}
+
 TEST_P(LoaderErrors, OfSizesNameTheSampleToo) {
   source_->on_rows = [](SampleId id) {
     if (id.value == 60) throw std::runtime_error("cannot ask");
