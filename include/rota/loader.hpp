@@ -84,6 +84,12 @@ class Loader {
   [[nodiscard]] std::int64_t steps_per_epoch() const;
   [[nodiscard]] std::int64_t steps() const;
 
+  /// Where step `step` of this run begins; nothing past its end. Steps before the last `seek`, restore or
+  /// change of the batch size are computed as if the run had always been like this. O(1). Throws
+  /// Error{out_of_range} below 0, and Error{unsupported} for a mixture, and for the past if the run was not
+  /// always like this.
+  [[nodiscard]] std::optional<Position> position_of(std::int64_t step) const;
+
   /// The step, rank and slot in which this run, at the present batch size and world, reads sample `id` in
   /// `epoch`. Steps in the past are computed as if the run had always been like this. `id` is as in
   /// Batch::ids(). Of a Mixture, `epoch` is the dataset's own. Nothing for a sample that the run never reads:

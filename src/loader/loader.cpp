@@ -219,6 +219,16 @@ std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
   return internal::Planner(run.run_order, run.options, run.world).when(run.position, id, epoch);
 }
 
+std::optional<Position> Loader::position_of(std::int64_t step) const {
+  const Impl& run = impl();
+  const auto schedule = run.schedule_at(run.place_at(run.origin));
+  if (const auto* of_one = std::get_if<internal::Schedule>(&schedule)) {
+    return of_one->start_of(run.origin, run.options.global_batch_size, step);
+  }
+  throw Error(ErrorCode::unsupported,
+              fmt::format("find step {}: of a mixture, whose datasets have epochs of their own", step));
+}
+
 void Loader::Impl::restart() {
   has_failed = true;  // until all is done: where it throws, next() tries again
   ring.restart(position, [&] { maker.plan_anew(world); });
@@ -263,7 +273,7 @@ void Loader::Impl::require_mixture(std::string_view verb, std::size_t datasets) 
 void Loader::seek(const Position& position) {
   Impl& run = impl();
   run.require_place(run.place_at(position));
-  run.position = position;
+  run.position = run.origin = position;
   run.was_moved = true;
   run.change_and_restart();
 }
@@ -272,7 +282,7 @@ void Loader::seek(const Position& position, const MixtureState& mixture) {
   Impl& run = impl();
   run.require_place({position, mixture});
   run.run_order.mix_plan->turns = WeightedTurns(mixture);
-  run.position = position;
+  run.position = run.origin = position;
   run.was_moved = true;
   run.change_and_restart();
 }
@@ -290,7 +300,7 @@ void Loader::begin_for() {
   if (!run.has_step()) {
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("begin a `for` over a loader: its epochs (LoaderOptions::epochs is {}) are over; ask for "
+        fmt::format("begin a `for` over a loader: its epochs (the option epochs is {}) are over; ask for "
                     "more of them, call restart(), or make a loader with evaluation, which begins anew in "
                     "each `for`",
                     run.options.epochs));
@@ -332,6 +342,7 @@ void Loader::set_global_batch_size(std::int64_t size) {
   changed.global_batch_size = size;
   changed.validate();
   run.options.global_batch_size = size;
+  run.origin = run.position;
   run.change_and_restart();
 }
 

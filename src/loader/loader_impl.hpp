@@ -70,6 +70,7 @@ struct Loader::Impl {
   mutable std::optional<Fingerprint> asked_fingerprint = {};
   mutable std::optional<std::vector<internal::SampleContent>> asked_content = {};  // once a state is made
   Position position = {};
+  Position origin = {};     // from which on batches are as they are now
   bool has_failed = false;  // the last next() threw
   bool was_moved = false;   // since the last `for` began
   bool has_told = false;    // that one began in the middle

@@ -223,12 +223,42 @@ std::optional<Position> Schedule::find(const Position& at, std::int64_t size, co
     return find_ahead(at, size, turn);
   }
   if (leads_to(at, size)) return find_ahead({}, size, turn);
-  throw Error(
-      ErrorCode::unsupported,
-      fmt::format("find the batch of the sample at place {} of epoch {}: it came before epoch {}, sample {}, "
-                  "step {}, where batches of {} do not lead, and what they were is not known; ask where the "
-                  "run was then",
-                  turn.consumed, turn.epoch, at.epoch, at.consumed, at.step, size));
+  refuse_past(fmt::format("find the batch of the sample at place {} of epoch {}", turn.consumed, turn.epoch),
+              at, size);
+}
+
+std::optional<Position> Schedule::start_of(const Position& at, std::int64_t size, std::int64_t step) const {
+  require(at);
+  if (step < 0) {
+    throw Error(ErrorCode::out_of_range, fmt::format("find step {}: steps begin with 0", step));
+  }
+  const bool is_past = step < at.step;
+  if (is_past && !leads_to(at, size)) refuse_past(fmt::format("find step {}", step), at, size);
+  const Position from = is_past ? Position() : at;
+  const std::int64_t samples = plan().samples();
+  const std::int64_t each = steps(samples, size);
+  if (each == 0) return std::nullopt;
+  i128 epoch = from.epoch;
+  i128 ahead = step - from.step;
+  if (tail_ == Tail::carry) {
+    ahead = from.consumed + ahead * size;  // turns from the beginning of epoch from.epoch on
+    epoch += ahead / samples;
+    ahead %= samples;
+  } else if (const std::int64_t first = steps(samples - from.consumed, size); ahead < first) {
+    ahead = from.consumed + ahead * size;
+  } else {
+    epoch += 1 + (ahead - first) / each;
+    ahead = (ahead - first) % each * size;
+  }
+  if (epoch >= epochs_) return std::nullopt;
+  return Position{static_cast<std::int64_t>(epoch), static_cast<std::int64_t>(ahead), step};
+}
+
+void Schedule::refuse_past(const std::string& what, const Position& at, std::int64_t size) {
+  throw Error(ErrorCode::unsupported,
+              fmt::format("{}: it came before epoch {}, sample {}, step {}, where batches of {} do not lead, "
+                          "and what they were is not known; ask where the run was then",
+                          what, at.epoch, at.consumed, at.step, size));
 }
 
 }  // namespace rota::internal

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -105,6 +106,12 @@ class Schedule {
   [[nodiscard]] std::optional<Position> find(const Position& at, std::int64_t batch_size,
                                              const Turn& turn) const;
 
+  /// Where `step` starts, in a run that goes on from `at` with batches of `batch_size`; of a step before
+  /// `at`, one that came to `at` with such batches from its very beginning. Nothing past the last step. O(1).
+  /// Throws as `find` does, and Error{out_of_range} for a step below 0.
+  [[nodiscard]] std::optional<Position> start_of(const Position& at, std::int64_t batch_size,
+                                                 std::int64_t step) const;
+
   [[nodiscard]] const Order& order() const noexcept { return order_; }
 
  private:
@@ -114,6 +121,7 @@ class Schedule {
   [[nodiscard]] std::optional<Position> find_ahead(const Position& at, std::int64_t size,
                                                    const Turn& turn) const;
   [[nodiscard]] bool leads_to(const Position& at, std::int64_t size) const;
+  [[noreturn]] static void refuse_past(const std::string& what, const Position& at, std::int64_t size);
   void append(const TurnRange& range, std::int64_t begin, std::int64_t end, std::vector<ShardSpan>& out);
 
   Order order_;

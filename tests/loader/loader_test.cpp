@@ -127,6 +127,44 @@ TEST(Loader, CountsTheStepsThatItTakes) {
             kMaxCount);
 }
 
+// Where the steps begin that `loader` takes from here on, and its end.
+std::vector<Position> starts_of(Loader& loader) {
+  std::vector<Position> starts;
+  while (const auto batch = loader.next()) starts.push_back(batch->start());
+  return starts;
+}
+
+TEST(Loader, KnowsWhereEachOfItsStepsBegins) {
+  std::mt19937_64 random(6);
+  for (int round = 0; round < 200; ++round) {
+    const LoaderOptions options{.global_batch_size = draw(random, 1, 12),
+                                .shards = 3,
+                                .tail = static_cast<Tail>(round % 4),
+                                .epochs = draw(random, 1, 4),
+                                .workers = 0};
+    Loader loader(counting(draw(random, 0, 40)), options);
+    for (auto step = draw(random, 0, 9); step > 0 && loader.next();) --step;
+    const std::int64_t changed_at = loader.position().step;
+    if (round % 2 == 0) loader.set_global_batch_size(draw(random, 1, 12));
+    const auto starts = starts_of(loader);
+    for (std::size_t k = 0; k < starts.size(); ++k) {
+      EXPECT_EQ(loader.position_of(changed_at + static_cast<std::int64_t>(k)), starts[k]);
+    }
+    EXPECT_EQ(loader.position_of(changed_at + std::ssize(starts)), std::nullopt);
+  }
+}
+
+TEST(Loader, KnowsNoStepOfAPastThatWasAnother) {
+  Loader loader(counting(30), {.global_batch_size = 4});
+  (void)loader.next();
+  loader.seek(loader.position());
+  EXPECT_EQ(loader.position_of(0), Position{});
+  loader.set_global_batch_size(2);
+  EXPECT_ERROR(loader.position_of(0), unsupported, {"find step 0", "step 1"});
+  EXPECT_ERROR(loader.position_of(-1), out_of_range, {"begin with 0"});
+  EXPECT_ERROR(Loader(Mixture{.datasets = {{counting(10)}}}, {}).position_of(0), unsupported, {"a mixture"});
+}
+
 TEST(Loader, MayHaveAShardForEachFile) {
   const auto source = told(10, kOneNumber);
   source->parts = {3, 0, 5, 2};
@@ -230,9 +268,8 @@ TEST_F(For, OverALoaderWhoseEpochsAreOverIsAnErrorButNotBehindARestore) {
   EXPECT_EQ(rest_of(loader), in_order(0));
   EXPECT_FALSE(loader.next());
   for (int attempt = 0; attempt < 2; ++attempt) {
-    EXPECT_THAT(
-        error_of([&] { (void)rest_of(loader); }),
-        is_error(ErrorCode::invalid_argument, {"LoaderOptions::epochs is 1", "restart()", "evaluation"}));
+    EXPECT_THAT(error_of([&] { (void)rest_of(loader); }),
+                is_error(ErrorCode::invalid_argument, {"the option epochs is 1", "restart()", "evaluation"}));
   }
   Loader other = make();
   restore(other, state(loader));
