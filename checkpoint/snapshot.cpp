@@ -16,7 +16,7 @@ namespace {
 // HDF5's limit of 32 dimensions, of which rows are one.
 constexpr std::size_t kMaxRowDimensions = 31;
 constexpr const char* kTaken =
-    "there is one of this name already; give each its own, as save(loader, snapshot, name) does";
+    "there is one of this name already; give each state a name of its own, such as \"train\" and \"valid\"";
 
 [[noreturn]] void reject(std::string_view kind, std::string_view name, std::string_view why) {
   throw Error(ErrorCode::invalid_argument, fmt::format("add {} {:?} to a snapshot: {}", kind, name, why));

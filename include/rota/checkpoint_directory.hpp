@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -114,7 +115,8 @@ class CheckpointDirectory {
   void wait_for_mirror();
 
   /// Builds the snapshot of `states` and saves it. A state has a member `save(Snapshot&) const` or a function
-  /// `save(const State&, Snapshot&)`.
+  /// `save(const State&, Snapshot&)`; or it comes as `named("valid", loader)`. What one throws on one rank,
+  /// all ranks throw.
   template <typename... States>
   SaveReport save_all(std::int64_t step, const States&... states);
   template <typename... States>
@@ -132,7 +134,7 @@ class CheckpointDirectory {
   /// Restores `states` so. A state has a member `restore(const Checkpoint&)` or a function `restore(State&,
   /// const Checkpoint&)`. Where one throws, some may be restored.
   template <typename... States>
-  std::optional<Checkpoint> restore_all(States&... states);
+  std::optional<Checkpoint> restore_all(States&&... states);
   /// The checkpoints that the last `latest` or `restore_all` rejected, and why.
   [[nodiscard]] std::span<const RejectedCheckpoint> rejected() const;
 
@@ -177,7 +179,34 @@ void restore_state(State& state, const Checkpoint& checkpoint) {
     restore(state, checkpoint);
   }
 }
+
+template <typename State>
+void save_as(const State& state, Snapshot& snapshot, std::string_view name) {
+  save(state, snapshot, name);
+}
+template <typename State>
+void restore_as(State& state, const Checkpoint& checkpoint, std::string_view name) {
+  restore(state, checkpoint, name);
+}
+
+/// What `named` returns.
+template <typename State>
+struct Named {
+  std::string name;
+  State& state;
+  void save(Snapshot& snapshot) const { save_as(state, snapshot, name); }
+  void restore(const Checkpoint& checkpoint) const { restore_as(state, checkpoint, name); }
+};
 }  // namespace internal
+
+/// A state under a name of its own, for `save_all` and `restore_all` of several:
+///     checkpoints.save_all(step, named("train", train), named("valid", valid), model);
+/// It has functions `save(const State&, Snapshot&, name)` and `restore(State&, const Checkpoint&, name)`, as
+/// loaders do. By itself a loader is called "main".
+template <typename State>
+internal::Named<State> named(std::string name, State& state) {
+  return {std::move(name), state};
+}
 
 template <typename... States>
 SaveReport CheckpointDirectory::save_all(std::int64_t step, const States&... states) {
@@ -192,7 +221,7 @@ void CheckpointDirectory::save_all_async(std::int64_t step, const States&... sta
 }
 
 template <typename... States>
-std::optional<Checkpoint> CheckpointDirectory::restore_all(States&... states) {
+std::optional<Checkpoint> CheckpointDirectory::restore_all(States&&... states) {
   static_assert(sizeof...(States) > 0, "name what is to be restored");
   return restore_with(
       [&](const Checkpoint& checkpoint) { (internal::restore_state(states, checkpoint), ...); });

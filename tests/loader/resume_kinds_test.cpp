@@ -94,7 +94,7 @@ TEST_F(ResumeKinds, TwoOfOneNameAreRefusedWhateverTheirKinds) {
       one.save_behind_a_step(snapshot, "main");
       EXPECT_THAT(error_of([&] { other.save_behind_a_step(snapshot, "main"); }),
                   is_error(ErrorCode::invalid_argument,
-                           {"\"loader/main/", "give each its own, as save(loader, snapshot, name)"}));
+                           {"\"loader/main/", "give each state a name of its own"}));
     }
   }
 }

@@ -39,6 +39,20 @@ TEST_F(Resume, GoesOnExactlyFromAnyStepOnceOrTwice) {
   }
 }
 
+TEST_F(Resume, SavesSeveralLoadersByTheirNames) {
+  Loader train = make();
+  const Loader valid = make();
+  for (int k = 0; k < 3; ++k) (void)train.next();
+  EXPECT_THAT(error_of([&] { checkpoints_->save_all(1, train, valid); }),
+              is_error(ErrorCode::invalid_argument, {"loader/main", "a name of its own"}));
+  checkpoints_->save_all(1, named("train", train), named("valid", valid));
+  Loader resumed = make();
+  Loader other = make();
+  checkpoints_->restore_all(named("valid", other), named("train", resumed));
+  EXPECT_EQ(resumed.position(), train.position());
+  EXPECT_EQ(other.position(), Position{});
+}
+
 /// Notes what it is restored from.
 struct Noting {
   void save(Snapshot& snapshot) const { snapshot.blob("other", "x"); }
