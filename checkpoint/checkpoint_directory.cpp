@@ -68,7 +68,7 @@ void CheckpointPolicy::validate() const {
   constexpr internal::OptionCheck kCheck("set a checkpoint policy");
   kCheck.in_range("keep_last", keep_last, 1);
   kCheck.in_range("keep_every", keep_every, 0, internal::kUnbounded, "0 = none");
-  kCheck.in_range("deadline", deadline.count(), 0, internal::kUnbounded, "milliseconds; 0 = never");
+  kCheck.in_range("deadline", deadline, internal::kUnboundedTime, "0 = never");
 }
 
 struct CheckpointDirectory::Impl {

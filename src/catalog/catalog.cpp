@@ -66,7 +66,7 @@ FileList list_saved(const Context& context, const SavedCatalog& saved, const std
     if (error.code() != ErrorCode::not_found) throw;
     throw Error(error.code(),
                 fmt::format("{}; the saved catalog {} holds absolute paths: where the data have "
-                            "moved, make it anew (\"rota index\", Catalog::save)",
+                            "moved, make it anew (\"rota index\", or save of a catalog)",
                             error.what(), path));
   }
 }

@@ -207,7 +207,7 @@ DatasetFile FileList::open_unchanged(std::size_t i, Access access) const {
 namespace rota {
 
 std::string_view to_string(ChangeDetection change_detection) noexcept {
-  return change_detection == ChangeDetection::by_size ? "by_size" : "by_name";
+  return internal::kChangeDetections[static_cast<std::size_t>(change_detection)];
 }
 
 std::string_view to_string(Access access) noexcept {

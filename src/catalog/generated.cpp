@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <map>
 #include <set>
@@ -32,7 +31,6 @@ constexpr std::int64_t kParts = 2995;        // ceil(log(1 - 0.95) / log(1 - 0.0
 constexpr std::int64_t kProbesAtOnce = 16;   // that a thread takes
 constexpr std::int64_t kMostNames = 10'000;  // of a directory that are looked at
 constexpr int kOtherKind = -1;
-constexpr std::array<std::string_view, 3> kLayouts = {"round_robin", "blocks", "restart"};
 
 // Names in the directory of `path`, with their lengths, without hidden ones; `are_alike`: those that begin as
 // its last component up to the first digit.
@@ -96,7 +94,7 @@ std::int64_t count_files(const NamePattern& path, PatternOptions options, const 
   const bool has_folders = options.folders > 0 || options.layout != FolderLayout::round_robin;
   if (path.has(&NameNumbers::folder) ? options.folders == 0 : has_folders) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} {}: PatternOptions::folders goes with a {{folder}}: {}", kTask, path.text(),
+                fmt::format("{} {}: the option folders goes with a {{folder}}: {}", kTask, path.text(),
                             describe_names(path.through(&NameNumbers::folder).name({}), storages)));
   }
   if (options.files == 0) options.files = find_total(path, storages);
@@ -231,12 +229,13 @@ FileList generate_files(const std::shared_ptr<const OpenContext>& context, const
 namespace rota {
 
 std::string_view to_string(FolderLayout layout) noexcept {
-  return internal::kLayouts[std::min(static_cast<std::size_t>(layout), internal::kLayouts.size() - 1)];
+  return internal::kFolderLayouts[std::min(static_cast<std::size_t>(layout),
+                                           internal::kFolderLayouts.size() - 1)];
 }
 
 void PatternOptions::validate() const {
   const internal::OptionCheck check(internal::kTask);
-  check.one_of("layout", layout, internal::kLayouts);
+  check.one_of("layout", layout, internal::kFolderLayouts);
   check.in_range("files", files, 0, std::int64_t{1} << 40);
   check.in_range("folders", folders, 0, std::int64_t{1} << 22);
 }

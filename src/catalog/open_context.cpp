@@ -41,7 +41,7 @@ namespace rota {
 
 void CatalogOptions::validate() const {
   constexpr internal::OptionCheck kCheck("make a catalog");
-  kCheck.one_of("change_detection", change_detection, {"by_size", "by_name"});
+  kCheck.one_of("change_detection", change_detection, internal::kChangeDetections);
   kCheck.one_of("access", access, internal::kAccesses);
   kCheck.in_range("listing_threads", listing_threads, 1, internal::kMaxThreads);
   kCheck.in_range("indexing_threads", indexing_threads, 1, internal::kMaxThreads);

@@ -281,7 +281,7 @@ bool is_to_be_loaded(const std::string& path, const Storages& storages) {
   throw Error(
       ErrorCode::corrupt,
       fmt::format("open {}: it is named as a saved catalog, and does not begin as one: it is damaged; save "
-                  "it anew (\"rota index --force\", Catalog::save)",
+                  "it anew (\"rota index --force\", or save of a catalog)",
                   path));
 }
 

@@ -96,7 +96,7 @@ void refuse_type(std::string_view tried, DType dtype, DType wanted) {
   throw Error(
       ErrorCode::mismatch,
       fmt::format("{} as {}: its elements are {}; ask for {}", tried, to_string(wanted), to_string(dtype),
-                  is_half ? "uint16, their bits, of which rota::to_floats makes floats" : "these"));
+                  is_half ? "uint16, their bits, of which to_floats makes floats" : "these"));
 }
 
 void refuse_view(std::string_view name, DType dtype, DType wanted) {

@@ -30,6 +30,17 @@ void OptionCheck::in_range(std::string_view option, std::int64_t value, std::int
          fmt::format("{} {}{}", least, last, note.empty() ? "" : fmt::format(" ({})", note)));
 }
 
+void OptionCheck::in_range(std::string_view option, std::chrono::milliseconds value,
+                           std::chrono::milliseconds most, std::string_view note) const {
+  if (value.count() >= 0 && value <= most) return;
+  const auto seconds = [](std::chrono::milliseconds time) {
+    return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
+  };
+  refuse(option, seconds(value),
+         (most == kUnboundedTime ? "0 s or more" : "0 to " + seconds(most)) +
+             (note.empty() ? "" : fmt::format(" ({})", note)));
+}
+
 void OptionCheck::refuse_unless_one_of(std::string_view option, std::int64_t value,
                                        std::span<const std::string_view> names) const {
   if (value >= 0 && value < std::ssize(names)) return;

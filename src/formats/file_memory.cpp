@@ -203,7 +203,7 @@ auto in_memory(const DatasetFile& file, const auto& work) {
         error.code(),
         fmt::format(
             "fetch {} into memory: {}; where memory, space or descriptors are short, have fewer shards there "
-            "at a time (LoaderOptions::interleave), or less kept (CatalogOptions::shared_memory_limit)",
+            "at a time (the option interleave), or less kept (the option shared_memory_limit)",
             file.path(), error.what()));
   }
 }

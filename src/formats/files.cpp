@@ -182,7 +182,7 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const FilesOptions
   if (files.context().options.share_files) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("open files of {}: each is one sample, which one rank reads once, and "
-                            "CatalogOptions::share_files is for files of many; leave it false",
+                            "the option share_files is for files of many; leave it false",
                             files.directory()));
   }
   FileSamples samples;

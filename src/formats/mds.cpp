@@ -248,7 +248,7 @@ class MdsFormat final : public RecordFormat {
     return {
         ErrorCode::unsupported,
         fmt::format("read {}: byte {}: an array of column \"{}\" has several dimensions; give the shape in "
-                    "the encoding, as in {}:3,224,224, or read \"{}{}\", too (MdsOptions::columns)",
+                    "the encoding, as in {}:3,224,224, or read \"{}{}\", too (the option columns)",
                     file.path(), range.offset, column.name, column.encoding, column.name, kShape)};
   }
 

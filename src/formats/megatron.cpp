@@ -110,7 +110,7 @@ std::vector<std::int64_t> read_documents(const DatasetFile& file, const IndexHea
   const auto damaged = [&](std::size_t entry, const std::string& what) {
     return file.damage(head.documents_at() + entry * 8,
                        fmt::format("its document index {}; restore it, or take each sequence for a sample "
-                                   "(MegatronOptions::sequence_is_sample)",
+                                   "(the option sequence_is_sample)",
                                    what));
   };
   std::vector<std::int64_t> begins(head.entries);
@@ -146,7 +146,7 @@ std::vector<ByteRange> join_documents(const DatasetFile& file, const IndexHead& 
             ErrorCode::unsupported,
             fmt::format("open {}: byte {}: sequence {} does not follow the one before it, of the same "
                         "document ({}), in the file of tokens; take each sequence for a sample "
-                        "(MegatronOptions::sequence_is_sample)",
+                        "(the option sequence_is_sample)",
                         file.path(), head.places_at() + k * 8, k, i));
       }
       document.bytes += sequences[k].bytes;

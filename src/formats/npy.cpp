@@ -48,7 +48,7 @@ std::shared_ptr<const Source> make_rows(FileList files, const std::vector<NpyHea
       throw Error(
           ErrorCode::unsupported,
           fmt::format(
-              "open {}: the array {}; set NpyOptions::file_is_sample, or write it again", files.path(i),
+              "open {}: the array {}; set the option file_is_sample, or write it again", files.path(i),
               header.shape.empty() ? "has no rows" : "is in Fortran order, in which rows are scattered"));
     }
     layout.files.push_back({.first = header.data_at, .samples = header.shape[0]});

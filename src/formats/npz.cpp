@@ -83,7 +83,7 @@ void require_alike(const FileList& files, const std::vector<Arrays>& contents) {
       };
       throw Error(
           ErrorCode::invalid_argument,
-          fmt::format("open {}: array {} is {}, and {} in {}; name those to read with NpzOptions::arrays; "
+          fmt::format("open {}: array {} is {}, and {} in {}; name those to read with the option arrays; "
                       "only leading extents may differ",
                       files.path(i), f, tell(other), tell(first), files.path(0)));
     }
@@ -171,7 +171,7 @@ class NpzRows final : public RecordFormat {
       throw Error(
           ErrorCode::unsupported,
           fmt::format("open {}: array \"{}\", {}, {}; write it so that its rows can be read, or take each "
-                      "file for a sample (NpzOptions::rows = false)",
+                      "file for a sample (without the option rows)",
                       path, member.name, describe(header),
                       member.is_deflated     ? "is deflated"
                       : header.has_columns() ? "is in Fortran order, in which rows are scattered"
@@ -213,6 +213,6 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpzOptions& 
 
 namespace rota {
 
-void NpzOptions::validate() const { internal::require_distinct("NpzOptions::arrays", arrays); }
+void NpzOptions::validate() const { internal::require_distinct("arrays", arrays); }
 
 }  // namespace rota

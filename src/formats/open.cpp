@@ -260,8 +260,9 @@ void require_distinct(std::string_view option, std::span<const std::string> name
   std::set<std::string_view> seen;
   for (const std::string& name : names) {
     if (!name.empty() && seen.insert(name).second) continue;
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}: \"{}\" is {}; name each once", option, name,
-                                                         name.empty() ? "no name" : "named twice"));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("open files: the option {}: \"{}\" is {}; name each once", option, name,
+                            name.empty() ? "no name" : "named twice"));
   }
 }
 

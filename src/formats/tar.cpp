@@ -104,7 +104,7 @@ class TarMembers {
     if (end < head + kTarBlock || !has_zeros(end - kTarBlock, end)) {
       throw file_.damage(end,
                          "the file ends here, without the two blocks of zeros that end a tar file: it was "
-                         "cut short; restore it, or set TarOptions::allow_missing_end where its writer "
+                         "cut short; restore it, or set the option allow_missing_end where its writer "
                          "leaves them out");
     }
     if (end >= head + 2 * kTarBlock && has_zeros(end - 2 * kTarBlock, end - kTarBlock)) {
@@ -220,7 +220,7 @@ class TarFormat final : public RecordFormat {
       } else if (is_open_) {
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("open {}: \"{}\" has the extension \"{}\", and the first file has only {}; "
-                                "name those to read with TarOptions::fields",
+                                "name those to read with the option fields",
                                 file.path(), member.name, key.extension, fmt::join(names(), ", ")));
       }
     }
@@ -259,13 +259,13 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("open {}: it has an extension \"{}\", which is the name of the field of keys; name "
-                    "those to read with TarOptions::fields, or do without TarOptions::keys",
+                    "those to read with the option fields, or do without the option keys",
                     file.path(), kKeyField));
   }
   if (!extensions.empty()) return {extensions.begin(), extensions.end()};
   throw Error(ErrorCode::not_found,
               fmt::format("open {}: no member is named as one of a sample, such as 000001.jpg; name those to "
-                          "read with TarOptions::fields if other files have some",
+                          "read with the option fields if other files have some",
                           file.path()));
 }
 
@@ -290,7 +290,7 @@ void require_fields(const Source& source, const FileList& files, const TarOption
                                           [&] { return extensions_of(files, options); });
     if (std::ranges::find(found, options.fields[f]) != found.end()) continue;  // empty, and there
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: no sample has anything in \"{}\", which TarOptions::fields name; the "
+                fmt::format("open {}: no sample has anything in \"{}\", which the option fields names; the "
                             "first file has {} (all that follows the first dot of a name)",
                             files.directory(), options.fields[f], fmt::join(found, ", ")));
   }
@@ -346,15 +346,15 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const TarOptions& 
 namespace rota {
 
 void TarOptions::validate() const {
-  internal::require_distinct("TarOptions::fields", fields);
+  internal::require_distinct("fields", fields);
   for (const std::string& field : fields) {
     const bool has_capitals =
         std::any_of(field.begin(), field.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
     if (field != internal::kKeyField && !has_capitals) continue;
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("TarOptions::fields: \"{}\" {}", field,
+                fmt::format("open files: the option fields: \"{}\" {}", field,
                             has_capitals ? "has capitals, and extensions are taken in lower case; name it so"
-                                         : "is the field of keys; set TarOptions::keys for that"));
+                                         : "is the field of keys; set the option keys for that"));
   }
 }
 

@@ -16,8 +16,8 @@ void require_groups(const LoaderOptions& options) {
   if (is_local && options.interleave > 0) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("make a loader: the files of this dataset are shared in memory, because they are "
-                          "compressed, or because CatalogOptions::share_files says so, and {} would need all "
-                          "of them at all times; use Shuffle::within or none, and interleave > 0 for the "
+                          "compressed, or because the option share_files says so, and {} would need all "
+                          "of them at all times; use shuffle within or none, and interleave > 0 for the "
                           "number of shards whose files are there at a time; or unpack the files beside, or "
                           "do not share them",
                           is_local ? "interleave 0" : "this shuffle"));

@@ -16,14 +16,14 @@ constexpr internal::OptionCheck kCheck("make a loader");
 
 template <typename Function>
 void check_function(std::string_view option, const Function& function) {
-  const std::string fields = fmt::format("{}.fields", option);
+  const std::string fields = fmt::format("{} fields", option);
   if (!function.fields.empty() && !function.apply) {
-    kCheck.refuse(fields, "given", fmt::format("given with {}.apply", option));
+    kCheck.refuse(option, "missing", fmt::format("a function, for there are {}", fields));
   }
   internal::check_fields(function.fields, "make a loader", fields, ErrorCode::invalid_argument);
 }
 
-constexpr std::int64_t kDay = std::chrono::milliseconds(std::chrono::hours(24)).count();
+constexpr std::chrono::milliseconds kDay = std::chrono::hours(24);
 
 }  // namespace
 
@@ -63,7 +63,7 @@ void LoaderOptions::validate() const {
   check_function("transform", transform);
   check_function("collate", collate);
   if (collate.apply && collate.fields.empty()) {
-    kCheck.refuse("collate.fields", "empty", "the fields of the batch that collate.apply makes");
+    kCheck.refuse("collate", "without fields", "given with the fields of the batch that it makes");
   }
   allocator.validate();
   bad_samples.validate();

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string_view>
 
+#include "core/enumerators.hpp"
 #include "core/option.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
@@ -23,7 +24,7 @@ internal::ShardPlan make_plan(const Source& source, std::int64_t size, const Loa
   if (lengths.empty() && are_files) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{}: shards are to be files, and the source does not say where files begin "
-                            "(Source::part_sizes); give a number of shards",
+                            "(part_sizes); give a number of shards",
                             kTask));
   }
   if (lengths.empty()) return internal::ShardPlan::equal(size, options.shards, options.interleave);
@@ -43,7 +44,7 @@ void Mixture::validate() const {
     throw Error(ErrorCode::invalid_argument, "mix datasets: " + why);
   };
   constexpr internal::OptionCheck kMixCheck("mix datasets");
-  kMixCheck.one_of("end", end, {"first_exhausted", "all_exhausted", "steps"});
+  kMixCheck.one_of("end", end, internal::kMixtureEnds);
   (void)internal::quantise(weights_of(*this));
   for (std::size_t d = 0; d < datasets.size(); ++d) {
     if (!datasets[d].source) refuse(fmt::format("number {} is none (a null pointer)", d));
@@ -54,7 +55,7 @@ void Mixture::validate() const {
   const bool ends_by_steps = end == MixtureEnd::steps;
   if (ends_by_steps) kMixCheck.in_range("steps", steps, 1);
   if (!ends_by_steps && steps != 0) {
-    refuse(fmt::format("steps is {}; leave it, or let the mixture end by MixtureEnd::steps", steps));
+    refuse(fmt::format("steps is {}; leave it, or let its end be steps", steps));
   }
 }
 

@@ -48,7 +48,7 @@ void SkipCounter::end_run() {
 
 void SkipCounter::judge(const Report& others) const {
   if (agreed_ > max_skipped_) {
-    throw_too_many(fmt::format("{} are skipped, and bad_samples.max_skipped is {}", agreed_, max_skipped_));
+    throw_too_many(fmt::format("{} are skipped, and max_skipped is {}", agreed_, max_skipped_));
   }
   if (is_none_good_) throw_too_many(fmt::format("all of the first {} are bad", agreed_ - before_));
   if (others.failed == 0) return;

@@ -15,7 +15,7 @@ std::span<std::byte> SampleOutput::resize(std::size_t f, std::int64_t rows) {
     throw Error(
         ErrorCode::callback,
         fmt::format("resize field \"{}\" of a sample: a transform without fields of its own changes the "
-                    "source's in place; give Transform::fields",
+                    "source's in place; give the fields of the transform",
                     fields_[f].name));
   }
   return bytes_[f] = rows_->resize(f, rows);

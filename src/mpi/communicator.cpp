@@ -20,7 +20,7 @@ namespace {
 
 // Others abort the job inside MPI, or have ranks that do not read together.
 void require_intra(MPI_Comm comm, std::string_view what) {
-  if (!is_running()) refuse(what, "MPI does not run; call MPI_Init first, or make a rota::mpi::Session");
+  if (!is_running()) refuse(what, "MPI does not run; call MPI_Init first, or make a Session");
   if (comm == MPI_COMM_NULL) {
     refuse(what,
            "it is MPI_COMM_NULL, which MPI_Comm_split gives for MPI_UNDEFINED; this rank takes no part, and "

@@ -64,10 +64,9 @@ StoredPath stored_path(const std::string& path, const Storages& storages) {
   const Storages& known = storages.contains(scheme) ? storages : storages_from_environment();
   const auto found = known.find(scheme);
   if (found != known.end()) return {found->second, path.substr(end + kBehindScheme.size()), path};
-  throw Error(
-      ErrorCode::not_found,
-      fmt::format("open {}: there is no storage for {}://; in C++, give one in CatalogOptions::storages",
-                  path, scheme));
+  throw Error(ErrorCode::not_found,
+              fmt::format("open {}: there is no storage for {}://; in C++, give one in the option storages",
+                          path, scheme));
 }
 
 }  // namespace rota

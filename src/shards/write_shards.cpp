@@ -9,6 +9,7 @@
 
 #include "catalog/file_names.hpp"
 #include "catalog/progress_reporter.hpp"
+#include "core/enumerators.hpp"
 #include "core/option.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
@@ -23,7 +24,6 @@ namespace internal {
 namespace {
 
 constexpr std::string_view kTask = "write shards";
-constexpr std::array<std::string_view, 2> kFormatNames{"tar", "mds"};
 const std::string kIndex = "index.json";
 
 /// Which samples are in which shard.
@@ -190,12 +190,12 @@ std::unique_ptr<const ShardEncoding> make_encoding(ShardFormat format, const std
 }  // namespace internal
 
 std::string_view to_string(ShardFormat format) noexcept {
-  return internal::kFormatNames[static_cast<std::size_t>(format)];
+  return internal::kShardFormats[static_cast<std::size_t>(format)];
 }
 
 void ShardOptions::validate() const {
   const internal::OptionCheck check(internal::kTask);
-  check.one_of("format", format, internal::kFormatNames);
+  check.one_of("format", format, internal::kShardFormats);
   check.in_range("shard_bytes", shard_bytes, 1);
   check.in_range("workers", workers, 0, 4096);
   world.validate();

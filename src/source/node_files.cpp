@@ -18,11 +18,10 @@ Fetched fetched_by(const Source& source) {
 }
 
 std::shared_ptr<const void> ScatteredNodeFiles::pin(SampleRange /*samples*/, bool /*reads*/) const {
-  throw Error(
-      ErrorCode::unsupported,
-      "pin files of a dataset: they are shared in memory, because they are compressed, or because "
-      "CatalogOptions::share_files says so, and the samples of a range lie all over them, as those of a "
-      "split or of a packing do; unpack the files beside, or do not share them");
+  throw Error(ErrorCode::unsupported,
+              "pin files of a dataset: they are shared in memory, because they are compressed, or because "
+              "the option share_files says so, and the samples of a range lie all over them, as those of a "
+              "split or of a packing do; unpack the files beside, or do not share them");
 }
 
 }  // namespace rota::internal

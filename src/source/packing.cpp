@@ -57,7 +57,7 @@ std::size_t find_tokens(const std::vector<Field>& fields, const std::string& nam
   if (name.empty() && found.size() != 1) {
     throw refusal(
         fmt::format("{} of their fields are ragged, of scalar integers, and one is needed; name it "
-                    "(PackOptions::field); there are {}",
+                    "(the option field); there are {}",
                     found.size(), describe(fields)));
   }
   if (found.empty()) {

@@ -82,7 +82,7 @@ void require_one_shard(const StreamFacts& facts) {
 void check(const Dispatch& dispatch, const World& world) {
   if (world.rank == 0 && dispatch.source == nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                "dispatch a source: Dispatch::source is null on rank 0, which reads it; set it there, and "
+                "dispatch a source: the source is null on rank 0, which reads it; set it there, and "
                 "pass the communicator of all ranks that share its samples to the StreamLoader: with a "
                 "default-made one each process is rank 0");
   }

@@ -74,7 +74,7 @@ class FlatMapStream final : public ShardStream {
     if (outputs_.size() > rule_.most || !fits) {
       throw Error(ErrorCode::callback,
                   fmt::format("flat_map {}: {} samples were made of it, and no more than {} may be; raise "
-                              "FlatMapOptions::most, or lower it where they are applied again and again",
+                              "the option most, or lower it where they are applied again and again",
                               to_string(input_.id()), outputs_.size(), rule_.most));
     }
     for (std::int64_t k = 0; k < outputs_.size(); ++k) {

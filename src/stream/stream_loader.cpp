@@ -52,7 +52,7 @@ constexpr std::string_view kOfDispatch = "a Dispatch, which rank 0 alone reads";
 void refuse_replicas(const mpi::Communicator& comm) {
   if (comm.world() == World{.rank = comm.rank(), .size = comm.size()}) return;
   throw Error(ErrorCode::unsupported,
-              "make stream loaders over replicas (mpi::data_parallel): streams are dealt out to the ranks of "
+              "make stream loaders over replicas (data_parallel): streams are dealt out to the ranks of "
               "a communicator, each of which gets its own; make one of one rank of each data-parallel place, "
               "and send its batches to the others");
 }
@@ -91,7 +91,7 @@ void StreamLoaderOptions::validate() const {
   kCheck.in_range("workers", workers, 0, internal::kMaxThreads, "0 = the caller's own thread");
   kCheck.in_range("read_ahead_batches", read_ahead_batches, 1, 65'536);
   kCheck.in_range("read_ahead_bytes", read_ahead_bytes, 0);
-  kCheck.in_range("deadline", deadline.count(), 0, internal::kUnbounded, "milliseconds; 0 = never");
+  kCheck.in_range("deadline", deadline, internal::kUnboundedTime, "0 = never");
   allocator.validate();
 }
 

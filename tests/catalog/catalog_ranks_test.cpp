@@ -252,7 +252,7 @@ TEST_F(PatternTogether, NamesOfMissingFilesAreThrownOnAllRanksAndDoNotDependOnTh
 TEST_F(PatternTogether, AllRanksThrowWhatRankZeroDoesNotFind) {
   EXPECT_ERROR_OF_ALL(make({.files = 3}, "/pic_{index}"), not_found, {"pic_0", "holds no such name, but 0"});
   EXPECT_ERROR_OF_ALL(make({}, "/{number}"), invalid_argument, {"{number}"});
-  EXPECT_ERROR_OF_ALL(make({}, "/{index}"), invalid_argument, {"PatternOptions::files"});
+  EXPECT_ERROR_OF_ALL(make({}, "/{index}"), invalid_argument, {"the option files"});
   EXPECT_ERROR_OF_ALL(make({.files = 3}, "/nowhere/{index}"), not_found, {"nowhere"});
 }
 

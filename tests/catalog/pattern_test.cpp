@@ -122,14 +122,14 @@ TEST_F(Pattern, NamesAreThoseOfTheFiles) {
 TEST_F(Pattern, NumberOfFilesThatNothingSaysIsNotGuessed) {
   write_images(0, 20);
   EXPECT_ERROR(make("img_{index}.x"), invalid_argument,
-               {at("img_{index}.x"), "PatternOptions::files", "{total}", "list them by a Catalog", "fast"});
+               {at("img_{index}.x"), "the option files", "{total}", "list them by a Catalog", "fast"});
   EXPECT_ERROR(make(""), invalid_argument, {"0 fields {index}", "img_{index:08}.npz"});
 }
 
 TEST_F(Pattern, NumberOfFoldersIsNotGuessedButSeen) {
   write({"part-00/0.x", "part-01/1.x", "part-02/2.x"});
   EXPECT_ERROR(make("part-{folder:02}/{index}.x", {.files = 3}), invalid_argument,
-               {"PatternOptions::folders", "holds part-00 to part-02"});
+               {"the option folders", "holds part-00 to part-02"});
   EXPECT_ERROR(make("part-{folder:02}/{index}.x", {.files = 2, .folders = 2}), invalid_argument,
                {at("part-02") + " (one too many)"});
   EXPECT_ERROR(make("part-{folder}/{index}.x", {.files = 3, .folders = 3}), not_found,
@@ -217,9 +217,9 @@ TEST_F(Pattern, TotalsThatDisagreeAreRefused) {
 TEST_F(Pattern, NumbersThatContradictThePatternAreRefused) {
   write_images(0, 4);
   EXPECT_ERROR(make("img_{index}.x", {.files = 4, .folders = 2}), invalid_argument,
-               {"PatternOptions::folders goes with a {folder}"});
+               {"the option folders goes with a {folder}"});
   EXPECT_ERROR(make("img_{index}.x", {.files = 4, .layout = FolderLayout::blocks}), invalid_argument,
-               {"PatternOptions::folders goes with a {folder}"});
+               {"the option folders goes with a {folder}"});
   EXPECT_ERROR(make("img_{index}.x", {.files = -1}), invalid_argument, {"files is -1"});
   EXPECT_ERROR(make("{folder}/{index}.x", {.files = 4, .folders = 3, .layout = FolderLayout::restart}),
                invalid_argument, {"4 files cannot be shared out alike to 3 folders"});

@@ -40,10 +40,10 @@ TEST_F(Mds, OnlyTheColumnsThatAreNamedAreRead) {
   write("write({'a': 'int', 'b': 'x', 'c': 'str'}, [[dict(a=1, b=b'bytes', c='see')]])");
   const auto source = open(directory_.path(), MdsOptions{.columns = {"c", "a"}});
   EXPECT_EQ(contents(*source), (Contents{{"see", std::string("\1\0\0\0\0\0\0\0", 8)}}));
-  EXPECT_THAT(opening(), is_error(unsupported, {at("index.json"), "\"b\" is x", "MdsOptions::columns"}));
+  EXPECT_THAT(opening(), is_error(unsupported, {at("index.json"), "\"b\" is x", "the option columns"}));
   EXPECT_THAT(opening({.columns = {"d"}}), is_error(not_found, {"no column \"d\"", "\"a\", \"b\", \"c\""}));
   EXPECT_THAT(opening({.columns = {"a", "c", "a"}}),
-              is_error(invalid_argument, {"MdsOptions::columns", "\"a\" is named twice"}));
+              is_error(invalid_argument, {"the option columns", "\"a\" is named twice"}));
 }
 
 // As they are written; of lists, the images and their sizes, behind a zero or, for arrays of images, without.

@@ -49,7 +49,7 @@ for i, n in enumerate([5, 0, 3]):
 
 TEST_F(Npz, ArraysThatAreMissingOrDifferAreNamed) {
   write("np.savez('a.npz', x=np.zeros(3), y=np.zeros(3))\nnp.savez('b.npz', x=np.zeros(3))");
-  expect_error(invalid_argument, {at("b.npz"), "no other", "\"y\"", "NpzOptions::arrays"});
+  expect_error(invalid_argument, {at("b.npz"), "no other", "\"y\"", "the option arrays"});
   expect_error(not_found, {at("b.npz"), "no array \"y\"", "\"x\""}, {.arrays = {"y"}});
   expect_error(invalid_argument, {"NpzOptions::arrays", "\"x\" is named twice"}, {.arrays = {"x", "x"}});
   EXPECT_EQ(open(directory_.path(), NpzOptions{.arrays = {"x"}})->size(), 2);

@@ -116,7 +116,7 @@ TEST_F(StorageTest, APathIsAFileADirectoryOrAGlob) {
 TEST_F(StorageTest, WhatIsNotThereIsSaid) {
   EXPECT_THAT(opening("memory://b/trai"), is_error(not_found, {"memory://b/trai", "no file"}));
   EXPECT_THAT(opening("memory://b/*.txt"), is_error(not_found, {"no file that matches"}));
-  EXPECT_THAT(opening("other://b"), is_error(not_found, {"other://b", "CatalogOptions::storages"}));
+  EXPECT_THAT(opening("other://b"), is_error(not_found, {"other://b", "the option storages"}));
   storage_->files.erase("b/train/03.txt");
   storage_->files["b/train/00.txt"].version = 2;
   EXPECT_EQ(names("memory://b/train").size(), 49U);
@@ -131,7 +131,7 @@ TEST_F(StorageTest, OptionsAreChecked) {
   }
   EXPECT_THAT(with("memory", nullptr), is_error(invalid_argument, {"storages", "memory"}));
   EXPECT_ERROR(Catalog::from_pattern("memory://b/train/{index:02}.txt", {}, options()), invalid_argument,
-               {"memory://b/train", "PatternOptions::files"});
+               {"memory://b/train", "the option files"});
 }
 
 TEST_F(StorageTest, AListingThatIsNotInOrderIsRefused) {
@@ -251,7 +251,7 @@ TEST_F(StorageTest, SavedCatalogsTellWhatHasChanged) {
   EXPECT_EQ(changed.changes().changed, 1);
   EXPECT_EQ(changed.changes().vanished, 1);
   EXPECT_EQ(changed.changes().appeared, 1);
-  EXPECT_ERROR(Catalog(saved), not_found, {"memory://b/train", "CatalogOptions::storages"});
+  EXPECT_ERROR(Catalog(saved), not_found, {"memory://b/train", "the option storages"});
 }
 
 TEST_F(StorageTest, SentCatalogsListNothingAgain) {
@@ -260,7 +260,7 @@ TEST_F(StorageTest, SentCatalogsListNothingAgain) {
   const Catalog received = Catalog::deserialize(bytes, options());
   EXPECT_EQ(contents(*open(received, "files")), contents(*train()));
   EXPECT_EQ(storage_->lists + storage_->finds, asked + 2);  // of train()
-  EXPECT_ERROR(Catalog::deserialize(bytes), not_found, {"memory://b/train", "CatalogOptions::storages"});
+  EXPECT_ERROR(Catalog::deserialize(bytes), not_found, {"memory://b/train", "the option storages"});
 }
 
 /// Datasets that Python makes, in memory and in a directory.

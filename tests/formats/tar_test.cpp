@@ -141,7 +141,7 @@ TEST_F(TarEnd, ThatIsMissingIsCutShort) {
         {"tarfile.TarInfo.create_pax_global_header({'comment': 'x'})", "byte "}}) {
     cases.push_back(
         Refused(fmt::format("put({})", behind), corrupt,
-                {"a.tar", place, "two blocks of zeros", "cut short", "TarOptions::allow_missing_end"}));
+                {"a.tar", place, "two blocks of zeros", "cut short", "the option allow_missing_end"}));
   }
   expect_refused(cases, [](const fs::path& path) {
     EXPECT_EQ(open(path, TarOptions{.allow_missing_end = true})->size(), 2);
@@ -195,10 +195,10 @@ TEST_F(TarEnd, ThatIsMissingIsNotTakenFromACatalogThatAllowedIt) {
 TEST_F(Tar, FieldsAreNamedOnceAndAsTheyAreRead) {
   write("write('a.tar', [('0.a', b''), ('0.__key__', b'')])");
   EXPECT_THAT(opening({.fields = {"a", "b", "a"}}),
-              is_error(invalid_argument, {"TarOptions::fields", "\"a\"", "named twice"}));
+              is_error(invalid_argument, {"the option fields", "\"a\"", "named twice"}));
   EXPECT_THAT(opening({.fields = {""}}), is_error(invalid_argument, {"no name"}));
   EXPECT_THAT(opening({.fields = {"JPG"}}), is_error(invalid_argument, {"\"JPG\"", "lower case"}));
-  EXPECT_THAT(opening({.fields = {"__key__"}}), is_error(invalid_argument, {"TarOptions::keys"}));
+  EXPECT_THAT(opening({.fields = {"__key__"}}), is_error(invalid_argument, {"the option keys"}));
   EXPECT_THAT(opening({.keys = true}), is_error(invalid_argument, {at("a.tar"), "__key__"}));
 }
 

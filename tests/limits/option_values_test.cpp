@@ -45,13 +45,13 @@ TEST(OptionValues, OfALoaderAreRefusedByName) {
   row({.read_ahead_batches = 0}, "read_ahead_batches", "0", "1 to 65536");
   row({.read_ahead_batches = kMost}, "read_ahead_batches", "92", "1 to 65536");
   row({.read_ahead_bytes = -1}, "read_ahead_bytes", "-1", "0 or more");
-  row({.bad_samples = {.policy = OnBadSample(2)}}, "bad_samples.policy", "number 2", "one of fail, skip");
-  row({.bad_samples = {.max_skipped = -1}}, "bad_samples.max_skipped", "-1", "0 or more");
-  row({.bad_samples = {.io_retries = -1}}, "bad_samples.io_retries", "-1", "0 to 100");
-  row({.bad_samples = {.io_retries = 101}}, "bad_samples.io_retries", "101", "0 to 100");
-  const std::string wait = "0 to 86400000 (milliseconds)";
-  row({.bad_samples = {.retry_wait = milliseconds(-1)}}, "bad_samples.retry_wait", "-1", wait);
-  row({.bad_samples = {.retry_wait = milliseconds::max()}}, "bad_samples.retry_wait", "92", wait);
+  row({.bad_samples = {.policy = OnBadSample(2)}}, "policy", "number 2", "one of fail, skip");
+  row({.bad_samples = {.max_skipped = -1}}, "max_skipped", "-1", "0 or more");
+  row({.bad_samples = {.io_retries = -1}}, "io_retries", "-1", "0 to 100");
+  row({.bad_samples = {.io_retries = 101}}, "io_retries", "101", "0 to 100");
+  const std::string wait = "0 to 86400 s";
+  row({.bad_samples = {.retry_wait = milliseconds(-1)}}, "retry_wait", "-0.001 s", wait);
+  row({.bad_samples = {.retry_wait = milliseconds::max()}}, "retry_wait", "92", wait);
 }
 
 TEST(OptionValues, OfALoaderAreTakenToTheirRim) {
@@ -83,12 +83,12 @@ TEST(OptionValues, OfATransformAreRefusedByName) {
   for (const auto& wrong : impossible_fields()) {
     const Transform transform{.apply = nothing, .fields = wrong.fields};
     const Collate collate{.apply = no_batch, .fields = wrong.fields};
-    refused({"transform.fields", wrong.why}, [&] { Loader(told(10), {.transform = transform}); });
-    refused({"collate.fields", wrong.why}, [&] { Loader(told(10), {.collate = collate}); });
+    refused({"transform fields", wrong.why}, [&] { Loader(told(10), {.transform = transform}); });
+    refused({"collate fields", wrong.why}, [&] { Loader(told(10), {.collate = collate}); });
   }
   const LoaderOptions no_function{.transform = {.fields = kOneNumber}};
-  refused({"transform.apply"}, [&] { Loader(told(10), no_function); });
-  refused({"transform.apply"}, [&] { no_function.validate(); });
+  refused({"transform is missing"}, [&] { Loader(told(10), no_function); });
+  refused({"transform is missing"}, [&] { no_function.validate(); });
 }
 
 TEST(OptionValues, OfAStreamLoaderAreRefusedByName) {
@@ -104,7 +104,7 @@ TEST(OptionValues, OfAStreamLoaderAreRefusedByName) {
   row({.read_ahead_batches = 0}, "read_ahead_batches", "0", "1 to 65536");
   row({.read_ahead_batches = 65'537}, "read_ahead_batches", "65537", "1 to 65536");
   row({.read_ahead_bytes = kLeast}, "read_ahead_bytes", "-92", "0 or more");
-  row({.deadline = milliseconds(-1)}, "deadline", "-1", "0 or more (milliseconds; 0 = never)");
+  row({.deadline = milliseconds(-1)}, "deadline", "-0.001 s", "0 s or more (0 = never)");
 }
 
 TEST(OptionValues, OfAStreamLoaderAreTakenToTheirRim) {
@@ -216,7 +216,7 @@ TEST(OptionValues, OfACheckpointPolicyAreRefusedByNameAndTakenToTheirRim) {
   row({.keep_last = 0}, "keep_last", "0", "1 or more");
   row({.keep_last = -1}, "keep_last", "-1", "1 or more");
   row({.keep_every = -1}, "keep_every", "-1", "0 or more (0 = none)");
-  row({.deadline = milliseconds(-1)}, "deadline", "-1", "0 or more (milliseconds; 0 = never)");
+  row({.deadline = milliseconds(-1)}, "deadline", "-0.001 s", "0 s or more (0 = never)");
   for (const CheckpointPolicy& right :
        {CheckpointPolicy{}, CheckpointPolicy{.keep_last = kMost, .keep_every = kMost},
         CheckpointPolicy{.deadline = milliseconds::zero()},

@@ -119,7 +119,7 @@ TEST_P(Skipping, BeyondTheLimitEndsTheRunOneStepLaterAndForGood) {
   const Position before = loader.position();
   for (int time = 0; time < 3; ++time) {
     EXPECT_THAT(error_of([&] { (void)loader.next(); }),
-                is_error(corrupt, {"3 are skipped, and bad_samples.max_skipped is 2",
+                is_error(corrupt, {"3 are skipped, and max_skipped is 2",
                                    "sample 1 (place-1) in epoch 0: read: the bytes are wrong"}));
   }
   EXPECT_EQ(loader.position(), before);

@@ -51,7 +51,7 @@ TEST_F(S3, NamesThatFollowAPatternAreProvedByASampleAndNotListed) {
   EXPECT_EQ(lines->where({299}).substr(0, 24), "s3://b/t/002/x_00299.txt");
   EXPECT_ERROR(make(303), not_found);
   EXPECT_ERROR(make(297), invalid_argument);
-  EXPECT_ERROR(make(0), invalid_argument, {"PatternOptions::files"});
+  EXPECT_ERROR(make(0), invalid_argument, {"the option files"});
 }
 
 TEST_F(S3, TheNumberOfFilesIsInTheirNames) {

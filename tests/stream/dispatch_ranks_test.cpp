@@ -28,7 +28,7 @@ void expect_refused(const Dispatch& dispatch, ErrorCode code, const std::string&
 
 TEST(Dispatch, IsRefusedOnAllRanks) {
   constexpr auto kInvalid = ErrorCode::invalid_argument;
-  expect_refused(dispatch_of(nullptr), kInvalid, "Dispatch::source is null on rank 0");
+  expect_refused(dispatch_of(nullptr), kInvalid, "the source is null on rank 0");
   expect_refused(dispatch_of(numbered({1, 2})), kInvalid, "it has 2 shards, and what is read once has 1");
   expect_refused(dispatch_of(numbered({1}), 0), kInvalid, "shards is 0");
   expect_refused(dispatch_of(numbered({1}), 3, Split::interleaved), kInvalid,

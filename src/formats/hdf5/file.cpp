@@ -203,7 +203,7 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
   if (held.size() > kNamesInMessage) held.resize(kNamesInMessage);
   throw Error(ErrorCode::invalid_argument,
               fmt::format("open {}: fields need the same number of samples, and {}: name those to read with "
-                          "Hdf5Options::datasets",
+                          "the option datasets",
                           subject.path, fmt::join(held, ", ")));
 }
 

@@ -413,7 +413,7 @@ namespace rota {
 void Hdf5Options::validate() const {
   std::vector<std::string> names = internal::absolute_names(datasets);
   for (std::string& name : names) name.erase(0, 1);
-  internal::require_distinct("Hdf5Options::datasets", names);
+  internal::require_distinct("datasets", names);
 }
 
 }  // namespace rota
