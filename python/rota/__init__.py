@@ -55,7 +55,8 @@ from rota._errors import (
 )
 from rota._loader import Batch, Loader, Mixture
 from rota._loader import close_all as _close_loaders
-from rota._sampler import BatchInfo, BatchIterator, ElasticBatchSampler
+from rota._batch_info import BatchInfo
+from rota._sampler import BatchIterator, ElasticBatchSampler
 from rota._sources import (
     PythonSource,
     ShardReport,

@@ -9,11 +9,8 @@ from typing import Any, NamedTuple, Union
 from rota import _rota
 from rota._communicator import agreed, as_communicator
 from rota._errors import InvalidArgumentError
-from rota._options import as_index, as_options
-from rota._values import document
 
 PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
-_Bytes = bytes  # a catalog has a method of that name
 
 
 class Progress(NamedTuple):
@@ -57,15 +54,6 @@ def path_bytes(path: PathLike) -> bytes:
     if b"\0" in name:
         raise InvalidArgumentError(f"open {path!r}: a path has no zero bytes")
     return name
-
-
-document(
-    _rota.Catalog,
-    fingerprint="What the files are known by: names, and sizes unless changes are detected by name.",
-    changes="What has changed since a loaded catalog was saved: `CatalogChanges`.",
-    origin="What it was made of: a path, a glob, a manifest or a pattern.",
-    change_detection='"by_size" or "by_name".',
-)
 
 
 class Catalog(_rota.Catalog):
@@ -122,14 +110,12 @@ class Catalog(_rota.Catalog):
     ) -> Catalog:
         ranks = None if comm is None else as_communicator(comm)
         with agreed(ranks, "make a catalog"):
-            options = as_options("make a catalog", options, Catalog.__init__)
-            if pattern:
-                pattern = as_options("make a catalog", pattern, Catalog.from_pattern)
+            given, numbers = _rota.CatalogOptions(**options), _rota.PatternOptions(**pattern)
             if kind == "path" and isinstance(what, (list, tuple)):
-                kind, what = "paths", b"".join(path_bytes(path) + b"\0" for path in what)
-            name = what if kind in ("bytes", "paths") else path_bytes(what)
-            _rota.check_catalog_options(pattern, options)
-        super().__init__(kind, name, pattern, options, ranks)
+                kind, what = "paths", [path_bytes(path) for path in what]
+            elif kind != "bytes":
+                what = path_bytes(what)
+        super().__init__(kind, what, given, numbers, ranks)
         self._options = dict(options, progress=None)
         return self
 
@@ -176,18 +162,6 @@ class Catalog(_rota.Catalog):
         It is of this process alone. So one rank lists, and torch.distributed or whatever carries bytes hands them out. CorruptError for other bytes.
         """
         return cls._of("bytes", memoryview(data).tobytes(), {}, options)
-
-    def to_bytes(self) -> _Bytes:
-        """The catalog for other processes, with all that sources have found so far: see `from_bytes`."""
-        return super().to_bytes()
-
-    def __getitem__(self, i: int) -> str:
-        """The path of file i."""
-        return self._path(as_index("look up file", i, len(self)))
-
-    def bytes(self, i: int) -> int:
-        """The size of file i when it was listed. InvalidArgumentError where changes are detected by name."""
-        return self._bytes(as_index("look up file", i, len(self)))
 
     def save(self, file: PathLike, format: str = "auto") -> None:
         """Writes the catalog to `file`, for `Catalog(file)`, with all that sources have found so far."""

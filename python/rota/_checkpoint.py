@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota import _rota
-from rota._loader import find_world
-from rota._options import as_number
-from rota._values import World
+from rota._loader import make_mapping
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import numpy as np
 
 
 class CheckpointInfo(NamedTuple):
@@ -77,81 +72,30 @@ class Verification(NamedTuple):
         return not self.damage
 
 
-class Checkpoint(Mapping[str, "np.ndarray"]):
-    """An open checkpoint, of which every byte was verified: tensors by name, read as numpy arrays.
+Checkpoint = make_mapping(_rota.Checkpoint)
+Checkpoint.__doc__ = """An open checkpoint, of which every byte was verified: tensors by name, read as numpy arrays.
 
-    Each rank reads what it wants, in any world; any thread may. bfloat16 comes as its bits, uint16; `tensors` says so.
+Each rank reads what it wants, in any world; any thread may. bfloat16 comes as its bits, uint16; `tensors` says so.
 
-    >>> import numpy as np, rota, tempfile
-    >>> directory = rota.CheckpointDirectory(None, tempfile.mkdtemp())
-    >>> report = directory.save(7, {"model/w": np.arange(3), "notes": "any text"})
-    >>> checkpoint = rota.open_checkpoint(report.info.path)
-    >>> checkpoint["model/w"], checkpoint.blob("notes"), checkpoint.info.step
-    (array([0, 1, 2]), b'any text', 7)
-    """
-
-    def __init__(self, raw: Any, world: World | None = None) -> None:
-        self._raw = raw
-        self._world = world
-
-    @property
-    def info(self) -> CheckpointInfo:
-        """Which checkpoint it is."""
-        return self._raw.info
-
-    @property
-    def tensors(self) -> list[TensorInfo]:
-        """Name, dtype and shape of each; those of loaders are called "loader/..."."""
-        return self._raw.tensors
-
-    @property
-    def blobs(self) -> list[BlobInfo]:
-        """Name, owner and size of each."""
-        return self._raw.blobs
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        if not isinstance(name, str):
-            raise KeyError(name)
-        return self._raw.read(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([tensor.name for tensor in self.tensors])
-
-    def __len__(self) -> int:
-        return len(self.tensors)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._raw.has_tensor(name)
-
-    def rows(self, name: str, first: int, count: int) -> np.ndarray:
-        """Rows [first, first + count) of a tensor."""
-        what = "read rows"
-        return self._raw.read(name, as_number(what, "the first", first), as_number(what, "their number", count))
-
-    def share(self, name: str) -> np.ndarray:
-        """This rank's part of the rows, divided as equally as possible over the ranks in order."""
-        rows = self._raw.tensor(name).shape[0]
-        world = self._world or find_world()
-        first, end = (rows * part // world.size for part in (world.rank, world.rank + 1))
-        return self._raw.read(name, first, end - first)
-
-    def blob(self, name: str) -> bytes:
-        """The blob `name` of the job."""
-        return self._raw.blob(name)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    __hash__ = object.__hash__
-
-    def __repr__(self) -> str:
-        info = self.info
-        return f"<rota.Checkpoint {info.path}: step {info.step}, {len(self)} tensors, {len(self.blobs)} blobs>"
+>>> import numpy as np, rota, tempfile
+>>> directory = rota.CheckpointDirectory(None, tempfile.mkdtemp())
+>>> report = directory.save(7, {"model/w": np.arange(3), "notes": "any text"})
+>>> checkpoint = rota.open_checkpoint(report.info.path)
+>>> checkpoint["model/w"], checkpoint.blob("notes"), checkpoint.info.step
+(array([0, 1, 2]), b'any text', 7)
+"""
 
 
-def open_checkpoint(file: str | os.PathLike) -> Checkpoint:
+def _repr(self: Any) -> str:
+    return f"<rota.Checkpoint {self.info.path}: step {self.info.step}, {len(self)} tensors, {len(self.blobs)} blobs>"
+
+
+Checkpoint.__repr__ = _repr
+
+
+def open_checkpoint(file: str | os.PathLike) -> _rota.Checkpoint:
     """Opens and verifies one file, without other ranks. CorruptError says what is damaged."""
-    return Checkpoint(_rota.open_checkpoint(file))
+    return _rota.open_checkpoint(file)
 
 
 def verify(file: str | os.PathLike) -> Verification:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
+import operator
 import os
 import sys
 import weakref
@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota import _rota
-from rota._checkpoint import Checkpoint, CheckpointInfo
+from rota._checkpoint import CheckpointInfo
 from rota._communicator import agreed, as_communicator
 from rota._errors import Error, InvalidArgumentError, told
-from rota._options import as_number, as_option
 from rota._sampler import ElasticBatchSampler
 from rota._values import World
 
@@ -62,16 +61,10 @@ def _loader_of(state: Any) -> Any:
 
 
 def _named(states: tuple) -> Iterator[tuple[str, Any]]:
-    seen = set()
     for state in states:
         for name, value in state.items() if isinstance(state, Mapping) else [("main", state)]:
             if not isinstance(name, str):
                 raise TypeError(f"the name of a state must be a text, not {name!r}")
-            if name in seen:
-                raise InvalidArgumentError(
-                    f'two states are called "{name}"; give each loader a name of its own: {{"train": loader, ...}}'
-                )
-            seen.add(name)
             yield name, value
 
 
@@ -150,7 +143,7 @@ def close_all() -> None:
             sys.excepthook(*sys.exc_info())
 
 
-class CheckpointDirectory:
+class CheckpointDirectory(_rota.CheckpointDirectory):
     """A directory of checkpoints. A file appears whole or not at all, and the newest good one is found again.
 
     **Collective**: in an MPI job, all ranks make the same calls, and all return or all raise. `comm` is
@@ -201,16 +194,9 @@ class CheckpointDirectory:
             )
         ranks = as_communicator(comm)
         with agreed(ranks, what):
-            deadline = as_option(what, "deadline", deadline, 0.0)
-            if not 0 <= deadline < 1e12:
-                raise InvalidArgumentError(f"{what}: deadline is {deadline} seconds; it must be 0 to 10^12")
-            keep = as_number(what, "keep_last", keep_last), as_number(what, "keep_every", keep_every)
+            policy = _rota.CheckpointPolicy(keep_last=keep_last, keep_every=keep_every, deadline=deadline, mirror=mirror)
             path = os.fsdecode(path)
-            if mirror is not None:
-                _rota.require_storage(mirror)
-        self._raw = _rota.CheckpointDirectory(
-            ranks, path, *keep, math.ceil(deadline * 1000), mirror or ""
-        )
+        super().__init__(ranks, path, policy)
         self._path = path
         self._world = World(ranks.rank, ranks.size)
         self._process = os.getpid()
@@ -223,7 +209,7 @@ class CheckpointDirectory:
         When it raises, the directory is as before. A rank that fails at its own states raises that; the others
         raise an Error that names the rank.
         """
-        report = self._write(self._raw.save, step, states)
+        report = self._write(self._save, step, states)
         _saving.discard(self)
         return report
 
@@ -233,14 +219,14 @@ class CheckpointDirectory:
         A save under way is waited for first. What fails is raised by the next collective call, such as `wait`.
         `close`, and Python's end, wait for it. Do not use another HDF5 library meanwhile.
         """
-        self._write(self._raw.save_async, step, states)
+        self._write(self._save_async, step, states)
         _saving.add(self)
 
     def _write(self, write: Callable, step: int, states: tuple) -> Any:
-        snapshot = self._raw.new_snapshot()
+        snapshot = self._new_snapshot()
         failed = None
         try:
-            step = as_number("save", "step", step)
+            step = operator.index(step)
             for name, value in _named(states):
                 _add(snapshot, name, value, self._world.rank == 0)
         except BaseException as error:
@@ -254,14 +240,10 @@ class CheckpointDirectory:
                 raise failed from None
             raise
 
-    def poll(self) -> bool:
-        """Moves a background save on, without waiting. True if none is under way. Not collective."""
-        return self._raw.poll()
-
     def wait(self) -> SaveReport | None:
         """Waits for the background save, and raises its error; None without one."""
         _saving.discard(self)
-        return self._raw.wait()
+        return self._wait()
 
     def wait_for_mirror(self) -> None:
         """Waits until all checkpoints are copied to the mirror, and raises what could not be since the last report.
@@ -269,9 +251,9 @@ class CheckpointDirectory:
         `close` waits, too, and raises nothing.
         """
         _saving.discard(self)
-        self._raw.wait_for_mirror()
+        self._wait_for_mirror()
 
-    def restore(self, *states: Any) -> Checkpoint | None:
+    def restore(self, *states: Any) -> _rota.Checkpoint | None:
         """Restores loaders, named as in `save`, from the newest checkpoint that verifies; None in an empty directory.
 
         The checkpoint has the tensors and blobs. It goes back to an older one only past damage: see `rejected`.
@@ -297,46 +279,16 @@ class CheckpointDirectory:
             return told(failed)
 
         try:
-            return self._wrap(self._raw.restore(restore))
+            return self._restore(restore)
         except Error:
             if failed is not None:
                 raise failed from None
             raise
 
-    def _wrap(self, raw: Any) -> Checkpoint | None:
-        return None if raw is None else Checkpoint(raw, self._world)
-
-    def latest(self) -> Checkpoint | None:
-        """The newest checkpoint that verifies; None in an empty directory."""
-        return self._wrap(self._raw.latest())
-
-    def open(self, serial: int) -> Checkpoint:
-        """The checkpoint of that serial."""
-        return Checkpoint(self._raw.open(as_number("open a checkpoint", "serial", serial)), self._world)
-
-    def list(self) -> Sequence[CheckpointInfo]:
-        """All checkpoints, oldest first; not yet verified as a whole."""
-        return self._raw.list()
-
-    @property
-    def rejected(self) -> Sequence[RejectedCheckpoint]:
-        """The damaged checkpoints that the last `latest` or `restore` went past."""
-        return self._raw.rejected
-
     @property
     def path(self) -> str:
         """As it was given."""
         return self._path
-
-    @property
-    def is_locked(self) -> bool:
-        """Whether other jobs are kept out. Some file systems have no such locks."""
-        return self._raw.is_locked
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._raw.is_closed
 
     def close(self) -> None:
         """Waits for a save under way, whose error it raises, and unlocks the directory. Collective."""
@@ -351,7 +303,7 @@ class CheckpointDirectory:
                 self.wait()
         finally:
             _saving.discard(self)
-            self._raw.close()
+            self._close()
 
     def __enter__(self) -> CheckpointDirectory:
         return self
@@ -360,6 +312,6 @@ class CheckpointDirectory:
         self._end(is_failing=type is not None)
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_raw"):
+        if not hasattr(self, "_path"):
             return "<rota.CheckpointDirectory, not made>"
         return f"<rota.CheckpointDirectory {self._path}{', closed' if self.is_closed else ''}>"

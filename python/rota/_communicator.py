@@ -45,23 +45,9 @@ class Communicator(_rota.Communicator):
         All ranks call it. The result's `world` has that rank, and the process's number among its replicas.
         """
         made = Communicator.__new__(Communicator)
-        _rota.Communicator.__init__(made, self, as_number("share out data", "rank", rank, 32))
+        _rota.Communicator.__init__(made, self, rank)
         made._is_made = True
         return made
-
-    @property
-    def rank(self) -> int:
-        """Of `size` processes."""
-        return super().rank
-
-    @property
-    def size(self) -> int:
-        return super().size
-
-    @property
-    def world(self) -> World:
-        """The slice of the data that this process reads: `rank` of `size`, unless `data_parallel` made it."""
-        return super().world
 
     def __reduce__(self) -> Any:
         raise TypeError("a communicator cannot be pickled: it is of this process")

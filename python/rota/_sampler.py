@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from rota import _rota
-from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
+from rota._batch_info import BatchInfo
 from rota._communicator import compared
-from rota._loader import Loader, Mixture, find_world, is_torchs, state_text
-from rota._options import as_number, as_option, as_seed
+from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
+from rota._loader import Loader, Mixture, find_world, is_torchs
+from rota._options import in_rotas_words
 from rota._values import BatchSlot, Index, Position, World
 
 DatasetOrLength = Union[int, Any]
@@ -51,7 +52,7 @@ def _length(dataset: Any) -> int:
         ) from None
     if length < 0:
         raise InvalidArgumentError(f"order a dataset: its length is {length}; it must be 0 or more")
-    return as_number("order a dataset", "its length", length)
+    return length
 
 
 class ElasticBatchSampler:
@@ -75,6 +76,7 @@ class ElasticBatchSampler:
     [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]]
     """
 
+    @in_rotas_words
     def __init__(
         self,
         dataset: Any,
@@ -102,55 +104,45 @@ class ElasticBatchSampler:
                     f'{what}: evaluation=True gives each sample once in each `for`: leave out weights= and epochs=, and let tail be '
                     '"pad" or "partial"'
                 )
-            steps = as_number(what, "steps", steps)
             self._lengths = _lengths(dataset, weights)
             if weights is None:
                 if steps or end != "first_exhausted":
-                    raise InvalidArgumentError("make a sampler: end= and steps= are of a mixture; give weights, too")
+                    raise InvalidArgumentError(f"{what}: end= and steps= are of a mixture; give weights, too")
                 data: Any = _rota.numbers(self._lengths[0], fingerprint)
             else:
                 if fingerprint is not None:
-                    raise UnsupportedError("make a sampler: fingerprint= of a mixture; leave it out")
-                numbers = [as_option(what, "a weight", weight, 1.0) for weight in weights]
-                data = Mixture([_rota.numbers(n, None) for n in self._lengths], numbers, end, steps)
+                    raise UnsupportedError(f"{what}: fingerprint= of a mixture; leave it out")
+                how = _rota.MixtureOptions.plain(end=end, steps=steps)
+                data = Mixture([_rota.numbers(n, None) for n in self._lengths], list(weights), **how)
                 if epochs is None:
                     epochs = 1  # of a dataset: until one is exhausted
-            epochs = None if epochs is None else as_number(what, "epochs", epochs)  # Python's int: of numpy's, sums overflow
             self._is_mixture = weights is not None
             self._name: dict[str, str] = {}  # kept for people
             if fingerprint is not None and re.fullmatch("[0-9a-f]{32}", fingerprint) is None:
                 self._name = {"fingerprint": fingerprint}
             self._data = data
-            self._epochs = epochs
-            self._options: dict[str, Any] = dict(
-                global_batch_size=as_number(what, "global_batch_size", global_batch_size),
-                shards=as_number(what, "shards", shards),
-                interleave=as_number(what, "interleave", interleave),
-                shuffle=shuffle,
-                block=tuple(as_number(what, "block", number) for number in block),
-                seed=as_seed(what, seed),
-                tail=tail,
-                epochs=epochs,
-                rank_split=rank_split,
-            )
-            self._loader = self._make(find_world(world))
+            self._options: dict[str, Any] = _rota.LoaderOptions.plain(
+                global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
+                seed=seed, tail=tail, epochs=epochs, rank_split=rank_split,
+            )  # fmt: skip
+            self._epochs = self._options["epochs"]
+            self._loader = self._make(find_world() if world is None else world)
             describe(self._loader._described())
             self._evaluation = bool(evaluation)
             self._changes = 0
-            self._first_step = 0  # from which on batches are as they are now
             self._is_resumed = False  # since a load, until an epoch's last batch was delivered
             self._is_epoch_over = False  # the next `for` is of an epoch that the state has behind it
             self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
             self._is_counted = False  # by what delivers its batches
             self._has_warned = False
 
-    def _make(self, world: World) -> Loader:
+    def _make(self, world: Any) -> Loader:
         return Loader(self._data, **self._options, world=world, workers=0)
 
     def _copy_at(self) -> Loader:
         """Another one at this position."""
         copy = self._make(self._loader.world)
-        copy._restore(self._loader._state())
+        copy.load_state_dict(self._loader.state_dict())
         return copy
 
     # ---- what a loader asks of a batch sampler ----
@@ -195,7 +187,7 @@ class ElasticBatchSampler:
 
     def _is_done(self, begin: int) -> bool:
         """Whether a `for` that began in epoch `begin` has no batch left; of a mixture nobody knows."""
-        if self._is_mixture or self._steps_per_epoch() == 0:
+        if self._is_mixture or self._loader.steps_per_epoch == 0:
             return True
         return self.position.epoch > begin if self._epochs is None else self.position.epoch >= self._epochs
 
@@ -205,12 +197,7 @@ class ElasticBatchSampler:
 
     def __len__(self) -> int:
         """Batches of an epoch; of all of them, where the number of `epochs` was given."""
-        if self._is_mixture:
-            raise TypeError("a mixture's steps are not known beforehand")
-        return self._loader._steps(self._epochs is None)
-
-    def _steps_per_epoch(self) -> int:
-        return self._loader._steps(True)
+        return len(self._loader) if self._epochs is not None else self._loader.steps_per_epoch
 
     # ---- where it is ----
 
@@ -227,7 +214,7 @@ class ElasticBatchSampler:
     @property
     def global_batch_size(self) -> int:
         """Samples of all ranks in a step."""
-        return self._options["global_batch_size"]
+        return self._loader.global_batch_size
 
     @property
     def seed(self) -> int:
@@ -247,7 +234,7 @@ class ElasticBatchSampler:
     def advance(self, info: type[BatchInfo] | None = None) -> Any:
         """Counts the next batch as delivered, and tells of it (as `info`); None behind the last one."""
         epoch = self._loader.position.epoch
-        batch = self._loader._next()
+        batch = self._loader.next()
         if self._loader.position.epoch != epoch:
             self._is_resumed = False
         return None if batch is None else (info or BatchInfo)(batch, self._loader.position)
@@ -275,17 +262,16 @@ class ElasticBatchSampler:
             if then == now:
                 raise
             raise MismatchError(f"{error}; fingerprint= was {then!r} then, and is {now!r} now") from None
-        self._moved(0)
+        self._moved()
         self._is_resumed = True
 
     def restart(self) -> None:
         """Begins anew, with the first sample of the first epoch."""
         self._loader.restart()
-        self._moved(0)
+        self._moved()
 
-    def _moved(self, first_step: int) -> None:
+    def _moved(self) -> None:
         self._changes += 1
-        self._first_step = first_step
         self._is_resumed = self._is_epoch_over = False
         self._drawn_at = None
 
@@ -298,7 +284,7 @@ class ElasticBatchSampler:
         With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs, and an
         evaluation always begins anew.
         """
-        at, epoch = self.position, as_number("go to an epoch", "epoch", epoch)
+        at, epoch = self.position, operator.index(epoch)
         self._is_epoch_over = False
         is_passed = self._options["tail"] == "carry" and at.epoch >= epoch >= 0
         if self._is_mixture or self._evaluation or is_passed or (at.epoch == epoch and not at.consumed):
@@ -319,7 +305,7 @@ class ElasticBatchSampler:
                 "leave epochs out for one epoch in each `for`, or call restart() to begin the run anew"
             )
         self._loader.seek(Position(epoch, 0, at.step))
-        self._moved(at.step)
+        self._moved()
 
     def rescale(self, world: Any = None) -> None:
         """Goes on from the same position in another world: (rank, size)."""
@@ -329,13 +315,12 @@ class ElasticBatchSampler:
     def set_global_batch_size(self, size: int) -> None:
         """Goes on with other batches. All ranks do it at the same step."""
         self._loader.set_global_batch_size(size)
-        self._options["global_batch_size"] = int(size)
+        self._options["global_batch_size"] = self.global_batch_size
         self._changes += 1
-        self._first_step = self.position.step
 
     def set_weights(self, weights: Sequence[float]) -> None:
         """Goes on with other weights of the datasets. All ranks do it at the same step."""
-        self._loader.set_weights(list(weights))
+        self._loader.set_weights(weights)
         self._changes += 1
 
     def when(self, id: int, epoch: int) -> BatchSlot | None:
@@ -344,37 +329,13 @@ class ElasticBatchSampler:
 
     def batch(self, step: int) -> BatchInfo | None:
         """This rank's batch of `step`, computed; None past the end. Not of steps before a change of size or epoch."""
-        if self._is_mixture:
-            raise UnsupportedError("compute the batch of a step: not of a mixture, whose datasets have epochs of their own")
-        step = as_number("compute the batch of a step", "step", step)
-        if 0 <= step < self._first_step:
-            raise UnsupportedError(f"compute the batch of step {step}: before step {self._first_step} the run was another")
-        start = self._position_of(step)
+        start = self._loader.position_of(step)
         if start is None:
             return None
-        loader = self._make(self._loader.world)
+        loader = self._make(self.world)
         loader.seek(start)
-        batch = loader._next()
+        batch = loader.next()
         return None if batch is None else BatchInfo(batch, loader.position)
-
-    def _position_of(self, step: int) -> Position | None:
-        """Where `step` starts, counted from the present position; None for one that it does not lead back to."""
-        samples, size = self._lengths[0], self._options["global_batch_size"]
-        at = self.position
-        ahead = step - at.step
-        if step < 0:
-            raise InvalidArgumentError(f"compute the batch of step {step}: steps begin with 0")
-        if self._options["tail"] == "carry":
-            is_over = self._epochs is not None and at.epoch >= self._epochs  # behind a short batch
-            taken = step * size if is_over else at.epoch * samples + at.consumed + ahead * size
-            return Position(taken // samples, taken % samples, step) if samples and taken >= 0 else None
-        per_epoch = self._steps_per_epoch()
-        if per_epoch == 0 or at.consumed % size:
-            raise UnsupportedError(
-                f"compute the batch of step {step}: this epoch has no step, or batches were of another size before"
-            )
-        number = at.epoch * per_epoch + at.consumed // size + ahead
-        return Position(number // per_epoch, number % per_epoch * size, step) if number >= 0 else None
 
     def __repr__(self) -> str:
         if not hasattr(self, "_loader"):
@@ -387,12 +348,12 @@ class ElasticBatchSampler:
 
     def __getstate__(self) -> dict[str, Any]:
         kept = {key: value for key, value in self.__dict__.items() if key not in ("_loader", "_data")}
-        mixture = (self._data.weights, self._data.end, self._data.steps) if self._is_mixture else None
-        return {**kept, "_world": self.world, "_state": self._loader._state(), "_mixture": mixture,
+        mixture = ([*map(float, self._data.weights)], self._data.end, self._data.steps) if self._is_mixture else None
+        return {**kept, "_world": self.world, "_state": self._loader.state_dict(), "_mixture": mixture,
                 "_fingerprint": None if self._is_mixture else self._data.fingerprint}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        world, text, mixture, fingerprint = (state.pop(key) for key in ("_world", "_state", "_mixture", "_fingerprint"))
+        world, at, mixture, fingerprint = (state.pop(key) for key in ("_world", "_state", "_mixture", "_fingerprint"))
         self.__dict__.update(state)
         if mixture is None:
             self._data = _rota.numbers(self._lengths[0], fingerprint)
@@ -400,7 +361,7 @@ class ElasticBatchSampler:
             weights, end, steps = mixture
             self._data = Mixture([_rota.numbers(n, None) for n in self._lengths], weights, end, steps)
         self._loader = self._make(world)
-        self._loader._restore(text)
+        self._loader.load_state_dict(at)
 
 
 class BatchIterator(Iterator[list[Index]]):
@@ -421,7 +382,7 @@ class BatchIterator(Iterator[list[Index]]):
         per_epoch = self._sampler._epochs is None
         if self._is_over or (per_epoch and self._loader.position.epoch > self._start.epoch):
             raise StopIteration
-        batch = self._loader._next()
+        batch = self._loader.next()
         if self._counts_nothing:
             self._sampler._drawn_at = self._start
         if batch is None:
@@ -435,84 +396,8 @@ class BatchIterator(Iterator[list[Index]]):
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says. At the end of an epoch it gives nothing, and the sampler goes on behind it."""
-        self._loader._restore(state_text(state))
+        self._loader.load_state_dict(state)
         self._start = at = self._loader.position
         self._counts_nothing, self._is_over = False, at.step > 0 and at.consumed == 0
         if self._is_over:
             self._sampler.load_state_dict(state)
-
-
-class BatchInfo:
-    """What is in one rank's batch. Arrays of numpy, one number for each of its slots."""
-
-    @staticmethod
-    def _as(array: Any) -> Any:
-        return array
-
-    def __init__(self, batch: Any, end: Position) -> None:
-        self._batch = batch
-        self.end: Position = end
-        """the position behind it"""
-
-    @property
-    def start(self) -> Position:
-        """The position before it."""
-        return self._batch.start
-
-    @property
-    def step(self) -> int:
-        """Its number since the run began."""
-        return self._batch.start.step
-
-    @property
-    def ids(self) -> Any:
-        """The samples."""
-        return self._as(self._batch.ids)
-
-    @property
-    def kinds(self) -> Any:
-        """0: a sample; 1: one that pads the batch."""
-        return self._as(self._batch.kinds)
-
-    @property
-    def mask(self) -> Any:
-        """True where a sample counts."""
-        return self._as(self._batch.kinds == 0)
-
-    @property
-    def epochs(self) -> Any:
-        """Of each sample."""
-        return self._as(self._batch.epochs)
-
-    @property
-    def datasets(self) -> Any:
-        """Which of several datasets each sample is of."""
-        return self._as(self._batch.datasets)
-
-    @property
-    def slots(self) -> Any:
-        """The slots of the global batch, ascending."""
-        return self._as(self._batch.slots)
-
-    @property
-    def size(self) -> int:
-        """Slots of this rank."""
-        return self._batch.size
-
-    @property
-    def real(self) -> int:
-        """Samples that count, of this rank."""
-        return self._batch.real
-
-    @property
-    def global_size(self) -> int:
-        """Slots of all ranks."""
-        return self._batch.global_size
-
-    @property
-    def global_real(self) -> int:
-        """Samples that count, over all ranks."""
-        return self._batch.global_real
-
-    def __repr__(self) -> str:
-        return f"<rota.BatchInfo of step {self.step}: {self.size} slots, {self.real} samples>"

@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import copy
-import functools
+import operator
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from rota import _rota
 from rota._catalog import Catalog, PathLike
 from rota._communicator import agreed, as_communicator
 from rota._errors import CallbackError, InvalidArgumentError
-from rota._options import as_index, as_number, as_option, as_seed
-from rota._values import DTypeLike, Field, FieldsLike, World, as_fields, document
+from rota._values import DTypeLike, Field, FieldsLike, World, as_fields
 
 Source = _rota.Source
 
-_Made = TypeVar("_Made")
+def _made(name: str, *args: Any, comm: Any = None) -> Any:
+    """What a function of C++ makes. Sources are pickled as the call; of several ranks, as that of a process alone."""
+    made = getattr(_rota, name)(*args) if comm is None else getattr(_rota, name)(*args, comm)
+    for part, source in enumerate(made) if isinstance(made, list) else [(None, made)]:
+        source._recipe = name, args, part
+    return made
 
 
-document(
-    Source,
-    fields="What tensors a sample has.",
-    fingerprint="What the dataset is known by: a state of another one is refused.",
-)
-
-
-def _make_again(function: Callable[..., Any], args: tuple, kwargs: dict, part: int | None) -> Any:
-    made = function(*args, **kwargs)
+def _make_again(name: str, args: tuple, part: int | None) -> Any:
+    made = _made(name, *args)
     return made if part is None else made[part]
 
 
@@ -43,17 +40,6 @@ def _repr(self: Source) -> str:
     return f"<rota.Source of {len(self)} samples: {fields}>"
 
 
-def _getitem(self: Source, i: int) -> dict[str, Any]:
-    return self._sample(as_index("read sample", i, len(self)))
-
-
-def _where(self: Source, i: int) -> str:
-    """The file, or other origin, of sample i. Of bytes that are no text, as os.fsdecode has them."""
-    return self._where(as_index("look up sample", i, len(self)))
-
-
-Source.__getitem__ = _getitem  # type: ignore
-Source.where = _where  # type: ignore
 Source.__reduce__ = _reduce  # type: ignore
 Source.__repr__ = _repr  # type: ignore
 Source.__module__ = "rota"
@@ -72,33 +58,6 @@ def _as_source(task: str, source: Any) -> Source:
     )
 
 
-def _picklable(make: Callable[..., _Made]) -> Callable[..., _Made]:
-    """Sources are pickled as the call that made them; where several ranks did together, as one of a process alone."""
-
-    @functools.wraps(make)
-    def remember(*args: Any, **kwargs: Any) -> Any:
-        made = make(*args, **kwargs)
-        kwargs.pop("comm", None)
-        for part, source in enumerate(made) if isinstance(made, list) else [(None, made)]:
-            source._recipe = (remember, args, kwargs, part)
-        return made
-
-    return remember
-
-
-_FORMAT_OPTIONS: dict[str, dict[str, Any]] = {
-    "files": dict(keys=False),
-    "hdf5": dict(datasets=(), allow_external_links=False),
-    "tfrecord": dict(verify=True),
-    "tar": dict(fields=(), keys=False, allow_missing_end=False),
-    "npy": dict(file_is_sample=False),
-    "npz": dict(arrays=(), rows=False),
-    "tokens": dict(dtype="uint16", length=2048, stride=0),
-    "megatron": dict(sequence_is_sample=False),
-    "mds": dict(columns=()),
-}
-
-
 def formats() -> list[str]:
     """The formats that `open` knows, "auto" first."""
     return _rota.formats()
@@ -115,20 +74,6 @@ def _as_catalog(path: PathLike | Sequence[PathLike] | Catalog, comm: Any) -> Cat
 def find_format(path: PathLike | Sequence[PathLike] | Catalog, *, comm: Any = None) -> str:
     """The format that `open` finds for these files. A catalog remembers it."""
     return _rota.find_format(_as_catalog(path, comm))
-
-
-def _options_of(format: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    options = _FORMAT_OPTIONS.get(format, {})
-    for name in given if format in formats() else ():  # opening refuses other formats
-        if name in options:
-            continue
-        if format != "auto":
-            what = f"it has {', '.join(options)}" if options else "it has none"
-        else:
-            known = {other: has for other, has in _FORMAT_OPTIONS.items() if name in has} or _FORMAT_OPTIONS
-            what = "name the format: " + "; ".join(f'"{other}" has {", ".join(has)}' for other, has in known.items())
-        raise TypeError(f'open files: format "{format}" has no option {name}; {what}')
-    return {name: as_option("open files", name, given.get(name, like), like) for name, like in options.items()}
 
 
 def open(path: PathLike | Sequence[PathLike] | Catalog, format: str = "auto", *, comm: Any = None, **options: Any) -> Source:
@@ -159,13 +104,8 @@ def open(path: PathLike | Sequence[PathLike] | Catalog, format: str = "auto", *,
     """
     ranks = None if comm is None else as_communicator(comm)
     with agreed(ranks, "open files"):
-        given = _options_of(format, options)
-    return _open(_as_catalog(path, ranks), format, given)
-
-
-@_picklable
-def _open(catalog: Catalog, format: str, options: dict[str, Any]) -> Source:
-    return _rota.open(catalog, format, options)
+        options = _rota.plain_format_options(format, options)
+    return _made("open", _as_catalog(path, ranks), format, options)
 
 
 def cast(source: Source, types: Mapping[str, DTypeLike]) -> Source:
@@ -180,22 +120,12 @@ def cast(source: Source, types: Mapping[str, DTypeLike]) -> Source:
     """
     if not isinstance(types, Mapping):
         raise TypeError(f'cast: types is {types!r}; give a mapping, such as {{"tokens": "int64"}}')
-    return _cast(_as_source("cast", source), dict(types))
-
-
-@_picklable
-def _cast(source: Source, types: dict[str, DTypeLike]) -> Source:
-    return _rota.cast(source, types)
+    return _made("cast", _as_source("cast", source), dict(types))
 
 
 def join(sources: Iterable[Source]) -> Source:
     """The samples of all `sources`, one source after the other. Their fields must be the same."""
-    return _join([_as_source("join", source) for source in sources])
-
-
-@_picklable
-def _join(sources: list[Source]) -> Source:
-    return _rota.join(sources)
+    return _made("join", [_as_source("join", source) for source in sources])
 
 
 class ShardReport(NamedTuple):
@@ -229,14 +159,10 @@ def write_shards(
     A shard is there whole, or not at all. After a kill, the same call writes those that lack. Until all are there, so
     is a file "unfinished.tar" (or ".mds"), by which `rota.open` refuses the directory.
     """
-    what = "write shards"
-    if format not in ("tar", "mds"):
-        raise InvalidArgumentError(f'{what}: format is "{format}"; it must be tar or mds')
-    size, threads = as_number(what, "shard_bytes", shard_bytes), as_number(what, "workers", workers, 32)
-    rank, ranks = (as_number(what, "a number of its world", number, 32) for number in tuple(world)[:2])
-    return ShardReport(
-        *_rota.write_shards(_as_source(what, source), os.fspath(destination), format == "mds", size, threads, rank, ranks, progress)
+    options = _rota.ShardOptions(
+        format=format, shard_bytes=shard_bytes, world=tuple(world), workers=workers, progress=progress
     )
+    return ShardReport(*_rota.write_shards(_as_source("write shards", source), os.fspath(destination), options))
 
 
 def split(source: Source, fractions: Sequence[float], seed: int = 0) -> list[Source]:
@@ -244,13 +170,7 @@ def split(source: Source, fractions: Sequence[float], seed: int = 0) -> list[Sou
 
     The same seed gives the same parts in any world.
     """
-    parts = [as_option("split a dataset", "a fraction", fraction, 0.5) for fraction in fractions]
-    return _split(_as_source("split", source), parts, as_seed("split a dataset", seed))
-
-
-@_picklable
-def _split(source: Source, fractions: list[float], seed: int) -> list[Source]:
-    return _rota.split(source, fractions, seed)
+    return _made("split", _as_source("split", source), [*map(float, fractions)], operator.index(seed))
 
 
 def windows(rows: Source, length: int, stride: int = 1, *, across_files: bool = False) -> Source:
@@ -258,13 +178,8 @@ def windows(rows: Source, length: int, stride: int = 1, *, across_files: bool = 
 
     With `across_files` the files are one time axis, in the order of their names. Otherwise no window has rows of two.
     """
-    length, stride = as_number("make windows", "length", length), as_number("make windows", "stride", stride)
-    return _windows(_as_source("make windows of", rows), length, stride, bool(across_files))
-
-
-@_picklable
-def _windows(rows: Source, length: int, stride: int, across_files: bool) -> Source:
-    return _rota.windows(rows, length, stride, across_files)
+    options = _rota.WindowOptions.plain(length=length, stride=stride, across_files=across_files)
+    return _made("windows", _as_source("make windows of", rows), options)
 
 
 def pack(
@@ -286,20 +201,13 @@ def pack(
 
     With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks share the work of asking for lengths. **Collective**.
     """
-    what = "pack documents"
+    options = dict(locals())
+    del options["documents"], options["comm"]
     ranks = None if comm is None else as_communicator(comm)
-    with agreed(ranks, what):
-        bos, eos = (None if one is None else as_number(what, name, one) for name, one in (("bos", bos), ("eos", eos)))
-        numbers = as_number(what, "length", length), bos, eos, as_number(what, "pad", pad), as_seed(what, seed)
-        rest = bool(shuffle_documents), as_option(what, "field", field, ""), as_number(what, "threads", threads, 32)
-        documents = _as_source(what, documents)
-    return _pack(documents, *numbers, *rest, comm=ranks)
-
-
-@_picklable
-def _pack(documents: Source, *options: Any, comm: Any = None) -> Source:
-    given = documents, *options, comm
-    return _rota.pack(*given)
+    with agreed(ranks, "pack documents"):
+        options = _rota.PackOptions.plain(**options)
+        documents = _as_source("pack documents", documents)
+    return _made("pack", documents, options, comm=ranks)
 
 
 def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint: str | None = None) -> Source:
@@ -320,12 +228,8 @@ def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint:
         raise TypeError(f"{dataset!r} is a path, and no dataset: open it with rota.open(...)")
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise TypeError(f"a {type(dataset).__name__} has no len() and no [i]; for what is read in sequence, see rota.Stream")
-    return _python_source(dataset, _fields_of(dataset) if fields is None else as_fields(fields), fingerprint)
-
-
-@_picklable
-def _python_source(dataset: Any, fields: list[Field], fingerprint: str | None) -> Source:
-    return _rota.python_source(dataset, fields, fingerprint)
+    fields = _fields_of(dataset) if fields is None else as_fields(fields)
+    return _made("python_source", dataset, fields, fingerprint)
 
 
 def _fields_of(dataset: Any) -> list[Field]:

@@ -14,12 +14,6 @@ from rota._sources import Source, _as_source
 from rota._values import FieldsLike, StreamSample, as_fields, document
 
 StreamSource = _rota.StreamSource
-document(
-    StreamSource,
-    fields="What tensors a sample has.",
-    shards="How many there are; fixed for a run.",
-    fingerprint="What the dataset is known by: a state of another one is refused.",
-)
 StreamSource.__module__ = "rota"
 StreamSource.__doc__ = """Logical shards that are read in sequence; see `StreamLoader`. `fields`, `shards` and `fingerprint` say what it is."""
 
@@ -91,14 +85,12 @@ def _source(stream: StreamLike) -> StreamSource:
         )
     if not hasattr(stream, "fields"):
         raise TypeError(f'{type(stream).__name__} has no fields; set them, as in fields = {{"x": "float32"}}')
-    shards = as_number("take a stream", "shards", stream.shards)
-    numbers = as_number("take a stream", "cursor_numbers", stream.cursor_numbers)
-    return _rota.python_stream(stream, as_fields(stream.fields), shards, numbers, stream.fingerprint)
+    return _rota.python_stream(stream, stream.fields)
 
 
 def as_stream(source: Source, shards: int) -> StreamSource:
     """The samples of an indexed source, in order, in `shards` shards."""
-    return _rota.as_stream(_as_source("read in sequence", source), as_number("read in sequence", "shards", shards))
+    return _rota.as_stream(_as_source("read in sequence", source), shards)
 
 
 def filter(stream: StreamLike, keep: Callable[[StreamSample], bool], name: str = "") -> StreamSource:
@@ -118,14 +110,12 @@ def flat_map(
 
     After a resume it may be called again for a sample, and must then make the same. It makes no more than `most`.
     """
-    most = as_number("make samples of samples", "most", most)
-    return _rota.flat_map(_source(stream), _callable(make, "make"), as_fields(fields or ()), name, most)
+    return _rota.flat_map(_source(stream), _callable(make, "make"), dict(fields=fields, name=name, most=most))
 
 
 def shuffle_buffer(stream: StreamLike, size: int, seed: int) -> StreamSource:
     """The samples of each shard, mixed by a buffer of `size` samples, which a state stores."""
-    what = "shuffle by a buffer"
-    return _rota.shuffle_buffer(_source(stream), as_number(what, "size", size), as_seed(what, seed))
+    return _rota.shuffle_buffer(_source(stream), size, seed)
 
 
 def _callable(function: Any, what: str) -> Any:
@@ -149,15 +139,7 @@ class Dispatch(NamedTuple):
     rank_split: str = "by_sample"
 
 
-def _dispatch(given: Dispatch) -> tuple:
-    """What the C++ side takes for one."""
-    if given.rank_split not in ("by_sample", "by_shard"):
-        raise InvalidArgumentError(f"dispatch a stream: rank_split is {given.rank_split!r}; it must be by_sample or by_shard")
-    shards = as_number("dispatch a stream", "shards", given.shards)
-    return None if given.stream is None else _source(given.stream), shards, given.rank_split
-
-
-class StreamLoader(LoaderBase, _rota.StreamLoader):
+class StreamLoader(_rota.StreamLoader):
     """Reads ahead with worker threads and hands out this rank's samples of each step. Ranks own whole shards.
 
     Iterate over it: a `Batch` is a mapping of field names to arrays, or to `Ragged`. All ranks take the same
@@ -175,6 +157,7 @@ class StreamLoader(LoaderBase, _rota.StreamLoader):
     [[1, 5, 3], [7, 9]]
     """
 
+    @in_rotas_words
     def __init__(
         self,
         stream: StreamLike | Dispatch,
@@ -199,9 +182,14 @@ class StreamLoader(LoaderBase, _rota.StreamLoader):
             )
         ranks = as_communicator(comm)
         with agreed(ranks, "make a stream loader"):
-            data: Any = _dispatch(stream) if isinstance(stream, Dispatch) else _source(stream)
-            _rota.check_stream_loader_options(options)
-        super().__init__(data, options, ranks)
+            given = _rota.StreamLoaderOptions(**options)
+            if isinstance(stream, Dispatch):
+                how = {"shards": stream.shards, "rank_split": stream.rank_split}
+                _rota.DispatchOptions(**how)
+                data: Any = None if stream.stream is None else _source(stream.stream), how
+            else:
+                data = _source(stream)
+        super().__init__(data, given, ranks)
         self._stream = stream
         self._options = options
         self._opened()
@@ -220,6 +208,6 @@ class StreamLoader(LoaderBase, _rota.StreamLoader):
             return "<rota.StreamLoader, closed>"
         at, world = self.position, self.world
         return (
-            f"<rota.StreamLoader of {self._stream!r}, batches of {self._options['global_batch_size']}, rank "
+            f"<rota.StreamLoader of {self._stream!r}, batches of {self.global_batch_size}, rank "
             f"{world.rank} of {world.size}, at epoch {at.epoch}, step {at.step}>"
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any
 
 from rota import _rota
 from rota._communicator import agreed, as_communicator
 from rota._loader import Loader
-from rota._options import as_number
 from rota._streams import StreamLoader
 
 
@@ -36,22 +36,13 @@ class TraceWriter(_rota.TraceWriter):
     ) -> None:
         ranks = None if comm is None else as_communicator(comm)
         with agreed(ranks, "begin a trace"):
-            number = None if phase is None else as_number("begin a trace", "phase", phase)
+            number = None if phase is None else operator.index(phase)
             path = os.fspath(directory)
             if not isinstance(loader, (Loader, StreamLoader)):
                 raise TypeError(f"begin a trace: a {type(loader).__name__} is no loader of rota")
         super().__init__(path, loader, ranks, number)
         self._loader = loader
 
-    def write(self, batch: Any) -> None:
-        """Adds a batch of the loader; also an empty one."""
-        super().write(batch)
-
     def end(self) -> None:
         """The phase ended in order, where the loader stands. Without it, a phase counts as killed."""
         self._end(self._loader)
-
-    @property
-    def phase(self) -> int:
-        """Its number."""
-        return super().phase

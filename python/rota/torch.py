@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch.utils import data as _data
 
-from rota import _rota, _sampler, _sources
+from rota import _batch_info, _rota, _sources
 from rota._errors import BY_CODE, CallbackError, InvalidArgumentError, MismatchError, told
 from rota._loader import Loader
 from rota._sampler import ElasticBatchSampler
@@ -33,7 +33,7 @@ from rota._values import Index, Position, Ragged
 __all__ = ["BatchInfo", "DataLoader", "Tensors", "ToDevice", "open", "pinned", "seeded", "tensors", "to_device"]
 
 
-class BatchInfo(_sampler.BatchInfo):
+class BatchInfo(_batch_info.BatchInfo):
     """What is in one rank's batch, as tensors: `mask`, `ids`, `epochs`, `slots`."""
 
     _as = staticmethod(lambda array: torch.from_numpy(array.copy()))
@@ -260,7 +260,7 @@ class ToDevice:
                 made[name] = value.to(self._device, non_blocking=is_cuda)
 
     def __iter__(self) -> Iterator[Tensors]:
-        if self._loader._options["evaluation"]:
+        if self._loader._is_evaluation:
             self._ready.clear()
             self._next = None
         if not self._ready and self._next is None:

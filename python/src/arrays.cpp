@@ -37,13 +37,6 @@ void require_known_numpy() {
 #endif
 }
 
-py::object as_integer(py::handle number) {
-  auto made = py::reinterpret_steal<py::object>(PyNumber_Index(number.ptr()));
-  if (made && !PyBool_Check(number.ptr())) return made;
-  PyErr_Clear();
-  throw py::cast_error("no whole number");
-}
-
 py::object package(const char* name) { return py::module_::import("rota").attr(name); }
 
 py::dtype to_numpy(DType dtype) {

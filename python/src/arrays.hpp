@@ -22,9 +22,6 @@ namespace py = pybind11;
 /// first one is made or taken. Needs the GIL.
 void require_known_numpy();
 
-/// `number` as an int of Python. Throws py::cast_error for what is no whole number, floats included.
-py::object as_integer(py::handle number);
-
 /// What the package exports by that name.
 py::object package(const char* name);
 

@@ -20,63 +20,13 @@
 #include "communicator.hpp"
 #include "errors.hpp"
 #include "functions.hpp"
+#include "options.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
 #include "source.hpp"
 
 namespace rota::python {
 namespace {
-
-// Options by name; Python's side has all of them, and has checked their types.
-template <typename T>
-T file_option(const py::dict& options, const char* name) {
-  return options[name].cast<T>();
-}
-
-// For options that are checked later: no number that Python has is another one in C++.
-int int_option(const py::dict& options, const char* name) {
-  using Limits = std::numeric_limits<int>;
-  return static_cast<int>(
-      std::clamp<std::int64_t>(file_option<std::int64_t>(options, name), Limits::min(), Limits::max()));
-}
-
-template <typename Enum>
-Enum enum_option(const py::dict& options, const char* name, std::initializer_list<Enum> all) {
-  const auto text = file_option<std::string>(options, name);
-  std::string names;
-  for (const Enum value : all) {
-    if (to_string(value) == text) return value;
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", to_string(value));
-  }
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("make a catalog: {} is \"{}\"; it must be one of {}", name, text, names));
-}
-
-CatalogOptions to_catalog_options(const py::dict& given) {
-  CatalogOptions options;
-  options.change_detection =
-      enum_option(given, "change_detection", {ChangeDetection::by_size, ChangeDetection::by_name});
-  options.listing_threads = int_option(given, "listing_threads");
-  options.indexing_threads = int_option(given, "indexing_threads");
-  options.max_open_files = int_option(given, "max_open_files");
-  options.access =
-      enum_option(given, "access", {Access::cached, Access::direct, Access::mapped, Access::automatic});
-  options.share_files = file_option<bool>(given, "share_files");
-  options.shared_memory_limit = file_option<std::int64_t>(given, "shared_memory_limit");
-  options.shared_directory = file_option<std::filesystem::path>(given, "shared_directory");
-  options.all_names = file_option<bool>(given, "all_names");
-  options.progress = to_progress(given["progress"]);
-  return options;
-}
-
-PatternOptions to_pattern_options(const py::dict& given) {
-  PatternOptions options;
-  options.files = file_option<std::int64_t>(given, "files");
-  options.folders = file_option<std::int64_t>(given, "folders");
-  options.layout =
-      enum_option(given, "layout", {FolderLayout::round_robin, FolderLayout::blocks, FolderLayout::restart});
-  return options;
-}
 
 /// A catalog, which closes its directory without the GIL.
 class PyCatalog {
@@ -100,29 +50,21 @@ class PyCatalog {
 };
 
 // `kind` is what `from` is: "path", "paths", "manifest", "pattern" or "bytes".
-std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const std::string& from,
-                                        const py::dict& pattern, const py::dict& given,
+std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const py::object& from,
+                                        const CatalogOptions& options, const PatternOptions& pattern,
                                         const PyCommunicator* comm) {
-  const CatalogOptions options = to_catalog_options(given);
   const auto ranks = ranks_of(comm);
-  if (kind == "manifest")
-    return std::make_unique<PyCatalog>(*ranks, [&] { return Catalog::from_manifest(*ranks, from, options); });
+  const auto make = [&](const auto& work) { return std::make_unique<PyCatalog>(*ranks, work); };
   if (kind == "paths") {
-    std::vector<std::string> paths;
-    for (std::size_t begin = 0; begin < from.size();) {  // each ends in a zero byte
-      const std::size_t end = from.find('\0', begin);
-      paths.push_back(from.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    return std::make_unique<PyCatalog>(*ranks, [&] { return Catalog::from_paths(*ranks, paths, options); });
+    return make([&, paths = from.cast<std::vector<std::string>>()] {
+      return Catalog::from_paths(*ranks, paths, options);
+    });
   }
-  if (kind == "bytes")
-    return std::make_unique<PyCatalog>(*ranks, [&] { return Catalog::deserialize(from, options); });
-  if (kind == "path")
-    return std::make_unique<PyCatalog>(*ranks, [&] { return Catalog(*ranks, from, options); });
-  const PatternOptions how = to_pattern_options(pattern);
-  return std::make_unique<PyCatalog>(*ranks,
-                                     [&] { return Catalog::from_pattern(*ranks, from, how, options); });
+  const auto text = from.cast<std::string>();
+  if (kind == "manifest") return make([&] { return Catalog::from_manifest(*ranks, text, options); });
+  if (kind == "bytes") return make([&] { return Catalog::deserialize(text, options); });
+  if (kind == "path") return make([&] { return Catalog(*ranks, text, options); });
+  return make([&] { return Catalog::from_pattern(*ranks, text, pattern, options); });
 }
 
 py::object changes_of(const PyCatalog& self) {
@@ -175,33 +117,45 @@ void define_catalogs(py::module_& module) {
   py::class_<PyCatalog>(module, "Catalog")
       .def(py::init(&make_catalog))
       .def("__len__", [](const PyCatalog& self) { return self.get().size(); })
-      .def("_path", [](const PyCatalog& self, std::int64_t i) { return to_file_name(self.get().path(i)); })
-      .def("_bytes", [](const PyCatalog& self, std::int64_t i) { return self.get().bytes(i); })
-      .def_property_readonly("fingerprint",
-                             [](const PyCatalog& self) { return to_string(self.get().fingerprint()); })
-      .def_property_readonly("changes", &changes_of)
-      .def_property_readonly("origin",
-                             [](const PyCatalog& self) { return to_file_name(self.get().origin()); })
-      .def_property_readonly("change_detection",
-                             [](const PyCatalog& self) { return to_string(self.get().change_detection()); })
+      .def("__getitem__",
+           [](const PyCatalog& self, py::handle i) {
+             return to_file_name(self.get().path(take_index(i, self.get().size(), "look up file")));
+           })
+      .def(
+          "bytes",
+          [](const PyCatalog& self, py::handle i) {
+            return self.get().bytes(take_index(i, self.get().size(), "look up file"));
+          },
+          py::arg("i"),
+          "The size of file i when it was listed. InvalidArgumentError where changes are detected by name.")
+      .def_property_readonly(
+          "fingerprint", [](const PyCatalog& self) { return to_string(self.get().fingerprint()); },
+          "What the files are known by: names, and sizes unless changes are detected by name.")
+      .def_property_readonly("changes", &changes_of,
+                             "What has changed since a loaded catalog was saved: `CatalogChanges`.")
+      .def_property_readonly(
+          "origin", [](const PyCatalog& self) { return to_file_name(self.get().origin()); },
+          "What it was made of: a path, a glob, a manifest or a pattern.")
+      .def_property_readonly(
+          "change_detection", [](const PyCatalog& self) { return to_string(self.get().change_detection()); },
+          "\"by_size\" or \"by_name\".")
       .def(
           "_save",
           [](const PyCatalog& self, const std::string& file, const std::string& format) {
             self.together().save(file, format);
           },
           Released())
-      .def("to_bytes", [](const PyCatalog& self) {
-        std::string bytes;
-        {
-          const Unlocked unlocked;
-          bytes = self.together().serialize();
-        }
-        return py::bytes(bytes);
-      });
-  module.def("check_catalog_options", [](const py::dict& pattern, const py::dict& options) {
-    static_cast<void>(to_catalog_options(options));
-    if (!pattern.empty()) static_cast<void>(to_pattern_options(pattern));
+      .def(
+          "to_bytes",
+          [](const PyCatalog& self) {
+            return py::bytes(unlocked([&] { return self.together().serialize(); }));
+          },
+          "The catalog for other processes, with all that sources have found so far: see `from_bytes`.");
+  module.def("plain_format_options", [](const std::string& name, const py::dict& given) {
+    const Format* const format = find(name, given);
+    return format == nullptr ? py::dict() : format->plain(given);
   });
+  module.def("format_options", &format_options);
   module.def("formats", &formats);
   module.def(
       "find_format", [](const PyCatalog& catalog) { return find_format(catalog.together()); }, Released());

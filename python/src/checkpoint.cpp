@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "arguments.hpp"
 #include "arrays.hpp"
 #include "communicator.hpp"
 #include "errors.hpp"
 #include "one_thread.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
-#include "rota/object_storage.hpp"
 #include "rota/verify.hpp"
 
 namespace rota::python {
@@ -81,13 +81,13 @@ py::list list_of(const Items& items) {
   return list;
 }
 
-PyCheckpoint wrap(Checkpoint checkpoint) {
-  return {dies_without_gil(std::make_shared<const Checkpoint>(std::move(checkpoint)))};
+PyCheckpoint wrap_one(Checkpoint checkpoint, std::optional<World> world = {}) {
+  return {dies_without_gil(std::make_shared<const Checkpoint>(std::move(checkpoint))), world};
 }
 
-std::optional<PyCheckpoint> wrap(std::optional<Checkpoint> checkpoint) {
+std::optional<PyCheckpoint> wrap(std::optional<Checkpoint> checkpoint, World world) {
   if (!checkpoint) return std::nullopt;
-  return wrap(std::move(*checkpoint));
+  return wrap_one(std::move(*checkpoint), world);
 }
 
 // What a rank fails at before a save, for all to hear.
@@ -114,58 +114,79 @@ void define_snapshot(py::module_& module) {
       });
 }
 
-py::array read(const PyCheckpoint& self, const std::string& name, std::optional<RowRange> rows) {
+py::array read(const PyCheckpoint& self, const std::string& name, RowRange rows) {
   const TensorInfo& info = self.checkpoint->tensor(name);
-  if (!rows) rows = {.first = 0, .count = info.rows()};
-  if (rows->first < 0 || rows->count < 0 || rows->first > info.rows() - rows->count) {
+  if (rows.first < 0 || rows.count < 0 || rows.first > info.rows() - rows.count) {
     throw Error(ErrorCode::out_of_range,
-                fmt::format("read {} rows of tensor \"{}\" from row {} on: it has {}", rows->count, name,
-                            rows->first, info.rows()));
+                fmt::format("read {} rows of tensor \"{}\" from row {} on: it has {}", rows.count, name,
+                            rows.first, info.rows()));
   }
   std::vector<py::ssize_t> shape(info.shape.begin(), info.shape.end());
-  shape.front() = rows->count;
+  shape.front() = rows.count;
   py::array array(to_numpy(info.dtype), std::move(shape));
   const std::span bytes(static_cast<std::byte*>(array.mutable_data()),
                         static_cast<std::size_t>(array.nbytes()));
-  const Unlocked unlocked;
-  self.checkpoint->read(name, *rows, bytes);
+  unlocked([&] { self.checkpoint->read(name, rows, bytes); });
   return array;
+}
+
+py::array read_rows(const PyCheckpoint& self, const std::string& name, py::handle first, py::handle count) {
+  return read(self, name,
+              {.first = take<std::int64_t>(first, {"read rows", "the first"}),
+               .count = take<std::int64_t>(count, {"read rows", "their number"})});
+}
+
+py::array read_share(const PyCheckpoint& self, const std::string& name) {
+  const std::int64_t rows = self.checkpoint->tensor(name).rows();
+  const py::object found = py::module_::import("rota._loader").attr("find_world");
+  const World world = self.world ? *self.world : take<World>(found(), {"read a share", "world"});
+  const std::int64_t first = share(rows, world.rank, world.size);
+  return read(self, name, {.first = first, .count = share(rows, world.rank + 1, world.size) - first});
 }
 
 void define_file(py::module_& module) {
   py::class_<PyCheckpoint>(module, "Checkpoint")
-      .def_property_readonly("info", [](const PyCheckpoint& self) { return made(self.checkpoint->info()); })
-      .def_property_readonly("tensors",
-                             [](const PyCheckpoint& self) { return list_of(self.checkpoint->tensors()); })
-      .def_property_readonly("blobs",
-                             [](const PyCheckpoint& self) { return list_of(self.checkpoint->blobs()); })
-      .def("tensor", [](const PyCheckpoint& self,
-                        const std::string& name) { return made(self.checkpoint->tensor(name)); })
-      .def("has_tensor", [](const PyCheckpoint& self,
-                            const std::string& name) { return self.checkpoint->has_tensor(name); })
-      .def("read",
-           [](const PyCheckpoint& self, const std::string& name) { return read(self, name, std::nullopt); })
-      .def("read",
-           [](const PyCheckpoint& self, const std::string& name, std::int64_t first, std::int64_t count) {
-             return read(self, name, RowRange{.first = first, .count = count});
+      .def_property_readonly(
+          "info", [](const PyCheckpoint& self) { return made(self.checkpoint->info()); },
+          "Which checkpoint it is.")
+      .def_property_readonly(
+          "tensors", [](const PyCheckpoint& self) { return list_of(self.checkpoint->tensors()); },
+          "Name, dtype and shape of each; those of loaders are called \"loader/...\".")
+      .def_property_readonly(
+          "blobs", [](const PyCheckpoint& self) { return list_of(self.checkpoint->blobs()); },
+          "Name, owner and size of each.")
+      .def("__len__", [](const PyCheckpoint& self) { return self.checkpoint->tensors().size(); })
+      .def("__iter__",
+           [](const PyCheckpoint& self) {
+             py::list names;
+             for (const TensorInfo& tensor : self.checkpoint->tensors()) names.append(tensor.name);
+             return py::iter(names);
            })
-      .def("blob", [](const PyCheckpoint& self, const std::string& name) {
-        std::string bytes;
-        {
-          const Unlocked unlocked;
-          bytes = self.checkpoint->blob(name);
-        }
-        return py::bytes(bytes);
-      });
+      .def("__contains__",
+           [](const PyCheckpoint& self, py::handle name) {
+             return py::isinstance<py::str>(name) && self.checkpoint->has_tensor(name.cast<std::string>());
+           })
+      .def("__getitem__",
+           [](const PyCheckpoint& self, py::handle name) {
+             if (!py::isinstance<py::str>(name)) throw py::key_error(py::repr(name).cast<std::string>());
+             const auto text = name.cast<std::string>();
+             return read(self, text, {.first = 0, .count = self.checkpoint->tensor(text).rows()});
+           })
+      .def("rows", &read_rows, py::arg("name"), py::arg("first"), py::arg("count"),
+           "Rows [first, first + count) of a tensor.")
+      .def("share", &read_share, py::arg("name"),
+           "This rank's part of the rows, divided as equally as possible over the ranks in order.")
+      .def(
+          "blob",
+          [](const PyCheckpoint& self, const std::string& name) {
+            return py::bytes(unlocked([&] { return self.checkpoint->blob(name); }));
+          },
+          py::arg("name"), "The blob `name` of the job.");
   module.def(
-      "open_checkpoint", [](const std::filesystem::path& file) { return wrap(open_checkpoint(file)); },
+      "open_checkpoint", [](const std::filesystem::path& file) { return wrap_one(open_checkpoint(file)); },
       py::call_guard<Unlocked>());
   module.def("verify", [](const std::filesystem::path& file) {
-    Verification found;
-    {
-      const Unlocked unlocked;
-      found = verify_checkpoint(file);
-    }
+    const Verification found = unlocked([&] { return verify_checkpoint(file); });
     return package("Verification")(made(found.info), list_of(found.tensors), list_of(found.blobs),
                                    list_of(found.damage));
   });
@@ -173,8 +194,8 @@ void define_file(py::module_& module) {
 
 class PyDirectory {
  public:
-  PyDirectory(std::shared_ptr<CheckpointDirectory> directory, bool needs_mpi)
-      : directory_("a checkpoint directory", std::move(directory), needs_mpi), needs_mpi_(needs_mpi) {}
+  PyDirectory(const PyCommunicator& comm, const std::filesystem::path& path, const CheckpointPolicy& policy)
+      : PyDirectory(*comm.get(), path, policy) {}
   ~PyDirectory() {
     if (!is_closed()) close();
   }
@@ -195,9 +216,20 @@ class PyDirectory {
   }
   [[nodiscard]] bool is_closed() const noexcept { return directory_.is_closed(); }
 
+  [[nodiscard]] World world() const noexcept { return world_; }
+
  private:
+  PyDirectory(const mpi::Communicator& comm, const std::filesystem::path& path,
+              const CheckpointPolicy& policy)
+      : directory_("a checkpoint directory",
+                   unlocked([&] { return std::make_shared<CheckpointDirectory>(comm, path, policy); }),
+                   comm.get() != MPI_COMM_NULL),
+        needs_mpi_(comm.get() != MPI_COMM_NULL),
+        world_{.rank = comm.rank(), .size = comm.size()} {}
+
   OneThread<CheckpointDirectory> directory_;
   bool needs_mpi_;
+  World world_;
 };
 
 std::unique_ptr<PyDirectory> make_directory(const PyCommunicator& comm, const std::filesystem::path& path,
@@ -223,27 +255,28 @@ py::list rejected(PyDirectory& self) {
 }
 
 void define_directory(py::module_& module) {
-  module.def("require_storage", [](const std::string& path) { (void)stored_path(path); });
   using Directory = CheckpointDirectory;
   py::class_<PyDirectory>(module, "CheckpointDirectory")
-      .def(py::init(&make_directory))
-      .def("new_snapshot",
+      .def(py::init<const PyCommunicator&, const std::filesystem::path&, const CheckpointPolicy&>())
+      .def("_new_snapshot",
            [](PyDirectory& self) {
              return self.use([](Directory& d) { return PySnapshot{d.new_snapshot()}; });
            })
-      .def("save",
+      .def("_save",
            [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
              return made(
                  self.use([&](Directory& d) { return d.save_with(step, prepared(snapshot, failure)); }));
            })
-      .def("save_async",
+      .def("_save_async",
            [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
              self.use([&](Directory& d) { d.save_async_with(step, prepared(snapshot, failure)); });
            })
-      .def("poll", [](PyDirectory& self) { return self.use([](Directory& d) { return d.poll(); }); })
-      .def("wait", [](PyDirectory& self) { return made(self.use([](Directory& d) { return d.wait(); })); })
-      .def("wait_for_mirror", [](PyDirectory& self) { self.use([](Directory& d) { d.wait_for_mirror(); }); })
-      .def("restore",
+      .def(
+          "poll", [](PyDirectory& self) { return self.use([](Directory& d) { return d.poll(); }); },
+          "Moves a background save on, without waiting. True if none is under way. Not collective.")
+      .def("_wait", [](PyDirectory& self) { return made(self.use([](Directory& d) { return d.wait(); })); })
+      .def("_wait_for_mirror", [](PyDirectory& self) { self.use([](Directory& d) { d.wait_for_mirror(); }); })
+      .def("_restore",
            [](PyDirectory& self, const py::function& restore) {
              return self.use([&](Directory& d) {
                return wrap(d.restore_with([&](const Checkpoint& checkpoint) {
@@ -255,18 +288,29 @@ void define_directory(py::module_& module) {
                }));
              });
            })
-      .def("latest",
-           [](PyDirectory& self) { return self.use([](Directory& d) { return wrap(d.latest()); }); })
-      .def("open",
-           [](PyDirectory& self, std::int64_t serial) {
-             return self.use([&](Directory& d) { return wrap(d.open(serial)); });
-           })
-      .def("list", [](PyDirectory& self) { return list_of(self.use([](Directory& d) { return d.list(); })); })
-      .def_property_readonly("rejected", &rejected)
+      .def(
+          "latest",
+          [](PyDirectory& self) {
+            return self.use([&](Directory& d) { return wrap(d.latest(), self.world()); });
+          },
+          "The newest checkpoint that verifies; None in an empty directory.")
+      .def(
+          "open",
+          [](PyDirectory& self, py::handle serial) {
+            const auto number = take<std::int64_t>(serial, {"open a checkpoint", "serial"});
+            return self.use([&](Directory& d) { return wrap_one(d.open(number), self.world()); });
+          },
+          py::arg("serial"), "The checkpoint of that serial.")
+      .def(
+          "list", [](PyDirectory& self) { return list_of(self.use([](Directory& d) { return d.list(); })); },
+          "All checkpoints, oldest first; not yet verified as a whole.")
+      .def_property_readonly("rejected", &rejected,
+                             "The damaged checkpoints that the last `latest` or `restore` went past.")
       .def_property_readonly(
-          "is_locked", [](PyDirectory& self) { return self.use([](Directory& d) { return d.is_locked(); }); })
-      .def("close", &PyDirectory::close)
-      .def_property_readonly("is_closed", &PyDirectory::is_closed);
+          "is_locked", [](PyDirectory& self) { return self.use([](Directory& d) { return d.is_locked(); }); },
+          "Whether other jobs are kept out. Some file systems have no such locks.")
+      .def("_close", &PyDirectory::close)
+      .def_property_readonly("is_closed", &PyDirectory::is_closed, "Whether `close` was called.");
 }
 
 }  // namespace

@@ -6,9 +6,11 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <optional>
 
 #include "rota/checkpoint.hpp"
 #include "rota/snapshot.hpp"
+#include "rota/world.hpp"
 
 namespace rota::python {
 
@@ -21,6 +23,7 @@ struct PySnapshot {
 
 struct PyCheckpoint {
   std::shared_ptr<const Checkpoint> checkpoint;
+  std::optional<World> world = {};  ///< of those that opened it together
 };
 
 void define_checkpoint(py::module_& module);

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "arguments.hpp"
 #include "arrays.hpp"
 #include "rota/error.hpp"
 #include "source.hpp"
@@ -60,15 +61,18 @@ void define_communicator(py::module_& module) {
         const Unlocked released;
         return PyCommunicator(mpi::of_fortran(handle, std::chrono::milliseconds(deadline)));
       }))
-      .def(py::init([](const PyCommunicator& whole, int rank) {
+      .def(py::init([](const PyCommunicator& whole, py::handle given) {
         const auto comm = whole.get();
         const Unlocked released;
         return PyCommunicator(mpi::data_parallel(*comm, rank));
       }))
-      .def_property_readonly("rank", [](const PyCommunicator& self) { return self.get()->rank(); })
-      .def_property_readonly("size", [](const PyCommunicator& self) { return self.get()->size(); })
-      .def_property_readonly("world",
-                             [](const PyCommunicator& self) { return object_of(self.get()->world()); })
+      .def_property_readonly(
+          "rank", [](const PyCommunicator& self) { return self.get()->rank(); }, "Of `size` processes.")
+      .def_property_readonly(
+          "size", [](const PyCommunicator& self) { return self.get()->size(); }, "How many processes.")
+      .def_property_readonly(
+          "world", [](const PyCommunicator& self) { return object_of(self.get()->world()); },
+          "The slice of the data that this process reads: `rank` of `size`, unless `data_parallel` made it.")
       // Of what each rank failed at by itself, as code and message, before they do something together.
       .def("_agree",
            [](const PyCommunicator& self, const char* phase, const Failure& failure) {
@@ -76,7 +80,7 @@ void define_communicator(py::module_& module) {
              const Unlocked released;
              mpi::together(*comm, phase, [&] { throw_if(failure); });
            })
-      .def("close", &PyCommunicator::close);
+      .def("close", &PyCommunicator::close, "Frees it. What was made with it goes on.");
 }
 
 }  // namespace rota::python

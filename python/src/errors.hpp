@@ -112,6 +112,12 @@ class Unlocked {
   py::gil_scoped_release released_;
   internal::WaitScope interruptible_{internal::Wait(&check_signals)};
 };
+/// What `work` returns, done so.
+template <typename Work>
+auto unlocked(const Work& work) {
+  const Unlocked scope;
+  return work();
+}
 /// Python ends: no wait goes on.
 void end_waits();
 

@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 
-#include <chrono>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -61,28 +59,20 @@ LoaderOptions to_options(const py::dict& given) {
   return options;
 }
 
+// Of sources, weights and options.
 Mixture to_mixture(const py::tuple& given) {
-  Mixture mixture;
-  const auto weights = given[1].cast<std::vector<double>>();
+  const MixtureOptions options = kMixtureOptions.parse(given[2]);
   const auto sources = given[0].cast<std::vector<PySource>>();
-  for (std::size_t d = 0; d < sources.size(); ++d) {
-    mixture.datasets.push_back({.source = sources[d].source, .weight = weights.at(d)});
+  const auto weights = to_weights(given[1]);
+  if (sources.size() != weights.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("mix datasets: {} datasets, but {} weights", sources.size(), weights.size()));
   }
-  const auto end = given[2].cast<std::string>();
-  if (end == "all_exhausted") mixture.end = MixtureEnd::all_exhausted;
-  if (end == "steps") mixture.end = MixtureEnd::steps;
-  mixture.steps = given[3].cast<std::int64_t>();
+  Mixture mixture{.end = options.end, .steps = options.steps};
+  for (std::size_t d = 0; d < sources.size(); ++d) {
+    mixture.datasets.push_back({.source = sources[d].source, .weight = weights[d]});
+  }
   return mixture;
-}
-
-World to_world(const py::tuple& given) {
-  return {.rank = given[0].cast<int>(), .size = given[1].cast<int>(), .replica = given[2].cast<int>()};
-}
-
-Position to_position(const py::tuple& given) {
-  return {.epoch = given[0].cast<std::int64_t>(),
-          .consumed = given[1].cast<std::int64_t>(),
-          .step = given[2].cast<std::int64_t>()};
 }
 
 using PyLoader = OneThread<Loader>;
@@ -183,13 +173,13 @@ void define_batches(py::module_& module) {
 
 }  // namespace
 
-std::chrono::milliseconds seconds(const py::dict& options, const char* name) {
-  const auto value = option<double>(options, name);
-  if (!(value >= 0 && value <= 1e12)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a loader: {} is {} seconds; it must be 0 to 10^12", name, value));
+std::string state_text(py::handle state) {
+  if (PyMapping_Check(state.ptr()) != 0 && py::hasattr(state, "get")) {
+    const py::object text = state.attr("get")("rota");
+    if (py::isinstance<py::str>(text)) return text.cast<std::string>();
   }
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(value * 1000)));
+  throw Error(ErrorCode::invalid_argument,
+              "load a state: it must be what state_dict() returned, a dict with the text \"rota\"");
 }
 
 py::dict dict_of(const LoaderStats& stats) {
@@ -216,6 +206,104 @@ py::dict dict_of(const LoaderStats& stats) {
 }
 
 py::object object_of(const Position& at) { return package("Position")(at.epoch, at.consumed, at.step); }
+
+namespace {
+
+using LoaderClass = py::class_<PyLoader>;
+
+Position to_position(const py::iterable& given) {
+  std::vector<std::int64_t> numbers;
+  for (const py::handle one : given) {
+    numbers.push_back(take<std::int64_t>(one, {"go to a position", "a number of it"}));
+  }
+  if (numbers.size() != 3) throw py::type_error("go to a position: it is (epoch, consumed, step)");
+  return {.epoch = numbers[0], .consumed = numbers[1], .step = numbers[2]};
+}
+
+py::object when(PyLoader& self, py::handle id, py::handle epoch) {
+  const SampleId sample{take<std::int64_t>(id, {"look up a sample", "id"})};
+  const auto of = take<std::int64_t>(epoch, {"look up a sample", "epoch"});
+  const auto found = self.use([&](Loader& l) { return l.when(sample, of); });
+  return found ? package("BatchSlot")(found->step, found->rank, found->slot) : py::none();
+}
+
+py::object position_of(PyLoader& self, py::handle step) {
+  const auto number = take<std::int64_t>(step, {"find a step", "step"});
+  const auto found = self.use([&](Loader& l) { return l.position_of(number); });
+  return found ? object_of(*found) : py::none();
+}
+
+std::int64_t length(PyLoader& self) {
+  try {
+    return self.use([](Loader& l) { return l.steps(); });
+  } catch (const Error& error) {  // by a TypeError list() knows that there is none
+    if (error.code() != ErrorCode::unsupported) throw;
+    throw py::type_error(error.what());
+  }
+}
+
+template <typename Place, typename Make>
+void define_making(LoaderClass& loader, const Make& make) {
+  loader
+      .def(py::init([make](const PySource& source, const LoaderOptions& options, const Place& place) {
+        return make(source.source, options, place);
+      }))
+      .def(py::init([make](const py::tuple& mixture, const LoaderOptions& options, const Place& place) {
+        return make(to_mixture(mixture), options, place);
+      }));
+}
+
+void define_place(LoaderClass& loader) {
+  loader
+      .def("__iter__",
+           [](py::object self) {
+             self.cast<PyLoader&>().use([](Loader& l) { l.begin_for(); });
+             return self;
+           })
+      .def("restart", in_turn(&Loader::restart), "Begins anew, with the first sample of the first epoch.")
+      .def(
+          "seek",
+          [](PyLoader& self, const py::iterable& position) {
+            self.use([at = to_position(position)](Loader& l) { l.seek(at); });
+          },
+          py::arg("position"), "Goes to `position`, as of this order; what was read ahead is dropped.")
+      .def("position_of", &position_of, py::arg("step"), "Where `step` begins; None past the end.")
+      .def("when", &when, py::arg("id"), py::arg("epoch"),
+           "The step, rank and slot in which sample `id` is read in `epoch`; None where it never is.")
+      .def("__len__", &length,
+           "Steps of all epochs, wherever the run stands. TypeError of a mixture, and without a last epoch.")
+      .def("__bool__", [](PyLoader&) { return true; })
+      .def_property_readonly("steps_per_epoch", in_turn(&Loader::steps_per_epoch),
+                             "At this batch size. UnsupportedError of a mixture.");
+}
+
+void define_changes(LoaderClass& loader) {
+  loader
+      .def("_rescale",
+           [](PyLoader& self, const PyCommunicator& comm) {
+             self.use([to = comm.get()](Loader& l) { l.rescale(*to); });
+           })
+      .def("_rescale",
+           [](PyLoader& self, py::handle world) {
+             self.use([to = take<World>(world, {"place a loader", "world"})](Loader& l) { l.rescale(to); });
+           })
+      .def(
+          "set_global_batch_size",
+          [](PyLoader& self, py::handle size) {
+            const auto to = take<std::int64_t>(size, {"set a batch size", "it"});
+            self.use([&](Loader& l) { l.set_global_batch_size(to); });
+          },
+          py::arg("size"), "Goes on with batches of another size. All ranks do it at the same step.")
+      .def(
+          "set_weights",
+          [](PyLoader& self, py::handle weights) {
+            self.use([to = to_weights(weights)](Loader& l) { l.set_weights(to); });
+          },
+          py::arg("weights"),
+          "Goes on with other weights of a mixture's datasets. All ranks do it at the same step.");
+}
+
+}  // namespace
 
 void define_loader(py::module_& module) {
   define_batches(module);
@@ -278,9 +366,17 @@ void define_loader(py::module_& module) {
              return self.use([&](Loader& l) { return of_epoch ? l.steps_per_epoch() : l.steps(); });
            })
       .def_property_readonly(
-          "skipped", [](PyLoader& self) { return list_of(self.use([](Loader& l) { return l.skipped(); })); })
-      .def_property_readonly("skipped_count", [](PyLoader& self) {
-        return self.use([](Loader& l) { return l.skipped().count; });
+          "skipped", [](PyLoader& self) { return list_of(self.use([](Loader& l) { return l.skipped(); })); },
+          "The first bad samples that were skipped, of all ranks.")
+      .def_property_readonly(
+          "skipped_count",
+          [](PyLoader& self) { return self.use([](Loader& l) { return l.skipped().count; }); },
+          "All that were skipped, of all ranks.")
+      .def_property_readonly(
+          "_is_evaluation",
+          [](PyLoader& self) { return self.use([](Loader& l) { return l.options().evaluation; }); })
+      .def("_described", [](PyLoader& self) {
+        return to_text(self.use([](Loader& l) { return internal::LoaderAccess::described(l); }));
       });
 }
 

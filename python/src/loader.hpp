@@ -6,7 +6,6 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,28 +24,6 @@
 
 namespace rota::python {
 
-/// The value of option `name`. Of a number no fraction is cut.
-template <typename T>
-T value_of(py::handle value, const char* name) {
-  constexpr bool is_number = std::is_integral_v<T> && !std::is_same_v<T, bool>;
-  try {
-    if constexpr (is_number) return as_integer(value).cast<T>();
-    return value.cast<T>();
-  } catch (const py::cast_error&) {
-    const auto why = fmt::format("make a loader: {} cannot be {}", name, py::repr(value).cast<std::string>());
-    if (!is_number || PyLong_Check(value.ptr()) == 0) throw py::type_error(why);
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}; it must be a number of {} bits{}", why, 8 * sizeof(T),
-                            std::is_unsigned_v<T> ? ", 0 or more" : ""));
-  }
-}
-/// An option by its name; Python's side has all of them.
-template <typename T>
-T option(const py::dict& options, const char* name) {
-  return value_of<T>(options[name], name);
-}
-std::chrono::milliseconds seconds(const py::dict& options, const char* name);
-
 py::dict dict_of(const LoaderStats& stats);
 py::object object_of(const Position& at);
 
@@ -64,6 +41,21 @@ std::unique_ptr<OneThread<T>> make_with(const PyCommunicator& comm, const Argume
   return make_loader<T>(mpi::needs_mpi(*ranks), *ranks, arguments...);
 }
 
+/// The text in what `state_dict` returned. Throws Error{invalid_argument} for anything else.
+std::string state_text(py::handle state);
+
+/// Whether it begins anew in each `for`.
+inline bool has_no_state(const Loader& loader) { return loader.options().evaluation; }
+inline bool has_no_state(const StreamLoader& /*loader*/) { return false; }
+
+/// What Python's `next` of a loader does, and `__next__`.
+template <typename T>
+auto next_of(OneThread<T>& self) {
+  auto batch = self.use([](T& loader) { return loader.next(); });
+  using NextBatch = std::optional<std::remove_cvref_t<decltype(*batch)>>;
+  return batch ? NextBatch(std::move(*batch)) : std::nullopt;
+}
+
 /// The class of loaders `T`, but for how they are made and what they alone have.
 template <typename T>
 py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* type) {
@@ -75,24 +67,54 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
              if (!batch) return std::nullopt;
              return std::move(*batch);
            })
+      .def("__iter__", [](py::object self) { return self; })
+      .def("__enter__", [](py::object self) { return self; })
+      .def("__exit__", [](Self& self, const py::args&) { self.close(); })
       .def_property_readonly(
-          "position", [](Self& self) { return object_of(self.use([](T& l) { return l.position(); })); })
-      .def("_state", [](Self& self) { return self.use([](T& l) { return state(l); }); })
-      .def("_restore", [](Self& self, const std::string& text) { self.use([&](T& l) { restore(l, text); }); })
+          "position", [](Self& self) { return object_of(self.use([](T& l) { return l.position(); })); },
+          "Behind the last batch handed out.")
+      .def(
+          "state_dict",
+          [](Self& self) {
+            py::dict text;
+            if (!self.use([](T& l) { return has_no_state(l); }))
+              text["rota"] = self.use([](T& l) { return state(l); });
+            return text;
+          },
+          "Where the loader is; the same on all ranks. An evaluation has no state: {}, which "
+          "`load_state_dict` takes.")
+      .def(
+          "load_state_dict",
+          [](Self& self, py::handle given) {
+            const bool is_empty = PyObject_IsTrue(given.ptr()) == 0;
+            if (is_empty && self.use([](T& l) { return has_no_state(l); })) return;
+            self.use([text = state_text(given)](T& l) { restore(l, text); });
+          },
+          py::arg("state"),
+          "Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or "
+          "order.")
       .def("_save_to", [](Self& self, PySnapshot& to,
                           const std::string& name) { self.use([&](T& l) { save(l, to.snapshot, name); }); })
       .def("_restore_from",
            [](Self& self, const PyCheckpoint& from, const std::string& name) {
              self.use([&](T& l) { restore(l, *from.checkpoint, name); });
            })
-      .def("_world", [](Self& self) { return object_of(self.use([](T& l) { return l.world(); })); })
-      .def("_fingerprint",
-           [](Self& self) { return to_string(self.use([](T& l) { return l.fingerprint(); })); })
-      .def("_fields",
-           [](Self& self) { return to_python(self.use([](T& l) { return l.source().fields(); })); })
-      .def("_stats", [](Self& self) { return dict_of(self.use([](T& l) { return l.stats(); })); })
-      .def("_close", &Self::close)
-      .def("_is_closed", &Self::is_closed);
+      .def_property_readonly(
+          "world", [](Self& self) { return object_of(self.use([](T& l) { return l.world(); })); },
+          "This process among those that share the data.")
+      .def_property_readonly(
+          "fingerprint", [](Self& self) { return to_string(self.use([](T& l) { return l.fingerprint(); })); },
+          "What the dataset is known by: a state of another one is refused.")
+      .def_property_readonly(
+          "global_batch_size",
+          [](Self& self) { return self.use([](T& l) { return l.options().global_batch_size; }); },
+          "Samples of all ranks in a step.")
+      .def_property_readonly(
+          "stats", [](Self& self) { return dict_of(self.use([](T& l) { return l.stats(); })); },
+          "Counts since the loader was made: batches, samples, bytes, seconds that `next` waited, and of "
+          "each worker.")
+      .def("close", &Self::close, "Ends the workers, and frees what they have read. Batches in hand stay.")
+      .def_property_readonly("is_closed", &Self::is_closed, "Whether `close` was called.");
   return made;
 }
 

@@ -8,6 +8,7 @@
 #include "communicator.hpp"
 #include "errors.hpp"
 #include "functions.hpp"
+#include "options.hpp"
 #include "source.hpp"
 
 PYBIND11_MODULE(_rota, module) {
@@ -15,6 +16,9 @@ PYBIND11_MODULE(_rota, module) {
   if (pybind11::module_::import("sys").attr("modules").contains("numpy")) python::require_known_numpy();
   module.attr("__version__") = ROTA_VERSION;
   python::register_errors();
+  pybind11::options signatures;
+  signatures.disable_function_signatures();
+  python::define_options(module);
   module.def("send_messages_to", &python::send_messages_to);
   module.def("drop_shared", &python::drop_shared);
   python::define_sources(module);

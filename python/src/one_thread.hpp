@@ -72,4 +72,18 @@ class OneThread {
   std::atomic<bool> in_use_ = false;
 };
 
+/// A method of T as one of OneThread<T>.
+template <typename T, typename Result, typename... Arguments>
+auto in_turn(Result (T::*method)(Arguments...)) {
+  return [method](OneThread<T>& self, Arguments... arguments) {
+    return self.use([&](T& object) { return (object.*method)(arguments...); });
+  };
+}
+template <typename T, typename Result, typename... Arguments>
+auto in_turn(Result (T::*method)(Arguments...) const) {
+  return [method](OneThread<T>& self, Arguments... arguments) {
+    return self.use([&](const T& object) { return (object.*method)(arguments...); });
+  };
+}
+
 }  // namespace rota::python

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "arguments.hpp"
 #include "errors.hpp"
 #include "functions.hpp"
 #include "rota/error.hpp"
@@ -225,14 +226,16 @@ class PythonStream final : public StreamSource {
 }  // namespace
 
 void define_python_stream(py::module_& module) {
-  module.def("python_stream", [](py::object stream, py::handle fields, std::int64_t shards,
-                                 std::int64_t numbers, std::optional<std::string> name) {
+  module.def("python_stream", [](py::object stream, py::handle fields) {
+    constexpr std::string_view kTask = "take a stream";
+    const auto numbers = take<std::int64_t>(stream.attr("cursor_numbers"), {kTask, "cursor_numbers"});
+    auto name = take<std::optional<std::string>>(stream.attr("fingerprint"), {kTask, "fingerprint"});
     if (numbers < 0 || numbers > 65'536 - 8 * kOwnNumbers) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("take a stream: its cursor_numbers is {}; it must be 0 to 65,520", numbers));
     }
     StreamFacts facts{.items = SampleItems(to_fields(fields), "take a sample of a stream"),
-                      .shards = shards,
+                      .shards = take<std::int64_t>(stream.attr("shards"), {kTask, "shards"}),
                       .numbers = numbers,
                       .name = std::move(name)};
     return PyStreamSource{dies_without_gil<const StreamSource>(

@@ -10,11 +10,8 @@
 
 #include "arrays.hpp"
 #include "communicator.hpp"
-#include "functions.hpp"
+#include "options.hpp"
 #include "rota/error.hpp"
-#include "rota/packing.hpp"
-#include "rota/windows.hpp"
-#include "rota/write_shards.hpp"
 
 namespace rota::python {
 namespace {
@@ -91,17 +88,13 @@ class Arrays {
   std::vector<BatchView::FieldMemory> memory_;
 };
 
-py::dict read(const PySource& self, const std::vector<std::int64_t>& numbers) {
-  std::vector<SampleId> ids;
-  ids.reserve(numbers.size());
-  for (const std::int64_t number : numbers) ids.push_back({number});
-  std::optional<Arrays> arrays;
-  {
-    const Unlocked unlocked;
-    check_ids(*self.source, ids);
-    arrays.emplace(*self.source, ids);
-  }
-  return arrays->take(std::ssize(ids));
+py::dict sample(const PySource& self, py::handle i) {
+  const SampleId id{take_index(i, self.source->size(), "read sample")};
+  const std::span ids(&id, 1);
+  auto arrays = unlocked([&] { return Arrays(*self.source, ids); });
+  py::dict sample;
+  for (const auto& [name, values] : arrays.take(1)) sample[name] = values[py::int_(0)];
+  return sample;
 }
 
 std::vector<std::shared_ptr<const Source>> sources_of(const std::vector<PySource>& wrapped) {
@@ -119,58 +112,42 @@ PySource cast_source(const PySource& source, const py::dict& given) {
 }
 
 void define_adaptors(py::module_& module) {
-  using Released = py::call_guard<Unlocked>;
-  module.def("numbers", [](std::int64_t size, const std::optional<std::string>& fingerprint) {
+  module.def("numbers", [](py::handle length, const std::optional<std::string>& fingerprint) {
+    const auto size = take<std::int64_t>(length, {"order a dataset", "its length"});
     std::optional<Fingerprint> own;
     if (fingerprint) own = to_fingerprint(*fingerprint, size);
     return made(std::make_shared<Numbers>(size, own));
   });
   module.def("cast", &cast_source);
   module.def("join", [](const std::vector<PySource>& sources) { return made(join(sources_of(sources))); });
-  module.def("split", [](const PySource& source, const std::vector<double>& fractions, std::uint64_t seed) {
+  module.def("split", [](const PySource& source, py::handle given, py::handle seed) {
+    constexpr std::string_view kTask = "split a dataset";
+    std::vector<double> fractions;
+    for (const py::handle one : given) fractions.push_back(take<double>(one, {kTask, "a fraction"}));
     std::vector<PySource> parts;
-    for (auto& part : split(source.source, fractions, seed)) parts.push_back(made(std::move(part)));
+    for (auto& part : split(source.source, fractions, take<std::uint64_t>(seed, {kTask, "seed"}))) {
+      parts.push_back(made(std::move(part)));
+    }
     return parts;
   });
-  module.def("write_shards", [](const PySource& source, const std::string& destination, bool is_mds,
-                                std::int64_t shard_bytes, int workers, std::int64_t rank, std::int64_t size,
-                                py::object progress) {
-    ShardReport report;
-    const ProgressFunction shown = to_progress(std::move(progress));
-    {
-      const Unlocked unlocked;
-      report = write_shards(source.source, destination,
-                            {.format = is_mds ? ShardFormat::mds : ShardFormat::tar,
-                             .shard_bytes = shard_bytes,
-                             .world = {.rank = static_cast<int>(rank), .size = static_cast<int>(size)},
-                             .workers = workers,
-                             .progress = shown});
-    }
+  module.def("write_shards", [](const PySource& source, const std::string& destination,
+                                const ShardOptions& options) {
+    const ShardReport report = unlocked([&] { return write_shards(source.source, destination, options); });
     return py::make_tuple(report.samples, report.shards, report.there, report.written, report.bytes,
                           report.is_complete);
   });
+  module.def("windows", [](const PySource& rows, const py::dict& given) {
+    const WindowOptions options = kWindowOptions.parse(given);
+    return unlocked([&] { return made(windows(rows.source, options)); });
+  });
   module.def(
-      "windows",
-      [](const PySource& rows, std::int64_t length, std::int64_t stride, bool across_files) {
-        return made(windows(rows.source, {.length = length, .stride = stride, .across_files = across_files}));
+      "pack",
+      [](const PySource& documents, const py::dict& given, const PyCommunicator* comm) {
+        const PackOptions options = kPackOptions.parse(given);
+        const auto ranks = ranks_of(comm);
+        return unlocked([&] { return made(pack(*ranks, documents.source, options)); });
       },
-      Released());
-  module.def("pack",
-             [](const PySource& documents, std::int64_t length, std::optional<std::int64_t> bos,
-                std::optional<std::int64_t> eos, std::int64_t pad, std::uint64_t seed, bool shuffle_documents,
-                const std::string& field, int threads, const PyCommunicator* comm) {
-               const auto ranks = ranks_of(comm);
-               const Unlocked unlocked;
-               return made(pack(*ranks, documents.source,
-                                {.length = length,
-                                 .bos = bos,
-                                 .eos = eos,
-                                 .pad = pad,
-                                 .seed = seed,
-                                 .shuffle_documents = shuffle_documents,
-                                 .field = field,
-                                 .threads = threads}));
-             });
+      py::arg(), py::arg(), py::arg("comm") = py::none());
 }
 
 }  // namespace
@@ -189,26 +166,23 @@ void define_sources(py::module_& module) {
           "_recipe", [](const PySource& self) { return self.recipe.is_there() ? *self.recipe : py::none(); },
           [](PySource& self, py::object recipe) { self.recipe = Shared(std::move(recipe)); })
       .def("__len__", [](const PySource& self) { return self.source->size(); })
-      .def("_sample",
-           [](const PySource& self, std::int64_t i) {
-             const py::dict batch = read(self, {i});
-             py::dict sample;
-             for (const auto& [name, values] : batch) sample[name] = values[py::int_(0)];
-             return sample;
-           })
-      .def_property_readonly("fields", [](const PySource& self) { return to_python(self.source->fields()); })
+      .def("__getitem__", &sample)
+      .def_property_readonly(
+          "fields", [](const PySource& self) { return to_python(self.source->fields()); },
+          "What tensors a sample has.")
       .def_property_readonly(
           "fingerprint",
           py::cpp_function([](const PySource& self) { return to_string(self.source->fingerprint()); },
-                           Released()))
-      .def("_where", [](const PySource& self, std::int64_t i) {
-        std::string where;
-        {
-          const Unlocked unlocked;
-          where = self.source->where({i});
-        }
-        return to_file_name(where);
-      });
+                           Released()),
+          "What the dataset is known by: a state of another one is refused.")
+      .def(
+          "where",
+          [](const PySource& self, py::handle i) {
+            const SampleId id{take_index(i, self.source->size(), "look up sample")};
+            return to_file_name(unlocked([&] { return self.source->where(id); }));
+          },
+          py::arg("i"),
+          "The file, or other origin, of sample i. Of bytes that are no text, as os.fsdecode has them.");
   define_adaptors(module);
 }
 

@@ -10,6 +10,7 @@
 
 #include "errors.hpp"
 #include "functions.hpp"
+#include "options.hpp"
 #include "rota/error.hpp"
 #include "source.hpp"
 
@@ -92,28 +93,34 @@ PyStreamSource made(std::shared_ptr<const StreamSource> source) {
 void define_streams(py::module_& module) {
   using Released = py::call_guard<Unlocked>;
   py::class_<PyStreamSource>(module, "StreamSource")
-      .def_property_readonly("fields",
-                             [](const PyStreamSource& self) { return to_python(self.source->fields()); })
-      .def_property_readonly("shards", [](const PyStreamSource& self) { return self.source->shards(); })
+      .def_property_readonly(
+          "fields", [](const PyStreamSource& self) { return to_python(self.source->fields()); },
+          "What tensors a sample has.")
+      .def_property_readonly(
+          "shards", [](const PyStreamSource& self) { return self.source->shards(); },
+          "How many there are; fixed for a run.")
       .def_property_readonly(
           "fingerprint",
           py::cpp_function([](const PyStreamSource& self) { return to_string(self.source->fingerprint()); },
-                           Released()));
-  module.def("as_stream", [](const PySource& source, std::int64_t shards) {
-    return made(as_stream(source.source, shards));
+                           Released()),
+          "What the dataset is known by: a state of another one is refused.");
+  module.def("as_stream", [](const PySource& source, py::handle shards) {
+    return made(as_stream(source.source, take<std::int64_t>(shards, {"read in sequence", "shards"})));
   });
   module.def("filter", [](const PyStreamSource& stream, py::object keep, std::string name) {
     return made(filter(stream.source, to_keep(std::move(keep), stream.source->fields()), std::move(name)));
   });
-  module.def("flat_map", [](const PyStreamSource& stream, py::object make, py::handle fields,
-                            std::string name, std::int64_t most) {
-    FlatMapOptions options{.fields = to_fields(fields), .name = std::move(name), .most = most};
-    auto function = to_flat_map(std::move(make), stream.source->fields(),
-                                options.fields.empty() ? stream.source->fields() : options.fields, most);
+  module.def("flat_map", [](const PyStreamSource& stream, py::object make, const py::dict& given) {
+    FlatMapOptions options = kFlatMapOptions.parse(given);
+    auto function =
+        to_flat_map(std::move(make), stream.source->fields(),
+                    options.fields.empty() ? stream.source->fields() : options.fields, options.most);
     return made(flat_map(stream.source, std::move(function), std::move(options)));
   });
-  module.def("shuffle_buffer", [](const PyStreamSource& stream, std::int64_t size, std::uint64_t seed) {
-    return made(shuffle_buffer(stream.source, size, seed));
+  module.def("shuffle_buffer", [](const PyStreamSource& stream, py::handle size, py::handle seed) {
+    constexpr std::string_view kTask = "shuffle by a buffer";
+    return made(shuffle_buffer(stream.source, take<std::int64_t>(size, {kTask, "size"}),
+                               take<std::uint64_t>(seed, {kTask, "seed"})));
   });
 }
 

@@ -96,9 +96,10 @@ def test_a_signal_ends_a_wait_and_the_loader_goes_on():
         def stop(*_): raise Stopped
         def wait(sample):
             assert leave.wait(60)
+        def take(): loader.next()
         def interrupt():
             main = threading.main_thread().ident
-            while sys._current_frames()[main].f_code.co_name != "next": pass
+            while sys._current_frames()[main].f_code.co_name != "take": pass
             os.kill(os.getpid(), signal.SIGINT)
         for handler, raised in (signal.default_int_handler, KeyboardInterrupt), (stop, Stopped):
             signal.signal(signal.SIGINT, handler)
@@ -106,7 +107,7 @@ def test_a_signal_ends_a_wait_and_the_loader_goes_on():
             loader = rota.Loader(rota.PythonSource(range(100)), 4, world=(0, 1), transform=wait)
             threading.Thread(target=interrupt).start()
             try:
-                loader.next()
+                take()
             except raised:
                 pass
             else:

@@ -1,0 +1,181 @@
+#include "options.hpp"
+
+#include "arrays.hpp"
+#include "rota/object_storage.hpp"
+
+namespace rota::python {
+namespace {
+
+/// None in Python: no last epoch.
+template <typename Options>
+Option<Options> epochs_option() {
+  auto made = option("epochs", &Options::epochs);
+  made.set = [set = made.set](Options& options, py::handle value, const Argument& as) {
+    options.epochs = kEndless;
+    if (!value.is_none()) set(options, value, as);
+  };
+  made.get = [](const Options& options) -> py::object {
+    return options.epochs == kEndless ? py::none() : py::object(py::int_(options.epochs));
+  };
+  return made;
+}
+
+/// A number, or "files".
+Option<LoaderOptions> shards_option() {
+  auto made = option("shards", &LoaderOptions::shards);
+  made.set = [set = made.set](LoaderOptions& options, py::handle value, const Argument& as) {
+    options.shards = kFileShards;
+    if (!value.equal(py::str("files"))) set(options, value, as);
+  };
+  return made;
+}
+
+/// Fields of what a function makes: before it in a table.
+template <typename Options, typename Member>
+Option<Options> fields_option(const char* name, Member member) {
+  return {name,
+          [member](Options& options, py::handle value, const Argument&) {
+            std::invoke(member, options) = to_fields(value);
+          },
+          [](const Options&) { return py::tuple(); }};
+}
+
+template <typename Options>
+Option<Options> allocator_option() {
+  return option_or_none<Options>("allocator", [](Options& options, py::handle value) {
+    options.allocator = to_allocator(py::reinterpret_borrow<py::object>(value));
+  });
+}
+
+template <typename Options>
+Option<Options> progress_option() {
+  return {"progress",
+          [](Options& options, py::handle value, const Argument& as) {
+            if (!value.is_none() && PyCallable_Check(value.ptr()) == 0) as.refuse_type(value, "a function");
+            options.progress = to_progress(py::reinterpret_borrow<py::object>(value));
+          },
+          [](const Options&) { return py::none(); }};
+}
+
+}  // namespace
+
+const OptionTable<LoaderOptions> kLoaderOptions{
+    "make a loader",
+    {option("global_batch_size", &LoaderOptions::global_batch_size),
+     shards_option(),
+     option("interleave", &LoaderOptions::interleave),
+     option("shuffle", &LoaderOptions::shuffle),
+     option("seed", &LoaderOptions::seed),
+     option("block", &LoaderOptions::block),
+     option("tail", &LoaderOptions::tail),
+     option("rank_split", &LoaderOptions::rank_split),
+     option("worker_split", &LoaderOptions::worker_split),
+     epochs_option<LoaderOptions>(),
+     option("evaluation", &LoaderOptions::evaluation),
+     option("workers", &LoaderOptions::workers),
+     option("read_ahead_batches", &LoaderOptions::read_ahead_batches),
+     option("read_ahead_bytes", &LoaderOptions::read_ahead_bytes),
+     option("slow_after", &LoaderOptions::slow_after),
+     fields_option<LoaderOptions>(
+         "transform_fields", [](auto& o) -> auto& { return o.transform.fields; }),
+     option_or_none<LoaderOptions>("transform",
+                                   [](auto& o, py::handle function) {
+                                     o.transform = to_transform(py::reinterpret_borrow<py::object>(function),
+                                                                o.transform.fields);
+                                   }),
+     fields_option<LoaderOptions>(
+         "collate_fields", [](auto& o) -> auto& { return o.collate.fields; }),
+     option_or_none<LoaderOptions>("collate",
+                                   [](auto& o, py::handle function) {
+                                     o.collate = to_collate(py::reinterpret_borrow<py::object>(function),
+                                                            o.collate.fields);
+                                   }),
+     allocator_option<LoaderOptions>(),
+     option<LoaderOptions>(
+         "on_bad_sample", [](auto& o) -> auto& { return o.bad_samples.policy; }),
+     option<LoaderOptions>(
+         "max_skipped", [](auto& o) -> auto& { return o.bad_samples.max_skipped; }),
+     option<LoaderOptions>(
+         "deadline", [](auto& o) -> auto& { return o.bad_samples.deadline; }),
+     option<LoaderOptions>(
+         "io_retries", [](auto& o) -> auto& { return o.bad_samples.io_retries; }),
+     option<LoaderOptions>(
+         "retry_wait", [](auto& o) -> auto& { return o.bad_samples.retry_wait; })}};
+
+const OptionTable<StreamLoaderOptions> kStreamLoaderOptions{
+    "make a stream loader",
+    {option("global_batch_size", &StreamLoaderOptions::global_batch_size),
+     epochs_option<StreamLoaderOptions>(), option("workers", &StreamLoaderOptions::workers),
+     option("read_ahead_batches", &StreamLoaderOptions::read_ahead_batches),
+     option("read_ahead_bytes", &StreamLoaderOptions::read_ahead_bytes),
+     option("deadline", &StreamLoaderOptions::deadline), allocator_option<StreamLoaderOptions>()}};
+
+const OptionTable<CatalogOptions> kCatalogOptions{
+    "make a catalog",
+    {option("change_detection", &CatalogOptions::change_detection),
+     option("listing_threads", &CatalogOptions::listing_threads),
+     option("indexing_threads", &CatalogOptions::indexing_threads),
+     option("max_open_files", &CatalogOptions::max_open_files), option("access", &CatalogOptions::access),
+     option("share_files", &CatalogOptions::share_files),
+     option("shared_memory_limit", &CatalogOptions::shared_memory_limit),
+     option("shared_directory", &CatalogOptions::shared_directory),
+     option("all_names", &CatalogOptions::all_names), progress_option<CatalogOptions>()}};
+
+const OptionTable<PatternOptions> kPatternOptions{
+    "make a catalog",
+    {option("files", &PatternOptions::files), option("folders", &PatternOptions::folders),
+     option("layout", &PatternOptions::layout)}};
+
+const OptionTable<CheckpointPolicy> kCheckpointPolicy{
+    "open a checkpoint directory",
+    {option("keep_last", &CheckpointPolicy::keep_last), option("keep_every", &CheckpointPolicy::keep_every),
+     option("deadline", &CheckpointPolicy::deadline),
+     option_or_none<CheckpointPolicy>("mirror", [](CheckpointPolicy& policy, py::handle path) {
+       policy.mirror = stored_path(path.cast<std::string>());
+     })}};
+
+const OptionTable<PackOptions> kPackOptions{
+    "pack documents",
+    {option("length", &PackOptions::length), option("bos", &PackOptions::bos),
+     option("eos", &PackOptions::eos), option("pad", &PackOptions::pad), option("seed", &PackOptions::seed),
+     option("shuffle_documents", &PackOptions::shuffle_documents), option("field", &PackOptions::field),
+     option("threads", &PackOptions::threads)}};
+
+const OptionTable<WindowOptions> kWindowOptions{
+    "make windows",
+    {option("length", &WindowOptions::length), option("stride", &WindowOptions::stride),
+     option("across_files", &WindowOptions::across_files)}};
+
+const OptionTable<ShardOptions> kShardOptions{
+    "write shards",
+    {option("format", &ShardOptions::format), option("shard_bytes", &ShardOptions::shard_bytes),
+     option("world", &ShardOptions::world), option("workers", &ShardOptions::workers),
+     progress_option<ShardOptions>()}};
+
+const OptionTable<FlatMapOptions> kFlatMapOptions{
+    "make samples of samples",
+    {fields_option<FlatMapOptions>(
+         "fields", [](auto& o) -> auto& { return o.fields; }),
+     option("name", &FlatMapOptions::name), option("most", &FlatMapOptions::most)}};
+
+const OptionTable<MixtureOptions> kMixtureOptions{
+    "mix datasets", {option("end", &MixtureOptions::end), option("steps", &MixtureOptions::steps)}};
+
+const OptionTable<Dispatch> kDispatchOptions{
+    "dispatch a stream", {option("shards", &Dispatch::shards), option("rank_split", &Dispatch::rank_split)}};
+
+void define_options(py::module_& module) {
+  kLoaderOptions.define(module, "LoaderOptions");
+  kStreamLoaderOptions.define(module, "StreamLoaderOptions");
+  kCatalogOptions.define(module, "CatalogOptions");
+  kPatternOptions.define(module, "PatternOptions");
+  kCheckpointPolicy.define(module, "CheckpointPolicy");
+  kPackOptions.define(module, "PackOptions");
+  kWindowOptions.define(module, "WindowOptions");
+  kShardOptions.define(module, "ShardOptions");
+  kFlatMapOptions.define(module, "FlatMapOptions");
+  kMixtureOptions.define(module, "MixtureOptions");
+  kDispatchOptions.define(module, "DispatchOptions");
+}
+
+}  // namespace rota::python
