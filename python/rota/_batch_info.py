@@ -7,6 +7,14 @@ from typing import Any
 from rota._values import Position
 
 
+def _of_batch(name: str, text: str) -> Any:
+    def get(self: BatchInfo) -> Any:
+        value = getattr(self._batch, name)
+        return value if isinstance(value, int) else self._as(value)
+
+    return property(get, doc=text)
+
+
 class BatchInfo:
     """What is in one rank's batch. Arrays of numpy, one number for each of its slots."""
 
@@ -29,55 +37,16 @@ class BatchInfo:
         """Its number since the run began."""
         return self._batch.start.step
 
-    @property
-    def ids(self) -> Any:
-        """The samples."""
-        return self._as(self._batch.ids)
-
-    @property
-    def kinds(self) -> Any:
-        """0: a sample; 1: one that pads the batch."""
-        return self._as(self._batch.kinds)
-
-    @property
-    def mask(self) -> Any:
-        """True where a sample counts."""
-        return self._as(self._batch.kinds == 0)
-
-    @property
-    def epochs(self) -> Any:
-        """Of each sample."""
-        return self._as(self._batch.epochs)
-
-    @property
-    def datasets(self) -> Any:
-        """Which of several datasets each sample is of."""
-        return self._as(self._batch.datasets)
-
-    @property
-    def slots(self) -> Any:
-        """The slots of the global batch, ascending."""
-        return self._as(self._batch.slots)
-
-    @property
-    def size(self) -> int:
-        """Slots of this rank."""
-        return self._batch.size
-
-    @property
-    def real(self) -> int:
-        """Samples that count, of this rank."""
-        return self._batch.real
-
-    @property
-    def global_size(self) -> int:
-        """Slots of all ranks."""
-        return self._batch.global_size
-
-    @property
-    def global_real(self) -> int:
-        """Samples that count, over all ranks."""
-        return self._batch.global_real
+    ids: Any = _of_batch("ids", "The samples.")
+    kinds: Any = _of_batch("kinds", "0: a sample; 1: one that pads the batch.")
+    mask: Any = _of_batch("mask", "True where a sample counts.")
+    epochs: Any = _of_batch("epochs", "Of each sample.")
+    datasets: Any = _of_batch("datasets", "Which of several datasets each sample is of.")
+    slots: Any = _of_batch("slots", "The slots of the global batch, ascending.")
+    size: int = _of_batch("size", "Slots of this rank.")
+    real: int = _of_batch("real", "Samples that count, of this rank.")
+    global_size: int = _of_batch("global_size", "Slots of all ranks.")
+    global_real: int = _of_batch("global_real", "Samples that count, over all ranks.")
 
     def __repr__(self) -> str:
         return f"<rota.BatchInfo of step {self.step}: {self.size} slots, {self.real} samples>"

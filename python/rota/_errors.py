@@ -76,21 +76,7 @@ class CallbackError(Error, RuntimeError):
     code = "callback"
 
 
-BY_CODE: dict[str, type[Error]] = {
-    error.code: error
-    for error in (
-        InvalidArgumentError,
-        NotFoundError,
-        IOError,
-        CorruptError,
-        OutOfRangeError,
-        MismatchError,
-        UnsupportedError,
-        BusyError,
-        TimeoutError,
-        CallbackError,
-    )
-}
+BY_CODE: dict[str, type[Error]] = {error.code: error for error in Error.__subclasses__()}
 
 
 def told(error: BaseException | None) -> tuple[str, str] | None:

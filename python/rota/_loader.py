@@ -82,11 +82,11 @@ def find_world() -> World:
     """
     mpi = _rota.mpi_world()
     if mpi is not None:
-        return _told("MPI", World(*mpi))
+        return _told("MPI", mpi)
     distributed = torch_distributed()
     if distributed is not None:
         return _told("torch.distributed", World(distributed.get_rank(), distributed.get_world_size()))
-    return World(*_rota.world_from_environment())
+    return _rota.world_from_environment()
 
 
 _is_told = False

@@ -162,7 +162,7 @@ def write_shards(
     options = _rota.ShardOptions(
         format=format, shard_bytes=shard_bytes, world=tuple(world), workers=workers, progress=progress
     )
-    return ShardReport(*_rota.write_shards(_as_source("write shards", source), os.fspath(destination), options))
+    return _rota.write_shards(_as_source("write shards", source), os.fspath(destination), options)
 
 
 def split(source: Source, fractions: Sequence[float], seed: int = 0) -> list[Source]:

@@ -24,7 +24,8 @@ import torch
 from torch.utils import data as _data
 
 from rota import _batch_info, _rota, _sources
-from rota._errors import BY_CODE, CallbackError, InvalidArgumentError, MismatchError, told
+from rota._communicator import compared
+from rota._errors import CallbackError, InvalidArgumentError, MismatchError
 from rota._loader import Loader
 from rota._sampler import ElasticBatchSampler
 from rota._sources import Source
@@ -331,27 +332,20 @@ def open(path: Any, format: str = "auto", **options: Any) -> Source:
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
         return _sources.open(path, format, **options)
-    rank, failed = distributed.get_rank(), None
+    failed: BaseException | None = None
     sent: list[Any] = [None]
-    if rank == 0:
+    if distributed.get_rank() == 0:
         try:
             source = _sources.open(path, format, **options)
             sent = [pickle.dumps(source)]
         except BaseException as error:
             failed = error
     distributed.broadcast_object_list(sent, src=0)
-    if rank != 0 and sent[0] is not None:
-        try:
+    with compared("open files", True):
+        if failed is not None:
+            raise failed
+        if distributed.get_rank() != 0 and sent[0] is not None:
             source = pickle.loads(sent[0])
-        except BaseException as error:
-            failed = error
-    errors: list[Any] = [None] * distributed.get_world_size()
-    distributed.all_gather_object(errors, told(failed))
-    if failed is not None:
-        raise failed
-    for other, told_by in enumerate(errors):
-        if told_by is not None:
-            raise BY_CODE[told_by[0]](f"rank {other}: {told_by[1]}")
     return source
 
 

@@ -65,36 +65,28 @@ py::object give(const T& value) {
   return py::cast(value);
 }
 
-template <typename Enum>
-inline constexpr std::span<const std::string_view> kNames = {};
-template <>
-inline constexpr std::span<const std::string_view> kNames<Shuffle> = internal::kShuffles;
-template <>
-inline constexpr std::span<const std::string_view> kNames<Tail> = internal::kTails;
-template <>
-inline constexpr std::span<const std::string_view> kNames<Split> = internal::kSplits;
-template <>
-inline constexpr std::span<const std::string_view> kNames<OnBadSample> = internal::kPolicies;
-template <>
-inline constexpr std::span<const std::string_view> kNames<MixtureEnd> = internal::kMixtureEnds;
-template <>
-inline constexpr std::span<const std::string_view> kNames<ChangeDetection> = internal::kChangeDetections;
-template <>
-inline constexpr std::span<const std::string_view> kNames<Access> = internal::kAccesses;
-template <>
-inline constexpr std::span<const std::string_view> kNames<FolderLayout> = internal::kFolderLayouts;
-template <>
-inline constexpr std::span<const std::string_view> kNames<ShardFormat> = internal::kShardFormats;
+/// The names of enumerators, in order.
+inline std::span<const std::string_view> names_of(Shuffle /*any*/) { return internal::kShuffles; }
+inline std::span<const std::string_view> names_of(Tail /*any*/) { return internal::kTails; }
+inline std::span<const std::string_view> names_of(Split /*any*/) { return internal::kSplits; }
+inline std::span<const std::string_view> names_of(OnBadSample /*any*/) { return internal::kPolicies; }
+inline std::span<const std::string_view> names_of(MixtureEnd /*any*/) { return internal::kMixtureEnds; }
+inline std::span<const std::string_view> names_of(ChangeDetection /*any*/) {
+  return internal::kChangeDetections;
+}
+inline std::span<const std::string_view> names_of(Access /*any*/) { return internal::kAccesses; }
+inline std::span<const std::string_view> names_of(FolderLayout /*any*/) { return internal::kFolderLayouts; }
+inline std::span<const std::string_view> names_of(ShardFormat /*any*/) { return internal::kShardFormats; }
 
 std::size_t find_name(py::handle value, const Argument& as, std::span<const std::string_view> names);
 template <typename Enum>
 requires std::is_enum_v<Enum>
 void take(py::handle value, const Argument& as, Enum& to) {
-  to = static_cast<Enum>(find_name(value, as, kNames<Enum>));
+  to = static_cast<Enum>(find_name(value, as, names_of(to)));
 }
 template <typename Enum>
 requires std::is_enum_v<Enum> py::object give(const Enum& value) {
-  return py::str(std::string(kNames<Enum>[static_cast<std::size_t>(value)]));
+  return py::str(std::string(names_of(value)[static_cast<std::size_t>(value)]));
 }
 
 template <typename T>

@@ -24,6 +24,7 @@
 #include "rota/error.hpp"
 #include "rota/open.hpp"
 #include "source.hpp"
+#include "values.hpp"
 
 namespace rota::python {
 namespace {
@@ -131,8 +132,9 @@ void define_catalogs(py::module_& module) {
       .def_property_readonly(
           "fingerprint", [](const PyCatalog& self) { return to_string(self.get().fingerprint()); },
           "What the files are known by: names, and sizes unless changes are detected by name.")
-      .def_property_readonly("changes", &changes_of,
-                             "What has changed since a loaded catalog was saved: `CatalogChanges`.")
+      .def_property_readonly(
+          "changes", [](const PyCatalog& self) { return self.get().changes(); },
+          "What has changed since a loaded catalog was saved: `CatalogChanges`.")
       .def_property_readonly(
           "origin", [](const PyCatalog& self) { return to_file_name(self.get().origin()); },
           "What it was made of: a path, a glob, a manifest or a pattern.")

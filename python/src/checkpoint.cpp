@@ -18,68 +18,10 @@
 #include "rota/checkpoint_directory.hpp"
 #include "rota/error.hpp"
 #include "rota/verify.hpp"
+#include "values.hpp"
 
 namespace rota::python {
 namespace {
-
-py::object made(const CheckpointInfo& info) {
-  const py::object parent = info.parent < 0 ? py::none() : py::object(py::int_(info.parent));
-  return package("CheckpointInfo")(info.path, info.serial, parent, info.step, info.format_version,
-                                   info.world_size, info.run_id, info.bytes);
-}
-
-py::object made(const TensorInfo& info) {
-  return package("TensorInfo")(info.name, name_of(info.dtype), py::tuple(py::cast(info.shape)));
-}
-
-py::object made(const BlobInfo& info) {
-  return package("BlobInfo")(info.name, info.rank < 0 ? py::none() : py::object(py::int_(info.rank)),
-                             info.bytes);
-}
-
-py::object made(const SaveReport& report) {
-  return package("SaveReport")(made(report.info), report.seconds, report.mirror_error);
-}
-
-py::object made(const RejectedCheckpoint& rejected) {
-  return package("RejectedCheckpoint")(rejected.path, to_text(rejected.reason));
-}
-
-const char* name_of(Damage::Part part) {
-  switch (part) {
-    case Damage::Part::page:
-      return "page";
-    case Damage::Part::size:
-      return "size";
-    case Damage::Part::table:
-      return "table";
-    case Damage::Part::contents:
-      return "contents";
-    case Damage::Part::bytes:
-      return "bytes";
-    case Damage::Part::rows:
-      return "rows";
-    case Damage::Part::blob:
-      return "blob";
-  }
-  return "unknown";
-}
-
-py::object made(const Damage& damage) {
-  return package("Damage")(name_of(damage.part), damage.offset, damage.bytes, to_text(damage.what));
-}
-
-template <typename T>
-py::object made(const std::optional<T>& value) {
-  return value ? made(*value) : py::none();
-}
-
-template <typename Items>
-py::list list_of(const Items& items) {
-  py::list list;
-  for (const auto& item : items) list.append(made(item));
-  return list;
-}
 
 PyCheckpoint wrap_one(Checkpoint checkpoint, std::optional<World> world = {}) {
   return {dies_without_gil(std::make_shared<const Checkpoint>(std::move(checkpoint))), world};
@@ -147,13 +89,12 @@ py::array read_share(const PyCheckpoint& self, const std::string& name) {
 void define_file(py::module_& module) {
   py::class_<PyCheckpoint>(module, "Checkpoint")
       .def_property_readonly(
-          "info", [](const PyCheckpoint& self) { return made(self.checkpoint->info()); },
-          "Which checkpoint it is.")
+          "info", [](const PyCheckpoint& self) { return self.checkpoint->info(); }, "Which checkpoint it is.")
       .def_property_readonly(
-          "tensors", [](const PyCheckpoint& self) { return list_of(self.checkpoint->tensors()); },
+          "tensors", [](const PyCheckpoint& self) { return self.checkpoint->tensors(); },
           "Name, dtype and shape of each; those of loaders are called \"loader/...\".")
       .def_property_readonly(
-          "blobs", [](const PyCheckpoint& self) { return list_of(self.checkpoint->blobs()); },
+          "blobs", [](const PyCheckpoint& self) { return self.checkpoint->blobs(); },
           "Name, owner and size of each.")
       .def("__len__", [](const PyCheckpoint& self) { return self.checkpoint->tensors().size(); })
       .def("__iter__",
@@ -186,9 +127,7 @@ void define_file(py::module_& module) {
       "open_checkpoint", [](const std::filesystem::path& file) { return wrap_one(open_checkpoint(file)); },
       py::call_guard<Unlocked>());
   module.def("verify", [](const std::filesystem::path& file) {
-    const Verification found = unlocked([&] { return verify_checkpoint(file); });
-    return package("Verification")(made(found.info), list_of(found.tensors), list_of(found.blobs),
-                                   list_of(found.damage));
+    return unlocked([&] { return verify_checkpoint(file); });
   });
 }
 
@@ -271,11 +210,10 @@ void define_directory(py::module_& module) {
            [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
              self.use([&](Directory& d) { d.save_async_with(step, prepared(snapshot, failure)); });
            })
-      .def(
-          "poll", [](PyDirectory& self) { return self.use([](Directory& d) { return d.poll(); }); },
-          "Moves a background save on, without waiting. True if none is under way. Not collective.")
-      .def("_wait", [](PyDirectory& self) { return made(self.use([](Directory& d) { return d.wait(); })); })
-      .def("_wait_for_mirror", [](PyDirectory& self) { self.use([](Directory& d) { d.wait_for_mirror(); }); })
+      .def("poll", of_directory(&Directory::poll),
+           "Moves a background save on, without waiting. True if none is under way. Not collective.")
+      .def("_wait", of_directory(&Directory::wait))
+      .def("_wait_for_mirror", of_directory(&Directory::wait_for_mirror))
       .def("_restore",
            [](PyDirectory& self, const py::function& restore) {
              return self.use([&](Directory& d) {
@@ -301,11 +239,15 @@ void define_directory(py::module_& module) {
             return self.use([&](Directory& d) { return wrap_one(d.open(number), self.world()); });
           },
           py::arg("serial"), "The checkpoint of that serial.")
-      .def(
-          "list", [](PyDirectory& self) { return list_of(self.use([](Directory& d) { return d.list(); })); },
-          "All checkpoints, oldest first; not yet verified as a whole.")
-      .def_property_readonly("rejected", &rejected,
-                             "The damaged checkpoints that the last `latest` or `restore` went past.")
+      .def("list", of_directory(&Directory::list),
+           "All checkpoints, oldest first; not yet verified as a whole.")
+      .def_property_readonly(
+          "rejected",
+          [](PyDirectory& self) {
+            return self.use(
+                [](Directory& d) { return std::vector(d.rejected().begin(), d.rejected().end()); });
+          },
+          "The damaged checkpoints that the last `latest` or `restore` went past.")
       .def_property_readonly(
           "is_locked", [](PyDirectory& self) { return self.use([](Directory& d) { return d.is_locked(); }); },
           "Whether other jobs are kept out. Some file systems have no such locks.")

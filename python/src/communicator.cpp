@@ -9,6 +9,7 @@
 #include "arrays.hpp"
 #include "rota/error.hpp"
 #include "source.hpp"
+#include "values.hpp"
 
 namespace rota::python {
 namespace {
@@ -71,7 +72,7 @@ void define_communicator(py::module_& module) {
       .def_property_readonly(
           "size", [](const PyCommunicator& self) { return self.get()->size(); }, "How many processes.")
       .def_property_readonly(
-          "world", [](const PyCommunicator& self) { return object_of(self.get()->world()); },
+          "world", [](const PyCommunicator& self) { return self.get()->world(); },
           "The slice of the data that this process reads: `rank` of `size`, unless `data_parallel` made it.")
       // Of what each rank failed at by itself, as code and message, before they do something together.
       .def("_agree",

@@ -32,9 +32,6 @@ class PyCommunicator {
 /// Throws Error{invalid_argument} then; `what` begins the message.
 void require_no_end(std::string_view what);
 
-/// A `rota.World`.
-py::object object_of(const World& world);
-
 void define_communicator(py::module_& module);
 
 }  // namespace rota::python

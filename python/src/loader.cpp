@@ -77,15 +77,6 @@ Mixture to_mixture(const py::tuple& given) {
 
 using PyLoader = OneThread<Loader>;
 
-py::list list_of(const SkippedSamples& skipped) {
-  py::list made;
-  for (const SkippedSample& one : skipped.samples) {
-    made.append(
-        package("SkippedSample")(one.epoch, one.id.value, to_file_name(one.where), to_text(one.error)));
-  }
-  return made;
-}
-
 // ---- batches ----
 
 std::span<const std::int64_t> numbers_of(std::span<const SampleId> ids) {
@@ -220,17 +211,15 @@ Position to_position(const py::iterable& given) {
   return {.epoch = numbers[0], .consumed = numbers[1], .step = numbers[2]};
 }
 
-py::object when(PyLoader& self, py::handle id, py::handle epoch) {
+std::optional<BatchSlot> when(PyLoader& self, py::handle id, py::handle epoch) {
   const SampleId sample{take<std::int64_t>(id, {"look up a sample", "id"})};
   const auto of = take<std::int64_t>(epoch, {"look up a sample", "epoch"});
-  const auto found = self.use([&](Loader& l) { return l.when(sample, of); });
-  return found ? package("BatchSlot")(found->step, found->rank, found->slot) : py::none();
+  return self.use([&](Loader& l) { return l.when(sample, of); });
 }
 
-py::object position_of(PyLoader& self, py::handle step) {
+std::optional<Position> position_of(PyLoader& self, py::handle step) {
   const auto number = take<std::int64_t>(step, {"find a step", "step"});
-  const auto found = self.use([&](Loader& l) { return l.position_of(number); });
-  return found ? object_of(*found) : py::none();
+  return self.use([&](Loader& l) { return l.position_of(number); });
 }
 
 std::int64_t length(PyLoader& self) {
@@ -366,7 +355,7 @@ void define_loader(py::module_& module) {
              return self.use([&](Loader& l) { return of_epoch ? l.steps_per_epoch() : l.steps(); });
            })
       .def_property_readonly(
-          "skipped", [](PyLoader& self) { return list_of(self.use([](Loader& l) { return l.skipped(); })); },
+          "skipped", [](PyLoader& self) { return self.use([](Loader& l) { return l.skipped().samples; }); },
           "The first bad samples that were skipped, of all ranks.")
       .def_property_readonly(
           "skipped_count",

@@ -21,6 +21,7 @@
 #include "rota/loader_options.hpp"
 #include "rota/resume.hpp"
 #include "rota/stream_loader.hpp"
+#include "values.hpp"
 
 namespace rota::python {
 
@@ -70,9 +71,7 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
       .def("__iter__", [](py::object self) { return self; })
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](Self& self, const py::args&) { self.close(); })
-      .def_property_readonly(
-          "position", [](Self& self) { return object_of(self.use([](T& l) { return l.position(); })); },
-          "Behind the last batch handed out.")
+      .def_property_readonly("position", in_turn(&T::position), "Behind the last batch handed out.")
       .def(
           "state_dict",
           [](Self& self) {
@@ -99,9 +98,7 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
            [](Self& self, const PyCheckpoint& from, const std::string& name) {
              self.use([&](T& l) { restore(l, *from.checkpoint, name); });
            })
-      .def_property_readonly(
-          "world", [](Self& self) { return object_of(self.use([](T& l) { return l.world(); })); },
-          "This process among those that share the data.")
+      .def_property_readonly("world", in_turn(&T::world), "This process among those that share the data.")
       .def_property_readonly(
           "fingerprint", [](Self& self) { return to_string(self.use([](T& l) { return l.fingerprint(); })); },
           "What the dataset is known by: a state of another one is refused.")
@@ -110,7 +107,7 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
           [](Self& self) { return self.use([](T& l) { return l.options().global_batch_size; }); },
           "Samples of all ranks in a step.")
       .def_property_readonly(
-          "stats", [](Self& self) { return dict_of(self.use([](T& l) { return l.stats(); })); },
+          "stats", in_turn(&T::stats),
           "Counts since the loader was made: batches, samples, bytes, seconds that `next` waited, and of "
           "each worker.")
       .def("close", &Self::close, "Ends the workers, and frees what they have read. Batches in hand stay.")

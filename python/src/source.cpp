@@ -12,6 +12,7 @@
 #include "communicator.hpp"
 #include "options.hpp"
 #include "rota/error.hpp"
+#include "values.hpp"
 
 namespace rota::python {
 namespace {
@@ -130,12 +131,10 @@ void define_adaptors(py::module_& module) {
     }
     return parts;
   });
-  module.def("write_shards", [](const PySource& source, const std::string& destination,
-                                const ShardOptions& options) {
-    const ShardReport report = unlocked([&] { return write_shards(source.source, destination, options); });
-    return py::make_tuple(report.samples, report.shards, report.there, report.written, report.bytes,
-                          report.is_complete);
-  });
+  module.def("write_shards",
+             [](const PySource& source, const std::string& destination, const ShardOptions& options) {
+               return unlocked([&] { return write_shards(source.source, destination, options); });
+             });
   module.def("windows", [](const PySource& rows, const py::dict& given) {
     const WindowOptions options = kWindowOptions.parse(given);
     return unlocked([&] { return made(windows(rows.source, options)); });

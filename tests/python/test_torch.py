@@ -3,8 +3,6 @@
 import gc
 import json
 import random
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -348,75 +346,6 @@ def test_what_is_no_batch_sampler_of_rota_is_refused():
     ]:
         with pytest.raises(error, match=message):
             wrong()
-
-
-OPEN = """
-import sys
-import torch.distributed as dist
-import rota.torch
-
-rank, directory = int(sys.argv[1]), sys.argv[2]
-dist.init_process_group("gloo", init_method=f"file://{directory}/meeting", rank=rank, world_size=2)
-from_bytes = rota.Catalog.from_bytes
-for name, failing in ("tokens", None), ("none", None), ("tokens", 1):
-    rota.Catalog.from_bytes = (lambda data, **options: 1 / 0) if rank == failing else from_bytes
-    try:
-        source = rota.torch.open(f"{directory}/{name}", "tokens", length=4)
-        print(len(source), source.fingerprint, source[2]["tokens"].tolist())
-    except (rota.Error, ZeroDivisionError) as error:
-        print(type(error).__name__, error)
-dist.destroy_process_group()
-"""
-
-
-def test_rank_0_lists_files_that_all_open_and_what_one_cannot_open_is_raised_on_all(tmp_path):
-    np.arange(20, dtype=np.uint16).tofile(tmp_path / "tokens")
-    command = [sys.executable, "-c", OPEN]
-    ranks = [subprocess.Popen([*command, str(rank), tmp_path], stdout=subprocess.PIPE, text=True) for rank in range(2)]
-    told = [rank.communicate(timeout=120)[0].splitlines() for rank in ranks]
-    assert [rank.returncode for rank in ranks] == [0, 0]
-    (opened, missing, failed), others = told
-    assert opened == others[0] and opened.startswith("5 ")
-    assert missing.startswith("NotFoundError")
-    assert others[1] == missing.replace("NotFoundError ", "NotFoundError rank 0: ")
-    assert failed.startswith("CallbackError rank 1: ZeroDivisionError") and others[2].startswith("ZeroDivisionError")
-
-
-COMPARE = """
-import datetime, sys, rota, torch.distributed as dist
-from rota import _communicator
-rank, path = int(sys.argv[1]), sys.argv[2]
-_communicator._DEADLINE = datetime.timedelta(seconds=5)
-dist.init_process_group("gloo", init_method=f"file://{path}/compare", rank=rank, world_size=2)
-source = lambda n: rota.PythonSource([{"x": i} for i in range(n)])
-for make in (
-    lambda: len(rota.ElasticBatchSampler(40, 4)),
-    lambda: rota.ElasticBatchSampler(40 + rank, 4),
-    lambda: rota.ElasticBatchSampler(40, 4, seed=rank),
-    lambda: rota.ElasticBatchSampler(40, 4 - 4 * rank),
-    lambda: rota.Loader(source(40), 4, shards=3 + rank),
-    lambda: len(rota.Loader(source(40 + rank), 4, world=(0, 1))),
-    lambda: rank or rota.ElasticBatchSampler(40, 4),
-):
-    try:
-        print(make())
-    except rota.Error as error:
-        print(type(error).__name__, str(error).splitlines()[0])
-"""
-
-
-def test_ranks_of_torch_compare_what_they_make(tmp_path):
-    ranks = [
-        subprocess.Popen([sys.executable, "-c", COMPARE, str(rank), tmp_path], stdout=subprocess.PIPE, text=True)
-        for rank in range(2)
-    ]
-    first, second = ([*rank.communicate(timeout=120)[0].splitlines()] for rank in ranks)
-    assert first[0] == second[0] == "10"
-    for number, words in enumerate(("samples", "seed", "global_batch_size", "shards"), 1):
-        assert first[number].split()[0] in ("MismatchError", "InvalidArgumentError") and "rank 1" in first[number] + second[number]
-        assert words in first[number] and words in second[number]
-    assert (first[5], second[5]) == ("10", "11")
-    assert first[6].startswith("TimeoutError") and "world=(0, 1)" in first[6]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
