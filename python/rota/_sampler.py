@@ -8,7 +8,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Union
+from typing import Any
 
 from rota import _rota
 from rota._batch_info import BatchInfo
@@ -17,8 +17,6 @@ from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
 from rota._loader import Loader, Mixture, find_world, is_torchs
 from rota._options import in_rotas_words
 from rota._values import BatchSlot, Index, Position, World
-
-DatasetOrLength = Union[int, Any]
 
 
 def _lengths(dataset: Any, weights: Any) -> list[int]:
@@ -138,12 +136,6 @@ class ElasticBatchSampler:
 
     def _make(self, world: Any) -> Loader:
         return Loader(self._data, **self._options, world=world, workers=0)
-
-    def _copy_at(self) -> Loader:
-        """Another one at this position."""
-        copy = self._make(self._loader.world)
-        copy.load_state_dict(self._loader.state_dict())
-        return copy
 
     # ---- what a loader asks of a batch sampler ----
 
@@ -369,7 +361,9 @@ class BatchIterator(Iterator[list[Index]]):
 
     def __init__(self, sampler: ElasticBatchSampler) -> None:
         self._sampler = sampler
-        self._loader = sampler._make(sampler.world) if sampler._evaluation else sampler._copy_at()
+        self._loader = sampler._make(sampler.world)
+        if not sampler._evaluation:
+            self._loader.load_state_dict(sampler._loader.state_dict())
         self._start = self._loader.position
         self._seed = sampler._options["seed"]
         self._is_over = sampler._takes_end()

@@ -219,16 +219,6 @@ std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
   return internal::Planner(run.run_order, run.options, run.world).when(run.position, id, epoch);
 }
 
-std::optional<Position> Loader::position_of(std::int64_t step) const {
-  const Impl& run = impl();
-  const auto schedule = run.schedule_at(run.place_at(run.origin));
-  if (const auto* of_one = std::get_if<internal::Schedule>(&schedule)) {
-    return of_one->start_of(run.origin, run.options.global_batch_size, step);
-  }
-  throw Error(ErrorCode::unsupported,
-              fmt::format("find step {}: of a mixture, whose datasets have epochs of their own", step));
-}
-
 void Loader::Impl::restart() {
   has_failed = true;  // until all is done: where it throws, next() tries again
   ring.restart(position, [&] { maker.plan_anew(world); });
@@ -363,6 +353,9 @@ World Loader::world() const { return impl().world; }
 const LoaderOptions& Loader::options() const { return impl().options; }
 const Source& Loader::source() const { return *impl().source; }
 Fingerprint Loader::fingerprint() const { return impl().fingerprint(); }
+std::optional<Position> Loader::position_of(std::int64_t step) const {
+  return impl().run_order.start_of(options(), impl().origin, step);
+}
 std::int64_t Loader::steps_per_epoch() const { return impl().run_order.steps(options(), 1); }
 
 std::int64_t Loader::steps() const { return impl().run_order.steps(options(), options().epochs); }

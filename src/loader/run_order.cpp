@@ -119,5 +119,14 @@ std::int64_t RunOrder::steps(const LoaderOptions& options, std::int64_t epochs) 
   return static_cast<std::int64_t>(std::min<__int128>(steps, std::numeric_limits<std::int64_t>::max()));
 }
 
+std::optional<Position> RunOrder::start_of(const LoaderOptions& options, const Position& at,
+                                           std::int64_t step) const {
+  if (mix_plan) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("find step {}: of a mixture, whose datasets have epochs of their own", step));
+  }
+  return Schedule(orders.front(), options.tail, options.epochs).start_of(at, options.global_batch_size, step);
+}
+
 }  // namespace internal
 }  // namespace rota

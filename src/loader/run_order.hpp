@@ -32,6 +32,9 @@ struct RunOrder {
 
   /// Of so many epochs, from the first on. Throws Error{unsupported} where nobody knows.
   [[nodiscard]] std::int64_t steps(const LoaderOptions& options, std::int64_t epochs) const;
+  /// As Schedule::start_of. Throws Error{unsupported} for a mixture.
+  [[nodiscard]] std::optional<Position> start_of(const LoaderOptions& options, const Position& at,
+                                                 std::int64_t step) const;
 
   std::vector<Order> orders;
   std::vector<std::int64_t> firsts;  // [orders + 1]: the first sample of each, numbered one after the other
