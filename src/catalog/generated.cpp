@@ -81,11 +81,10 @@ std::int64_t find_total(const NamePattern& path, const Storages& storages) {
                            : names.empty()
                                ? "no name has it in so many digits; " + describe_names(first, storages)
                                : names.begin()->second + " and " + names.rbegin()->second + " do not agree";
-  throw Error(
-      has_total && names.empty() ? ErrorCode::not_found : ErrorCode::invalid_argument,
-      fmt::format("{} {}: count the files: {}; set PatternOptions::files, or write {{total}} where names "
-                  "have it; or list them by a Catalog, which is fast",
-                  kTask, path.text(), seen));
+  throw Error(has_total && names.empty() ? ErrorCode::not_found : ErrorCode::invalid_argument,
+              fmt::format("{} {}: count the files: {}; give the option files, or write {{total}} where names "
+                          "have it; or list them by a Catalog, which is fast",
+                          kTask, path.text(), seen));
 }
 
 // The number of files, for a pattern and options that go together.

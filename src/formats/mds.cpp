@@ -354,6 +354,6 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
 
 namespace rota {
 
-void MdsOptions::validate() const { internal::require_distinct("MdsOptions::columns", columns); }
+void MdsOptions::validate() const { internal::require_distinct("columns", columns); }
 
 }  // namespace rota

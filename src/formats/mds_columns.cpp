@@ -93,7 +93,7 @@ std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
     if (!columns[i].field) {
       throw Error(
           ErrorCode::unsupported,
-          fmt::format("open {}: column \"{}\" is {}; name the columns to read with MdsOptions::columns", path,
+          fmt::format("open {}: column \"{}\" is {}; name the columns to read with the option columns", path,
                       columns[i].name, columns[i].encoding));
     }
     chosen.push_back({i, false, *columns[i].field});

@@ -291,7 +291,7 @@ S3Keys find_keys(const S3Options& options) {
   throw Error(
       ErrorCode::invalid_argument,
       "find credentials for S3: there are none in S3Options, in AWS_ACCESS_KEY_ID, in a profile, nor "
-      "does this machine have any; give some, or set S3Options::is_anonymous (AWS_NO_SIGN_REQUEST=yes) for "
+      "does this machine have any; give some, or set the option is_anonymous (AWS_NO_SIGN_REQUEST=yes) for "
       "public data");
 }
 

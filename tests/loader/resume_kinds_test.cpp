@@ -92,9 +92,9 @@ TEST_F(ResumeKinds, TwoOfOneNameAreRefusedWhateverTheirKinds) {
     for (const Kind& other : kKinds) {
       Snapshot snapshot;
       one.save_behind_a_step(snapshot, "main");
-      EXPECT_THAT(error_of([&] { other.save_behind_a_step(snapshot, "main"); }),
-                  is_error(ErrorCode::invalid_argument,
-                           {"\"loader/main/", "give each state a name of its own"}));
+      EXPECT_THAT(
+          error_of([&] { other.save_behind_a_step(snapshot, "main"); }),
+          is_error(ErrorCode::invalid_argument, {"\"loader/main/", "give each state a name of its own"}));
     }
   }
 }

@@ -226,7 +226,8 @@ TEST(SampleOutput, RefusesRowsThatCannotBe) {
               refused("there are 1", ErrorCode::out_of_range));
   EXPECT_THAT(thrown({kWords, kId}, [](SampleOutput& out) { out.resize(1, 1); }),
               refused("\"id\": it is of fixed shape"));
-  EXPECT_THAT(thrown({}, [](SampleOutput& out) { out.resize(1, 1); }), refused("give the fields of the transform"));
+  EXPECT_THAT(thrown({}, [](SampleOutput& out) { out.resize(1, 1); }),
+              refused("give the fields of the transform"));
   EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize<float>(0, 1); }),
               refused("float32", ErrorCode::mismatch));
   EXPECT_FALSE(thrown({kWords, kId}, [](SampleOutput& out) { out.resize(0, 7); }));

@@ -230,7 +230,7 @@ void Hdf5Choice::tell_left_out(const std::string& path) const {
   if (left_out.empty()) return;
   const auto shown = std::span(left_out).first(std::min(left_out.size(), kMostShown));
   tell(fmt::format(
-      "open {}: left out {}{}; name what you want of them (Hdf5Options::datasets)", path,
+      "open {}: left out {}{}; name what you want of them (the option datasets)", path,
       fmt::join(shown, ", "),
       left_out.size() > kMostShown ? fmt::format(" and {} more", left_out.size() - kMostShown) : ""));
 }

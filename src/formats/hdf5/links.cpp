@@ -130,7 +130,7 @@ void Hdf5Links::leave(Hdf5Object& at, const std::string& file, const std::string
     throw Error(
         ErrorCode::unsupported,
         fmt::format("{} leads by an external link into another file, {}; open that file, copy the data, or "
-                    "follow such links with Hdf5Options::allow_external_links",
+                    "follow such links with the option allow_external_links",
                     what, file));
   }
   if (at.subject->is_stored) {
