@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,21 +10,18 @@ from typing import Any
 
 from rota import _rota
 from rota._errors import BY_CODE, Error, InvalidArgumentError, TimeoutError, told
-from rota._options import as_number, as_option
-from rota._values import World
 
 
 class Communicator(_rota.Communicator):
     """A duplicate of an mpi4py communicator; or, of None, a world of one that needs no MPI.
 
-    All ranks make it together. They wait `deadline` seconds for a rank that makes no progress, 0: for ever; then
-    TimeoutError names it. Import mpi4py's MPI first: that starts MPI, and ends it after Python's end.
+    All ranks make it together. Import mpi4py's MPI first: that starts MPI, and ends it after Python's end.
 
     >>> Communicator()
     <rota.mpi.Communicator: rank 0 of 1>
     """
 
-    def __init__(self, comm: Any = None, deadline: float = 600.0) -> None:
+    def __init__(self, comm: Any = None) -> None:
         if comm is None:
             super().__init__()
             self._is_made = True
@@ -33,10 +29,7 @@ class Communicator(_rota.Communicator):
         if not (hasattr(comm, "py2f") and hasattr(comm, "Split")):
             raise TypeError(f"a {type(comm).__name__} is no communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD")
         _rota.require_mpi()
-        seconds = as_option("make a communicator", "deadline", deadline, 0.0)
-        if not 0 <= seconds < 1e12:
-            raise InvalidArgumentError(f"make a communicator: deadline is {seconds} seconds; it must be 0 to 10^12")
-        super().__init__(comm.py2f(), math.ceil(seconds * 1000))
+        super().__init__(comm.py2f())
         self._is_made = True
 
     def data_parallel(self, rank: int) -> Communicator:

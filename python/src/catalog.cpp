@@ -7,10 +7,7 @@
 #include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <initializer_list>
-#include <limits>
-#include <map>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -68,47 +65,69 @@ std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const py::objec
   return make([&] { return Catalog::from_pattern(*ranks, text, pattern, options); });
 }
 
-py::object changes_of(const PyCatalog& self) {
-  const CatalogChanges& changes = self.get().changes();
-  return package("CatalogChanges")(changes.changed, changes.resized, changes.vanished, changes.appeared,
-                                   to_file_name(changes.first));
+/// A format with options, by their names in Python.
+struct FormatOptions {
+  const char* name;
+  std::function<Format(const py::dict&)> with;
+  std::function<py::dict(const py::dict&)> plain;
+  std::function<py::dict()> defaults;
+};
+
+template <typename Options>
+FormatOptions format(const char* name, std::vector<Option<Options>> options) {
+  const OptionTable<Options> table{"open files", std::move(options)};
+  return {name, [table](const py::dict& given) { return Format(table.parse(given)); },
+          [table](const py::dict& given) { return table.plain(given); },
+          [table] { return table.values({}); }};
 }
 
-// The format of that name, with options that Python's side has checked.
-Format to_format(const std::string& format, const py::dict& given) {
-  const auto is = [&](const char* name) { return file_option<bool>(given, name); };
-  const auto names = [&](const char* name) {
-    std::vector<std::string> made;
-    for (const py::handle one : given[name]) made.push_back(bytes_of_name(one));
-    return made;
-  };
-  const auto number = [&](const char* name) { return file_option<std::int64_t>(given, name); };
-  if (format == "hdf5") {
-    return Hdf5Options{.datasets = names("datasets"), .allow_external_links = is("allow_external_links")};
-  }
-  if (format == "tfrecord") return TfRecordOptions{.verify = is("verify")};
-  if (format == "tar") {
-    return TarOptions{
-        .fields = names("fields"), .keys = is("keys"), .allow_missing_end = is("allow_missing_end")};
-  }
-  if (format == "npy") return NpyOptions{.file_is_sample = is("file_is_sample")};
-  if (format == "npz") return NpzOptions{.arrays = names("arrays"), .rows = is("rows")};
-  if (format == "tokens") {
-    return TokensOptions{
-        .dtype = to_dtype(given["dtype"]), .length = number("length"), .stride = number("stride")};
-  }
-  if (format == "megatron") {
-    return MegatronOptions{.sequence_is_sample = is("sequence_is_sample")};
-  }
-  if (format == "files") return FilesOptions{.keys = is("keys")};
-  if (format == "mds") return MdsOptions{.columns = names("columns")};
-  return format;
+const std::vector<FormatOptions>& formats_with_options() {
+  static const std::vector<FormatOptions> formats{
+      format<FilesOptions>("files", {option("keys", &FilesOptions::keys)}),
+      format<Hdf5Options>("hdf5", {option("datasets", &Hdf5Options::datasets),
+                                   option("allow_external_links", &Hdf5Options::allow_external_links)}),
+      format<TfRecordOptions>("tfrecord", {option("verify", &TfRecordOptions::verify)}),
+      format<TarOptions>("tar", {option("fields", &TarOptions::fields), option("keys", &TarOptions::keys),
+                                 option("allow_missing_end", &TarOptions::allow_missing_end)}),
+      format<NpyOptions>("npy", {option("file_is_sample", &NpyOptions::file_is_sample)}),
+      format<NpzOptions>("npz", {option("arrays", &NpzOptions::arrays), option("rows", &NpzOptions::rows)}),
+      format<TokensOptions>("tokens",
+                            {option("dtype", &TokensOptions::dtype), option("length", &TokensOptions::length),
+                             option("stride", &TokensOptions::stride)}),
+      format<MegatronOptions>("megatron",
+                              {option("sequence_is_sample", &MegatronOptions::sequence_is_sample)}),
+      format<MdsOptions>("mds", {option("columns", &MdsOptions::columns)})};
+  return formats;
 }
 
-PySource open_catalog(const PyCatalog& catalog, const std::string& format, const py::dict& options) {
-  const Format as = to_format(format, options);
+py::dict format_options() {
+  py::dict made;
+  for (const FormatOptions& format : formats_with_options()) made[format.name] = format.defaults();
+  return made;
+}
+
+// The format of that name, where it has options. Of others, TypeError for any option.
+const FormatOptions* find(const std::string& name, const py::dict& given) {
+  std::string others;
+  for (const FormatOptions& format : formats_with_options()) {
+    if (format.name == name) return &format;
+    const py::dict options = format.defaults();
+    if (given.empty() || !options.contains(given.begin()->first)) continue;
+    others +=
+        fmt::format("; \"{}\" has {}", format.name, py::str(", ").attr("join")(options).cast<std::string>());
+  }
+  const auto names = formats();
+  const bool is_known = std::ranges::find(names, name) != names.end();  // opening refuses others
+  if (given.empty() || !is_known) return nullptr;
+  throw py::type_error(fmt::format("open files: format \"{}\" has no option {}; name the format{}", name,
+                                   given.begin()->first.cast<std::string>(), others));
+}
+
+PySource open_catalog(const PyCatalog& catalog, const std::string& name, const py::dict& options) {
+  const FormatOptions* const known = find(name, options);
+  const Format format = known != nullptr ? known->with(options) : Format(name);
   const Unlocked unlocked;
-  return {dies_without_gil(rota::open(catalog.together(), as))};
+  return {dies_without_gil(open(catalog.together(), format))};
 }
 
 }  // namespace
@@ -154,7 +173,7 @@ void define_catalogs(py::module_& module) {
           },
           "The catalog for other processes, with all that sources have found so far: see `from_bytes`.");
   module.def("plain_format_options", [](const std::string& name, const py::dict& given) {
-    const Format* const format = find(name, given);
+    const FormatOptions* const format = find(name, given);
     return format == nullptr ? py::dict() : format->plain(given);
   });
   module.def("format_options", &format_options);

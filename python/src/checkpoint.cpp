@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,11 @@
 
 namespace rota::python {
 namespace {
+
+template <typename T>
+std::vector<T> in_vector(std::span<const T> items) {
+  return {items.begin(), items.end()};
+}
 
 PyCheckpoint wrap_one(Checkpoint checkpoint, std::optional<World> world = {}) {
   return {dies_without_gil(std::make_shared<const Checkpoint>(std::move(checkpoint))), world};
@@ -91,10 +97,10 @@ void define_file(py::module_& module) {
       .def_property_readonly(
           "info", [](const PyCheckpoint& self) { return self.checkpoint->info(); }, "Which checkpoint it is.")
       .def_property_readonly(
-          "tensors", [](const PyCheckpoint& self) { return self.checkpoint->tensors(); },
+          "tensors", [](const PyCheckpoint& self) { return in_vector(self.checkpoint->tensors()); },
           "Name, dtype and shape of each; those of loaders are called \"loader/...\".")
       .def_property_readonly(
-          "blobs", [](const PyCheckpoint& self) { return self.checkpoint->blobs(); },
+          "blobs", [](const PyCheckpoint& self) { return in_vector(self.checkpoint->blobs()); },
           "Name, owner and size of each.")
       .def("__len__", [](const PyCheckpoint& self) { return self.checkpoint->tensors().size(); })
       .def("__iter__",
@@ -162,8 +168,8 @@ class PyDirectory {
               const CheckpointPolicy& policy)
       : directory_("a checkpoint directory",
                    unlocked([&] { return std::make_shared<CheckpointDirectory>(comm, path, policy); }),
-                   comm.get() != MPI_COMM_NULL),
-        needs_mpi_(comm.get() != MPI_COMM_NULL),
+                   mpi::needs_mpi(comm)),
+        needs_mpi_(mpi::needs_mpi(comm)),
         world_{.rank = comm.rank(), .size = comm.size()} {}
 
   OneThread<CheckpointDirectory> directory_;
@@ -171,26 +177,11 @@ class PyDirectory {
   World world_;
 };
 
-std::unique_ptr<PyDirectory> make_directory(const PyCommunicator& comm, const std::filesystem::path& path,
-                                            std::int64_t keep_last, std::int64_t keep_every,
-                                            std::int64_t deadline, const std::string& mirror) {
-  const CheckpointPolicy policy{.keep_last = keep_last,
-                                .keep_every = keep_every,
-                                .deadline = std::chrono::milliseconds(deadline),
-                                .mirror = mirror.empty() ? StoredPath() : stored_path(mirror)};
-  const auto ranks = comm.get();
-  std::shared_ptr<CheckpointDirectory> directory;
-  {
-    const Unlocked unlocked;
-    directory = std::make_shared<CheckpointDirectory>(*ranks, path, policy);
-  }
-  return std::make_unique<PyDirectory>(std::move(directory), mpi::needs_mpi(*ranks));
-}
-
-py::list rejected(PyDirectory& self) {
-  return list_of(self.use([](CheckpointDirectory& d) {
-    return std::vector<RejectedCheckpoint>(d.rejected().begin(), d.rejected().end());
-  }));
+/// A method of it as one of Python's.
+template <typename Result>
+auto of_directory(Result (CheckpointDirectory::*method)()) {
+  return
+      [method](PyDirectory& self) { return self.use([&](CheckpointDirectory& d) { return (d.*method)(); }); };
 }
 
 void define_directory(py::module_& module) {
@@ -203,8 +194,7 @@ void define_directory(py::module_& module) {
            })
       .def("_save",
            [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
-             return made(
-                 self.use([&](Directory& d) { return d.save_with(step, prepared(snapshot, failure)); }));
+             return self.use([&](Directory& d) { return d.save_with(step, prepared(snapshot, failure)); });
            })
       .def("_save_async",
            [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
@@ -223,7 +213,8 @@ void define_directory(py::module_& module) {
                        std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &checkpoint)};
                    return restore(lent).cast<Failure>();
                  }));
-               }));
+               }),
+                           self.world());
              });
            })
       .def(
@@ -243,10 +234,7 @@ void define_directory(py::module_& module) {
            "All checkpoints, oldest first; not yet verified as a whole.")
       .def_property_readonly(
           "rejected",
-          [](PyDirectory& self) {
-            return self.use(
-                [](Directory& d) { return std::vector(d.rejected().begin(), d.rejected().end()); });
-          },
+          [](PyDirectory& self) { return self.use([](Directory& d) { return in_vector(d.rejected()); }); },
           "The damaged checkpoints that the last `latest` or `restore` went past.")
       .def_property_readonly(
           "is_locked", [](PyDirectory& self) { return self.use([](Directory& d) { return d.is_locked(); }); },

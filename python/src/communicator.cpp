@@ -43,27 +43,21 @@ std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm) {
   return comm == nullptr ? std::make_shared<const mpi::Communicator>() : comm->get();
 }
 
-py::object object_of(const World& world) { return package("World")(world.rank, world.size, world.replica); }
-
 void define_communicator(py::module_& module) {
   module.def("require_mpi", &require_mpi);
-  module.def("world_from_environment", [] {
-    const World world = world_from_environment();
-    return py::make_tuple(world.rank, world.size, world.replica);
-  });
-  module.def("mpi_world", []() -> py::object {
-    if (mpi::job_world().size == 1) return py::none();
-    const World world = mpi::job_world();
-    return py::make_tuple(world.rank, world.size, 0);
-  });
+  module.def("world_from_environment", &world_from_environment);
+  module.def("mpi_world",
+             [] { return mpi::job_world().size == 1 ? std::nullopt : std::optional(mpi::job_world()); });
   py::class_<PyCommunicator>(module, "Communicator")
       .def(py::init([] { return PyCommunicator(mpi::Communicator()); }))
-      .def(py::init([](int handle, std::int64_t deadline) {
+      .def(py::init([](int handle, py::handle deadline) {
+        const auto by = take<std::chrono::milliseconds>(deadline, {"make a communicator", "deadline"});
         const Unlocked released;
-        return PyCommunicator(mpi::of_fortran(handle, std::chrono::milliseconds(deadline)));
+        return PyCommunicator(mpi::of_fortran(handle, by));
       }))
       .def(py::init([](const PyCommunicator& whole, py::handle given) {
         const auto comm = whole.get();
+        const int rank = take<int>(given, {"share out data", "rank"});
         const Unlocked released;
         return PyCommunicator(mpi::data_parallel(*comm, rank));
       }))

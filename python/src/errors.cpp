@@ -186,7 +186,7 @@ void bury_the_dead() {
 namespace {
 
 // What ended a wait of Python's.
-struct Raised : internal::Stopped {
+struct Interrupted : internal::Stopped {
   std::exception_ptr error;
 };
 
@@ -197,9 +197,9 @@ void check_signals() try {
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 } catch (...) {
-  Raised raised;
-  raised.error = std::current_exception();
-  throw raised;
+  Interrupted interrupted;
+  interrupted.error = std::current_exception();
+  throw interrupted;
 }
 
 void end_waits() {
@@ -213,7 +213,7 @@ void register_errors() {
     try {
       try {
         std::rethrow_exception(std::move(raised));
-      } catch (const Raised& stopped) {
+      } catch (const Interrupted& stopped) {
         std::rethrow_exception(stopped.error);  // one of Python's own goes on to the next translator
       }
     } catch (const Error& error) {

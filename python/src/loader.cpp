@@ -16,47 +16,17 @@
 #include "functions.hpp"
 #include "loader.hpp"
 #include "loader/loader_impl.hpp"
+#include "options.hpp"
 #include "order/permutation.hpp"
 #include "rota/error.hpp"
 
 namespace rota::python {
 namespace {
 
-LoaderOptions to_options(const py::dict& given) {
-  LoaderOptions options;
-  options.global_batch_size = option<std::int64_t>(given, "global_batch_size");
-  const bool are_files =
-      py::isinstance<py::str>(given["shards"]) && py::cast<std::string>(given["shards"]) == "files";
-  options.shards = are_files ? kFileShards : option<std::int64_t>(given, "shards");
-  options.interleave = option<std::int64_t>(given, "interleave");
-  options.shuffle = parse_shuffle(option<std::string>(given, "shuffle"));
-  options.seed = option<std::uint64_t>(given, "seed");
-  const auto block = option<std::pair<py::object, py::object>>(given, "block");
-  options.block = {.samples = value_of<std::int64_t>(block.first, "block"),
-                   .blocks = value_of<std::int64_t>(block.second, "block")};
-  options.tail = parse_tail(option<std::string>(given, "tail"));
-  options.rank_split = parse_split(option<std::string>(given, "rank_split"));
-  options.worker_split = parse_split(option<std::string>(given, "worker_split"));
-  options.epochs = given["epochs"].is_none() ? kEndless : option<std::int64_t>(given, "epochs");
-  options.evaluation = option<bool>(given, "evaluation");
-  options.workers = option<int>(given, "workers");
-  options.read_ahead_batches = option<std::int64_t>(given, "read_ahead_batches");
-  options.read_ahead_bytes = option<std::int64_t>(given, "read_ahead_bytes");
-  options.deadline = seconds(given, "deadline");
-  options.slow_after = seconds(given, "slow_after");
-  if (!given["transform"].is_none()) {
-    options.transform = to_transform(given["transform"], to_fields(given["transform_fields"]));
-  }
-  if (!given["collate"].is_none()) {
-    options.collate = to_collate(given["collate"], to_fields(given["collate_fields"]));
-  }
-  if (!given["allocator"].is_none()) options.allocator = to_allocator(given["allocator"]);
-  options.bad_samples = {
-      .policy = option<bool>(given, "skip_bad_samples") ? OnBadSample::skip : OnBadSample::fail,
-      .max_skipped = option<std::int64_t>(given, "max_skipped"),
-      .io_retries = option<int>(given, "io_retries"),
-      .retry_wait = seconds(given, "retry_wait")};
-  return options;
+std::vector<double> to_weights(py::handle given) {
+  std::vector<double> weights;
+  for (const py::handle one : given) weights.push_back(take<double>(one, {"mix datasets", "a weight"}));
+  return weights;
 }
 
 // Of sources, weights and options.
@@ -147,7 +117,7 @@ void define_batches(py::module_& module) {
       .def_property_readonly("fields", [](const Batch& self) { return to_python(self.fields()); })
       .def_property_readonly("size", &Batch::size)
       .def_property_readonly("real", &Batch::real)
-      .def_property_readonly("start", [](const Batch& self) { return object_of(self.start()); })
+      .def_property_readonly("start", &Batch::start)
       .def_property_readonly("global_size", &Batch::global_size)
       .def_property_readonly("global_real", &Batch::global_real)
       .def_property_readonly("ids", [](Self self) { return view(numbers_of(batch_of(self).ids()), self); })
@@ -172,31 +142,6 @@ std::string state_text(py::handle state) {
   throw Error(ErrorCode::invalid_argument,
               "load a state: it must be what state_dict() returned, a dict with the text \"rota\"");
 }
-
-py::dict dict_of(const LoaderStats& stats) {
-  py::list workers;
-  for (const WorkerStats& worker : stats.workers) {
-    py::dict one;
-    one["samples"] = worker.samples;
-    one["bytes"] = worker.bytes;
-    one["read_seconds"] = worker.read_seconds;
-    workers.append(one);
-  }
-  py::dict made;
-  made["batches"] = stats.batches;
-  made["samples"] = stats.samples;
-  made["skipped"] = stats.skipped;
-  made["bytes"] = stats.bytes;
-  made["wait_seconds"] = stats.wait_seconds;
-  made["ready_batches"] = stats.ready_batches;
-  made["retries"] = stats.retries;
-  made["fetched_files"] = stats.fetched.files;
-  made["fetched_bytes"] = stats.fetched.bytes;
-  made["workers"] = workers;
-  return made;
-}
-
-py::object object_of(const Position& at) { return package("Position")(at.epoch, at.consumed, at.step); }
 
 namespace {
 
@@ -301,59 +246,28 @@ void define_loader(py::module_& module) {
   });
   module.def("end_waits", &end_waits);
   module.def("require_same_lines", &internal::require_same_lines);
-  module.def("check_loader_options", [](const py::dict& options) { static_cast<void>(to_options(options)); });
-  define_loader_class<Loader>(module, "Loader")
-      .def(py::init([](const PySource& source, const py::dict& options, const py::tuple& world) {
-        return make_loader<Loader>(false, source.source, to_options(options), to_world(world));
-      }))
-      .def(py::init([](const py::tuple& mixture, const py::dict& options, const py::tuple& world) {
-        return make_loader<Loader>(false, to_mixture(mixture), to_options(options), to_world(world));
-      }))
-      .def(py::init([](const PySource& source, const py::dict& options, const PyCommunicator& comm) {
-        return make_with<Loader>(comm, source.source, to_options(options));
-      }))
-      .def(py::init([](const py::tuple& mixture, const py::dict& options, const PyCommunicator& comm) {
-        return make_with<Loader>(comm, to_mixture(mixture), to_options(options));
-      }))
-      .def("warm_up", [](PyLoader& self) { self.use([](Loader& loader) { loader.warm_up(); }); })
-      .def("restart", [](PyLoader& self) { self.use([](Loader& l) { l.restart(); }); })
-      .def("_begin", [](PyLoader& self) { self.use([](Loader& l) { l.begin_for(); }); })
-      .def("seek",
-           [](PyLoader& self, const py::tuple& position) {
-             self.use([at = to_position(position)](Loader& l) { l.seek(at); });
-           })
-      .def("when",
-           [](PyLoader& self, std::int64_t id, std::int64_t epoch) -> py::object {
-             const auto found = self.use([&](Loader& l) { return l.when({id}, epoch); });
-             if (!found) return py::none();
-             return package("BatchSlot")(found->step, found->rank, found->slot);
-           })
-      .def("_rescale",
-           [](PyLoader& self, const py::tuple& world) {
-             self.use([to = to_world(world)](Loader& l) { l.rescale(to); });
-           })
-      .def("_rescale",
-           [](PyLoader& self, const PyCommunicator& comm) {
-             self.use([to = comm.get()](Loader& l) { l.rescale(*to); });
-           })
-      .def("set_global_batch_size",
-           [](PyLoader& self, std::int64_t size) {
-             self.use([&](Loader& l) { l.set_global_batch_size(size); });
-           })
-      .def("set_weights",
-           [](PyLoader& self, const std::vector<double>& weights) {
-             self.use([&](Loader& l) { l.set_weights(weights); });
-           })
-      .def("first_id",
-           [](PyLoader& self, std::int64_t dataset) {
-             return self.use([&](Loader& l) { return l.first_id(dataset).value; });
-           })
-      .def("_described",
-           [](PyLoader& self) { return to_text(self.use([](Loader& l) { return l.impl().described(); })); })
-      .def("_steps",
-           [](PyLoader& self, bool of_epoch) {
-             return self.use([&](Loader& l) { return of_epoch ? l.steps_per_epoch() : l.steps(); });
-           })
+  LoaderClass loader = define_loader_class<Loader>(module, "Loader");
+  module.def("check_mixture", [](const py::tuple& mixture) { (void)to_mixture(mixture); });
+  define_making<PyCommunicator>(loader, [](const auto& data, const auto& options, const auto& comm) {
+    return make_with<Loader>(comm, data, options);
+  });
+  define_making<py::object>(loader, [](const auto& data, const auto& options, const auto& world) {
+    return make_loader<Loader>(false, data, options, take<World>(world, {"place a loader", "world"}));
+  });
+  define_place(loader);
+  define_changes(loader);
+  loader
+      .def("warm_up", in_turn(&Loader::warm_up),
+           "Opens what the first batch needs, and waits for it: so that a job does not wait in its first "
+           "step.")
+      .def(
+          "first_id",
+          [](PyLoader& self, py::handle dataset) {
+            const auto number = take<std::int64_t>(dataset, {"look up a dataset", "its number"});
+            return self.use([&](Loader& l) { return l.first_id(number).value; });
+          },
+          py::arg("dataset"),
+          "The id of the first sample of a mixture's dataset: ids number all of them, dataset by dataset.")
       .def_property_readonly(
           "skipped", [](PyLoader& self) { return self.use([](Loader& l) { return l.skipped().samples; }); },
           "The first bad samples that were skipped, of all ranks.")
@@ -364,9 +278,8 @@ void define_loader(py::module_& module) {
       .def_property_readonly(
           "_is_evaluation",
           [](PyLoader& self) { return self.use([](Loader& l) { return l.options().evaluation; }); })
-      .def("_described", [](PyLoader& self) {
-        return to_text(self.use([](Loader& l) { return internal::LoaderAccess::described(l); }));
-      });
+      .def("_described",
+           [](PyLoader& self) { return to_text(self.use([](Loader& l) { return l.impl().described(); })); });
 }
 
 }  // namespace rota::python

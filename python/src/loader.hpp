@@ -25,9 +25,6 @@
 
 namespace rota::python {
 
-py::dict dict_of(const LoaderStats& stats);
-py::object object_of(const Position& at);
-
 /// Makes a loader of `arguments`, without the GIL.
 template <typename T, typename... Arguments>
 std::unique_ptr<OneThread<T>> make_loader(bool needs_mpi, const Arguments&... arguments) {
@@ -51,10 +48,9 @@ inline bool has_no_state(const StreamLoader& /*loader*/) { return false; }
 
 /// What Python's `next` of a loader does, and `__next__`.
 template <typename T>
-auto next_of(OneThread<T>& self) {
+std::optional<Batch> next_of(OneThread<T>& self) {
   auto batch = self.use([](T& loader) { return loader.next(); });
-  using NextBatch = std::optional<std::remove_cvref_t<decltype(*batch)>>;
-  return batch ? NextBatch(std::move(*batch)) : std::nullopt;
+  return batch ? std::optional(std::move(*batch)) : std::nullopt;
 }
 
 /// The class of loaders `T`, but for how they are made and what they alone have.
@@ -62,10 +58,14 @@ template <typename T>
 py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* type) {
   using Self = OneThread<T>;
   py::class_<Self> made(module, type);
-  made.def("_next",
-           [](Self& self) -> std::optional<Batch> {
-             auto batch = self.use([](T& loader) { return loader.next(); });
-             if (!batch) return std::nullopt;
+  made.def("next", &next_of<T>,
+           "The next batch, or None after the last epoch. Waits until it is read.\n\nWhat fails is raised in "
+           "its "
+           "batch's place. The position stays: the next call tries the same batch again.")
+      .def("__next__",
+           [](Self& self) {
+             auto batch = next_of<T>(self);
+             if (!batch) throw py::stop_iteration();
              return std::move(*batch);
            })
       .def("__iter__", [](py::object self) { return self; })

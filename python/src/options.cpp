@@ -95,8 +95,7 @@ const OptionTable<LoaderOptions> kLoaderOptions{
          "on_bad_sample", [](auto& o) -> auto& { return o.bad_samples.policy; }),
      option<LoaderOptions>(
          "max_skipped", [](auto& o) -> auto& { return o.bad_samples.max_skipped; }),
-     option<LoaderOptions>(
-         "deadline", [](auto& o) -> auto& { return o.bad_samples.deadline; }),
+     option("deadline", &LoaderOptions::deadline),
      option<LoaderOptions>(
          "io_retries", [](auto& o) -> auto& { return o.bad_samples.io_retries; }),
      option<LoaderOptions>(

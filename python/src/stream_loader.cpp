@@ -1,11 +1,13 @@
-// StreamLoader, as Python sees it.
+// StreamLoader and StreamBatch, as Python sees them.
 
 #include "rota/stream_loader.hpp"
 
 #include <pybind11/stl.h>
 
+#include <span>
 #include <string>
 
+#include "arrays.hpp"
 #include "communicator.hpp"
 #include "functions.hpp"
 #include "loader.hpp"
@@ -23,8 +25,6 @@ Dispatch to_dispatch(const py::tuple& given) {
 }  // namespace
 
 void define_stream_loader(py::module_& module) {
-  module.def("check_stream_loader_options",
-             [](const py::dict& options) { static_cast<void>(to_stream_options(options)); });
   define_loader_class<StreamLoader>(module, "StreamLoader")
       .def(py::init(
           [](const PyStreamSource& stream, const StreamLoaderOptions& options, const PyCommunicator& comm) {

@@ -44,7 +44,8 @@ void define_traces(py::module_& module) {
   py::class_<TraceWriter> trace(module, "TraceWriter");
   define_for<Loader>(trace);
   define_for<StreamLoader>(trace);
-  trace.def("write", &TraceWriter::write).def_property_readonly("phase", &TraceWriter::phase);
+  trace.def("write", &TraceWriter::write, py::arg("batch"), "Adds a batch of the loader; also an empty one.")
+      .def_property_readonly("phase", &TraceWriter::phase, "Its number.");
 }
 
 }  // namespace rota::python

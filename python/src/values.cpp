@@ -18,7 +18,6 @@ py::object unless_negative(std::int64_t number) {
 
 py::object to_python(const World& world) { return package("World")(world.rank, world.size, world.replica); }
 py::object to_python(const Position& at) { return package("Position")(at.epoch, at.consumed, at.step); }
-py::object to_python(const StreamPosition& at) { return package("StreamPosition")(at.epoch, at.step); }
 py::object to_python(const BatchSlot& slot) { return package("BatchSlot")(slot.step, slot.rank, slot.slot); }
 py::object to_python(const SkippedSample& skipped) {
   return package("SkippedSample")(skipped.epoch, skipped.id.value, to_file_name(skipped.where),

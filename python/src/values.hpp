@@ -21,7 +21,6 @@ namespace py = pybind11;
 
 py::object to_python(const World& world);
 py::object to_python(const Position& at);
-py::object to_python(const StreamPosition& at);
 py::object to_python(const BatchSlot& slot);
 py::object to_python(const SkippedSample& skipped);
 py::object to_python(const LoaderStats& stats);  // a dict
@@ -36,11 +35,11 @@ py::object to_python(const Damage& damage);
 py::object to_python(const Verification& found);
 
 template <typename T>
-concept NamedTuple = std::same_as<T, World> || std::same_as<T, Position> || std::same_as<T, StreamPosition> ||
-    std::same_as<T, BatchSlot> || std::same_as<T, SkippedSample> || std::same_as<T, LoaderStats> ||
-    std::same_as<T, CatalogChanges> || std::same_as<T, ShardReport> || std::same_as<T, CheckpointInfo> ||
-    std::same_as<T, TensorInfo> || std::same_as<T, BlobInfo> || std::same_as<T, SaveReport> ||
-    std::same_as<T, RejectedCheckpoint> || std::same_as<T, Damage> || std::same_as<T, Verification>;
+concept NamedTuple = std::same_as<T, World> || std::same_as<T, Position> || std::same_as<T, BatchSlot> ||
+    std::same_as<T, SkippedSample> || std::same_as<T, LoaderStats> || std::same_as<T, CatalogChanges> ||
+    std::same_as<T, ShardReport> || std::same_as<T, CheckpointInfo> || std::same_as<T, TensorInfo> ||
+    std::same_as<T, BlobInfo> || std::same_as<T, SaveReport> || std::same_as<T, RejectedCheckpoint> ||
+    std::same_as<T, Damage> || std::same_as<T, Verification>;
 
 }  // namespace rota::python
 

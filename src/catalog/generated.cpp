@@ -16,6 +16,7 @@
 #include "catalog/location.hpp"
 #include "catalog/progress_reporter.hpp"
 #include "catalog/serialize.hpp"
+#include "core/enumerators.hpp"
 #include "core/option.hpp"
 #include "core/parallel.hpp"
 #include "mpi/collectives.hpp"

@@ -34,10 +34,10 @@ void Allocator::validate() const {
 }
 
 void BadSamples::validate() const {
-  kCheck.one_of("bad_samples.policy", policy, {"fail", "skip"});
-  kCheck.in_range("bad_samples.max_skipped", max_skipped, 0);
-  kCheck.in_range("bad_samples.io_retries", io_retries, 0, 100);
-  kCheck.in_range("bad_samples.retry_wait", retry_wait.count(), 0, kDay, "milliseconds");
+  kCheck.one_of("policy", policy, internal::kPolicies);
+  kCheck.in_range("max_skipped", max_skipped, 0);
+  kCheck.in_range("io_retries", io_retries, 0, 100);
+  kCheck.in_range("retry_wait", retry_wait, kDay);
 }
 
 void LoaderOptions::validate() const {
@@ -58,8 +58,8 @@ void LoaderOptions::validate() const {
   kCheck.in_range("workers", workers, 0, internal::kMaxThreads, "0 = the caller's own thread");
   kCheck.in_range("read_ahead_batches", read_ahead_batches, 1, 65'536);
   kCheck.in_range("read_ahead_bytes", read_ahead_bytes, 0);
-  kCheck.in_range("deadline", deadline.count(), 0, internal::kUnbounded, "milliseconds; 0 = for ever");
-  kCheck.in_range("slow_after", slow_after.count(), 0, kDay, "milliseconds; 0 = never");
+  kCheck.in_range("deadline", deadline, internal::kUnboundedTime, "0 = for ever");
+  kCheck.in_range("slow_after", slow_after, kDay, "0 = never");
   check_function("transform", transform);
   check_function("collate", collate);
   if (collate.apply && collate.fields.empty()) {
