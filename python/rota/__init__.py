@@ -9,7 +9,7 @@
 - `write_shards` writes a dataset as tar or MDS shards, and tells so in a `ShardReport`.
 - `StreamLoader` reads in sequence what cannot be indexed: a `Stream` of yours, or `as_stream` of a source; `filter`,
   `flat_map` and `shuffle_buffer` make a `StreamSource` of another, and get a `StreamSample`. `Dispatch` is for what exists
-  once. A `StreamBatch` has a `StreamId` for each sample; a `StreamPosition` is a place.
+  once. Their batches have a `StreamId` for each sample.
 - `CheckpointDirectory` saves loaders, tensors (whole, or `Rows` of each rank) and blobs of all ranks, and finds them again as
   a `Checkpoint`. `open_checkpoint` and `verify` look at one file.
 - `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`, `SaveReport`,
@@ -42,11 +42,11 @@ from rota._sources import (
     PythonSource, ShardReport, Source, cast, find_format, formats, join, open, pack, split, windows, write_shards,
 )  # fmt: skip
 from rota._streams import (
-    Dispatch, Stream, StreamBatch, StreamLoader, StreamSource, as_stream, filter, flat_map, shuffle_buffer,
+    Dispatch, Stream, StreamLoader, StreamSource, as_stream, filter, flat_map, shuffle_buffer,
 )  # fmt: skip
 from rota._trace import TraceWriter
 from rota._values import (
-    BatchSlot, Field, Index, Position, Ragged, Sample, SkippedSample, StreamId, StreamPosition, StreamSample, World,
+    BatchSlot, Field, Index, Position, Ragged, Sample, SkippedSample, StreamId, StreamSample, World,
 )  # fmt: skip
 
 __all__ = [
@@ -54,8 +54,8 @@ __all__ = [
     "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "CorruptError", "Damage", "Dispatch",
     "ElasticBatchSampler", "Error", "Field", "IOError", "Index", "InvalidArgumentError", "Loader", "MismatchError",
     "Mixture", "NotFoundError", "OutOfRangeError", "Position", "Progress", "PythonSource", "Ragged", "RejectedCheckpoint",
-    "Rows", "Sample", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream", "StreamBatch",
-    "StreamId", "StreamLoader", "StreamPosition", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter",
+    "Rows", "Sample", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",
+    "StreamId", "StreamLoader", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter",
     "UnsupportedError", "Verification", "World", "cast", "find_format", "formats", "as_stream", "filter", "flat_map",
     "join", "open", "open_checkpoint", "pack", "shuffle_buffer", "split", "verify", "windows", "write_shards",
 ]  # fmt: skip

@@ -15,13 +15,14 @@ from rota._errors import BY_CODE, Error, InvalidArgumentError, TimeoutError, tol
 class Communicator(_rota.Communicator):
     """A duplicate of an mpi4py communicator; or, of None, a world of one that needs no MPI.
 
-    All ranks make it together. Import mpi4py's MPI first: that starts MPI, and ends it after Python's end.
+    All ranks make it together. They wait `deadline` seconds for a rank that makes no progress, 0: for ever; then
+    TimeoutError names it. Import mpi4py's MPI first: that starts MPI, and ends it after Python's end.
 
     >>> Communicator()
     <rota.mpi.Communicator: rank 0 of 1>
     """
 
-    def __init__(self, comm: Any = None) -> None:
+    def __init__(self, comm: Any = None, deadline: float = 600.0) -> None:
         if comm is None:
             super().__init__()
             self._is_made = True
@@ -29,7 +30,7 @@ class Communicator(_rota.Communicator):
         if not (hasattr(comm, "py2f") and hasattr(comm, "Split")):
             raise TypeError(f"a {type(comm).__name__} is no communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD")
         _rota.require_mpi()
-        super().__init__(comm.py2f())
+        super().__init__(comm.py2f(), deadline)
         self._is_made = True
 
     def data_parallel(self, rank: int) -> Communicator:

@@ -30,15 +30,7 @@ def make_mapping(batch: Any) -> Any:
     return batch
 
 
-def make_batch(batch: Any) -> Any:
-    """The same of a class of batches."""
-    make_mapping(batch)
-    document(batch, fields="What tensors there are.", size="Samples here, which count or not.", start="The position before it.")
-    batch.__repr__ = lambda self: f"<rota.{batch.__name__} of {self.size} samples: {', '.join(self)}>"
-    return batch
-
-
-Batch = make_batch(_rota.Batch)
+Batch = make_mapping(_rota.Batch)
 Batch.__doc__ = """One rank's slice of a global batch: a mapping of field names to arrays over its own memory, or to `Ragged`.
 
 Memory goes back to the loader when the batch and all of its arrays are gone. One number for each of its `size` slots have
@@ -47,8 +39,12 @@ Memory goes back to the loader when the batch and all of its arrays are gone. On
 `stream_ids` and `positions` in place of `ids`, `datasets` and `slots`, which are empty.
 """
 Batch.mask = property(lambda self: self.kinds == 0, doc="[size], True where a sample counts.")
+Batch.__repr__ = lambda self: f"<rota.Batch of {self.size} samples: {', '.join(self)}>"
 document(
     Batch,
+    fields="What tensors there are.",
+    size="Samples here, which count or not.",
+    start="The position before it.",
     ids="[size], int64: the samples.",
     kinds="[size], uint8: 0 a sample, 1 padding, 2 skipped.",
     epochs="[size], int64: of each sample.",

@@ -8,23 +8,10 @@ from typing import Any, NamedTuple, Union
 from rota import _rota
 from rota._communicator import agreed, as_communicator
 from rota._errors import InvalidArgumentError
-from rota._loader import find_world, make_batch, opened
+from rota._loader import find_world, opened
 from rota._options import in_rotas_words
 from rota._sources import Source, _as_source
-from rota._values import FieldsLike, StreamSample, document
-
-StreamBatch = make_batch(_rota.StreamBatch)
-StreamBatch.__doc__ = """One rank's samples of one step: a mapping of field names to arrays over its own memory, or to `Ragged`.
-
-Each of its `size` samples has a row (shard, input, output) of `ids`, and a number in `positions`, that of its shard's stream.
-`start` is the position before it.
-"""
-
-document(
-    StreamBatch,
-    ids="[size, 3], int64: shard, input and output of each sample: see `StreamId`.",
-    positions="[size], int64: the number of each sample in its shard's stream.",
-)
+from rota._values import FieldsLike, StreamSample
 
 StreamSource = _rota.StreamSource
 StreamSource.__module__ = "rota"
@@ -155,7 +142,7 @@ class Dispatch(NamedTuple):
 class StreamLoader(_rota.StreamLoader):
     """Reads ahead with worker threads and hands out this rank's samples of each step. Ranks own whole shards.
 
-    Iterate over it: a `StreamBatch` is a mapping of field names to arrays, or to `Ragged`. All ranks take the same
+    Iterate over it: a `Batch` is a mapping of field names to arrays, or to `Ragged`. All ranks take the same
     number of steps; a batch is empty on a rank that has no more of the epoch. `epochs=None`: no last one. Each sample
     comes exactly once per epoch, also after a resume in another world.
 

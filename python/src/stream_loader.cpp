@@ -1,4 +1,4 @@
-// StreamLoader and StreamBatch, as Python sees them.
+// StreamLoader, as Python sees them.
 
 #include "rota/stream_loader.hpp"
 

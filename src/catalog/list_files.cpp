@@ -141,7 +141,7 @@ Listed list_ranges(const std::string& path, const NameVisitor& visit) {
   if (count_names(path) > kMostOfRanges) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("open {}: its ranges name more than {} files; name them by a pattern "
-                            "(Catalog::from_pattern)",
+                            "(from_pattern of a catalog)",
                             path, kMostOfRanges));
   }
   expand_ranges(path.substr(below), [&](const std::string& name) {

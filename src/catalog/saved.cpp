@@ -191,7 +191,9 @@ bool would_match(const std::string& pattern, const std::filesystem::path& to) {
 }  // namespace
 
 void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
-  if (file.native().find("://") != std::string::npos) {  // as a URL stands for a prefix, too
+  const bool is_url = file.native().find("://") != std::string::npos;
+  if (is_url != (origin.path.find("://") != std::string::npos)) return;
+  if (is_url) {  // as a URL stands for a prefix, too
     const bool is_glob = ::fnmatch(origin.path.c_str(), file.c_str(), FNM_PATHNAME) == 0;
     const std::string below = origin.path.ends_with('/') ? origin.path : origin.path + '/';
     if (is_glob || file.native().starts_with(below)) refuse(file);

@@ -184,15 +184,15 @@ std::string format_of(const FileList& files) {
   return "files";
 }
 
-// Of formats that any bytes are of.
-void refuse_other(const Catalog& catalog, std::string_view format) {
+// Any bytes are tokens.
+void refuse_other(const Catalog& catalog) {
   const FileList& files = files_of(catalog);
   (void)files.context().on_first_rank("look which format it is", [&] {
     const bool is_known = files.size() > 0 && (is_npy(files, 0) || is_hdf5(files, 0));
     if (!is_known) return std::string();
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {} as {}: it begins as an NPY or HDF5 file; leave the format out",
-                            files.path(std::size_t{0}), format));
+                fmt::format("open {} as tokens: it begins as an NPY or HDF5 file; leave the format out",
+                            files.path(std::size_t{0})));
   });
 }
 
@@ -243,11 +243,12 @@ void agree_on_format(const Catalog& catalog, const Format& format) {
     validate(format);
     const auto& [changed, resized, vanished, appeared, first] = catalog.changes();
     if (resized + vanished == 0) return;
-    throw Error(ErrorCode::mismatch,
-                fmt::format("open the saved catalog of {}: of its files {} vanished and {} have other sizes, "
-                            "among them {}; bring them back, or save it anew (\"rota index\", Catalog::save) "
-                            "and load it again",
-                            catalog.origin(), vanished, resized, first));
+    throw Error(
+        ErrorCode::mismatch,
+        fmt::format("open the saved catalog of {}: of its files {} vanished and {} have other sizes, "
+                    "among them {}; bring them back, or save it anew (\"rota index\", save of a catalog) "
+                    "and load it again",
+                    catalog.origin(), vanished, resized, first));
   });
   const std::string& directory = files.directory();
   mpi::require_same(all, "open files of " + (directory.empty() ? "." : directory),
@@ -269,7 +270,7 @@ void require_distinct(std::string_view option, std::span<const std::string> name
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const std::string& format) {
   const std::string name = format == "auto" ? find_format(catalog) : format;
   require_format("open " + files_of(catalog).directory(), name);
-  if (name == "tokens" || name == "lines") refuse_other(catalog, name);
+  if (name == "tokens") refuse_other(catalog);
   if (name == "hdf5") return open_as(catalog, Hdf5Options());
   if (name == "tfrecord") return open_as(catalog, TfRecordOptions());
   if (name == "tar") return open_as(catalog, TarOptions());

@@ -89,7 +89,7 @@ TEST_F(Hdf5Faults, DatasetsThatDoNotGoTogetherOrHaveNoRowsAreNamed) {
   for (const auto& [names, what] : std::map<std::vector<std::string>, std::string>{
            {{"x", "/x"}, "\"x\" is named twice"}, {{""}, "no name"}}) {
     EXPECT_ERROR(open(directory_ / "0/a.h5", Hdf5Options{.datasets = names}), invalid_argument,
-                 {"Hdf5Options::datasets", what});
+                 {"the option datasets", what});
   }
 }
 

@@ -74,7 +74,7 @@ write({'a': 'ndarray:int16'}, [[dict(a=array) for array in arrays]])
 for array, head in zip(arrays, (b'\x08\2\3', b'\x0d\2\0\1\0\x2c\1', b'\4\4')): tell(array.tobytes(), head)
 )");
   expect_samples(*open(directory_.path(), MdsOptions{.columns = {"a", "a.shape"}}), told);
-  EXPECT_THAT(opening(), is_error(unsupported, {"several dimensions", "\"a.shape\"", "MdsOptions::columns"}));
+  EXPECT_THAT(opening(), is_error(unsupported, {"several dimensions", "\"a.shape\"", "the option columns"}));
 }
 
 TEST_F(Mds, AColumnMayBeNamedAsAShapeAndNotAsSizes) {

@@ -162,7 +162,7 @@ TEST_F(Open, TakesListsOfPathsAndWordsInBraces) {
   EXPECT_EQ(contents(*open(at("{b,c}.jsonl"))), (Contents{{"b"}, {"c"}}));
   EXPECT_ERROR(Catalog::from_paths({}), not_found, {"list of paths", "no files"});
   EXPECT_ERROR(Catalog::from_paths({at("a.jsonl"), at("a.jsonl")}), invalid_argument, {"on line 1 already"});
-  EXPECT_ERROR(Catalog::from_paths({at("a.jsonl"), "s3://b/x"}), invalid_argument, {"in another place"});
+  EXPECT_ERROR(Catalog::from_paths({at("a.jsonl"), "s3://b/x"}), invalid_argument, {"has another scheme"});
   EXPECT_ERROR(Catalog::from_paths({at("none")}), io, {"none"});
   EXPECT_ERROR(listed.save(at("x.rota")), unsupported, {"a manifest"});
   EXPECT_ERROR(Catalog(at("{a,a}.jsonl")), invalid_argument, {"twice"});

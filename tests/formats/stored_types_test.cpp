@@ -218,7 +218,7 @@ f['link'] = h5py.ExternalLink('other.h5', '/y')
       messages.lines,
       ElementsAre(AllOf(
           HasSubstr("left out \"/g/caption\" (text), \"/table\" (compounds), \"/link\" (an external link)"),
-          HasSubstr("Hdf5Options::datasets"), Not(HasSubstr("version")))));
+          HasSubstr("the option datasets"), Not(HasSubstr("version")))));
   EXPECT_THAT(field_names(*open(path, Hdf5Options{.datasets = {"x", "g/caption"}})),
               ElementsAre("x", "g/caption"));
   const auto alone =

@@ -74,7 +74,7 @@ TEST_F(Tar, ReadsTheFieldsThatAreNamedInTheirOrder) {
 
 TEST_F(Tar, RefusesAnExtensionThatTheFirstFileHasNot) {
   write("write('a.tar', [('0.a', b'')])\nwrite('b.tar', [('0.a', b''), ('0.new', b'')])");
-  EXPECT_THAT(opening(), is_error(invalid_argument, {at("b.tar"), "0.new", "TarOptions::fields"}));
+  EXPECT_THAT(opening(), is_error(invalid_argument, {at("b.tar"), "0.new", "the option fields"}));
   EXPECT_EQ(open(directory_.path(), TarOptions{.fields = {"a"}})->size(), 2);
 }
 

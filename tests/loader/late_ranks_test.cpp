@@ -67,7 +67,7 @@ TEST(Deadline, OfBadSamplesMustNotBeBelowZeroAndIsTenMinutes) {
   EXPECT_EQ(LoaderOptions{}.deadline, 10min);
   EXPECT_NO_THROW(options(0ms).validate());
   EXPECT_THAT(error_of([] { options(-1ms).validate(); }),
-              is_error(ErrorCode::invalid_argument, {"deadline is -1"}));
+              is_error(ErrorCode::invalid_argument, {"deadline is -0.001"}));
 }
 
 }  // namespace rota::test::late_ranks_test

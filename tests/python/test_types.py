@@ -9,7 +9,7 @@ import rota
 
 pytest.importorskip("mypy")
 # pybind11 has a metaclass of its own, and a constructor for what cannot be made.
-CLASSES = "Batch|Catalog|Checkpoint|CheckpointDirectory|Communicator|Loader|Snapshot|Source|StreamLoader|StreamSource|TraceWriter"
+CLASSES = "Batch|Catalog|Checkpoint|CheckpointDirectory|Communicator|Loader|Snapshot|Source|StreamLoader|StreamSource|TraceWriter|\\w+Options|CheckpointPolicy"
 
 
 # Which elements numpy's arrays have is for mypy to check. It takes long to read numpy's annotations.
