@@ -63,7 +63,7 @@ TEST_P(BadSamplesOnRanks, BeyondTheLimitEndTheRunOnAllOfThemAtTheSameStep) {
     // The limit is passed in the batch of the bad sample number `limit`, and the next step throws.
     const std::int64_t passing = *std::next(source_->corrupt.begin(), limit);
     EXPECT_EQ(loader.position().step, passing / 10 + 1);
-    ASSERT_THAT(end, is_error(ErrorCode::corrupt, {fmt::format("bad_samples.max_skipped is {}", limit)}));
+    ASSERT_THAT(end, is_error(ErrorCode::corrupt, {fmt::format("max_skipped is {}", limit)}));
     EXPECT_STREQ(end_of(loader)->what(), end->what()) << "said again";
     expect_same(loader.position().step);
     expect_same(loader.skipped().count);
