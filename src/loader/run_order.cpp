@@ -113,10 +113,11 @@ std::int64_t RunOrder::steps(const LoaderOptions& options, std::int64_t epochs) 
   }
   const std::int64_t size = options.global_batch_size;
   const bool are_joined = options.tail == Tail::carry;
-  const __int128 samples = are_joined ? __int128{firsts.back()} * epochs : firsts.back();
-  const __int128 steps =
+  __extension__ using i128 = __int128;
+  const i128 samples = are_joined ? i128{firsts.back()} * epochs : firsts.back();
+  const i128 steps =
       (samples + (options.tail == Tail::drop ? 0 : size - 1)) / size * (are_joined ? 1 : epochs);
-  return static_cast<std::int64_t>(std::min<__int128>(steps, std::numeric_limits<std::int64_t>::max()));
+  return static_cast<std::int64_t>(std::min<i128>(steps, std::numeric_limits<std::int64_t>::max()));
 }
 
 std::optional<Position> RunOrder::start_of(const LoaderOptions& options, const Position& at,

@@ -324,7 +324,7 @@ TEST_F(WriteShards, NamesThatWouldNotBeReadBackAreRefused) {
 TEST_F(WriteShards, ThatAreNotAllWrittenAreNotOpened) {
   write_shards(random_samples(kBytes, 30, 5), {.shard_bytes = 5'000});
   directory_.write("unfinished.tar", "Some shards are not written yet.");
-  for (const fs::path path :
+  for (const fs::path& path :
        {directory_.path(), directory_ / "*.tar", directory_ / "shard-*", directory_ / "unf*"}) {
     EXPECT_ERROR(open(path), corrupt, {"unfinished.tar", "not all written", "run again"});
   }
