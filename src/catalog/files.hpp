@@ -67,6 +67,8 @@ class FileList {
   [[nodiscard]] const std::shared_ptr<const Listing>& shared_listing() const noexcept { return listing_; }
   [[nodiscard]] const Location& location() const noexcept { return *location_; }
   [[nodiscard]] const std::string& directory() const noexcept { return location_->directory(); }
+  /// For messages: "." for the working directory.
+  [[nodiscard]] std::string shown_directory() const { return directory().empty() ? "." : directory(); }
   [[nodiscard]] ListingFacts facts() const;
   /// Names relative to the directory.
   [[nodiscard]] std::unique_ptr<Listing::Reader> read_names() const { return listing_->read_names(); }

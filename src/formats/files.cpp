@@ -183,7 +183,7 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const FilesOptions
     throw Error(ErrorCode::unsupported,
                 fmt::format("open files of {}: each is one sample, which one rank reads once, and "
                             "the option share_files is for files of many; leave it false",
-                            files.directory()));
+                            files.shown_directory()));
   }
   FileSamples samples;
   for (std::size_t i = 0; files.knows_samples() && i < files.size(); ++i) samples.add(1);

@@ -318,7 +318,7 @@ void refuse_splits(const FileList& files) {
       ErrorCode::invalid_argument,
       fmt::format("open {}: there are datasets of MDS in its folders {}: open one of them, as {}{}, or join "
                   "them",
-                  files.directory(), fmt::join(folders, ", "), files.directory(), folders[0]));
+                  files.shown_directory(), fmt::join(folders, ", "), files.directory(), folders[0]));
 }
 
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& options) {

@@ -133,13 +133,13 @@ void refuse_mixed(const FileList& files) {
           ErrorCode::corrupt,
           fmt::format("open {}: {} is a shard, and there is no index.json: open the directory of all, or "
                       "the shards are not all written; {}",
-                      files.directory(), name, kWhatToDo));
+                      files.shown_directory(), name, kWhatToDo));
     }
     std::size_t other = 0;
     while (other + 1 < files.size() && is_of(format, files, other, files.path((*names)[other]))) ++other;
     if (format_by_name(files.path((*names)[other])) == format) refuse_damaged(files, other, format);
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: {} is named as {}, and {} is no such file: {}", files.directory(), name,
+                fmt::format("open {}: {} is named as {}, and {} is no such file: {}", files.shown_directory(), name,
                             format, files.path(other), kWhatToDo));
   }
 }
@@ -250,8 +250,7 @@ void agree_on_format(const Catalog& catalog, const Format& format) {
                     "and load it again",
                     catalog.origin(), vanished, resized, first));
   });
-  const std::string& directory = files.directory();
-  mpi::require_same(all, "open files of " + (directory.empty() ? "." : directory),
+  mpi::require_same(all, "open files of " + files.shown_directory(),
                     std::visit([](const auto& options) { return describe(options); }, format));
 }
 
@@ -269,7 +268,7 @@ void require_distinct(std::string_view option, std::span<const std::string> name
 
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const std::string& format) {
   const std::string name = format == "auto" ? find_format(catalog) : format;
-  require_format("open " + files_of(catalog).directory(), name);
+  require_format("open " + files_of(catalog).shown_directory(), name);
   if (name == "tokens") refuse_other(catalog);
   if (name == "hdf5") return open_as(catalog, Hdf5Options());
   if (name == "tfrecord") return open_as(catalog, TfRecordOptions());

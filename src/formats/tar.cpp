@@ -292,7 +292,7 @@ void require_fields(const Source& source, const FileList& files, const TarOption
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("open {}: no sample has anything in \"{}\", which the option fields names; the "
                             "first file has {} (all that follows the first dot of a name)",
-                            files.directory(), options.fields[f], fmt::join(found, ", ")));
+                            files.shown_directory(), options.fields[f], fmt::join(found, ", ")));
   }
 }
 

@@ -286,7 +286,7 @@ TEST_F(DatasetVerb, SaysWhereASavedCatalogExpectsDataThatHasMoved) {
 
 // ---- shard ----
 
-TEST_F(DatasetVerb, PackIsDoneByProcessesThatKnowNothingOfOneAnother) {
+TEST_F(DatasetVerb, ShardIsDoneByProcessesThatKnowNothingOfOneAnother) {
   make_lines(20);
   const std::string write = "shard data --format lines -o shards --shard-bytes 20000";
   ::setenv("WORLD_SIZE", "2", 1);
@@ -305,7 +305,7 @@ TEST_F(DatasetVerb, PackIsDoneByProcessesThatKnowNothingOfOneAnother) {
   expect_says("shard data -o shards --to mds", 1, HasSubstr("of other options"));
 }
 
-TEST_F(DatasetVerb, PackKeepsNamesAndShufflesAndTakesNoPlaceInItsDataset) {
+TEST_F(DatasetVerb, ShardKeepsNamesAndShufflesAndTakesNoPlaceInItsDataset) {
   for (int i = 0; i < 40; ++i) write(fmt::format("data/{}/{:02}.jpg", i < 20 ? "cat" : "dog", i), "x");
   ASSERT_EQ(rota("shard data -o sorted").code, 0);
   EXPECT_THAT(rota("head sorted -n 1").output, HasSubstr("jpg"));
@@ -318,10 +318,15 @@ TEST_F(DatasetVerb, PackKeepsNamesAndShufflesAndTakesNoPlaceInItsDataset) {
   EXPECT_FALSE(fs::exists(path("data/shards")));
 }
 
-TEST_F(DatasetVerb, PackNumbersWhatItCannotName) {
+TEST_F(DatasetVerb, ShardNumbersWhatItCannotName) {
   for (const std::string name : {"a.jpg", "a.txt", "README"}) write("data/" + name, name);
   expect_says("shard data -o shards", 0, HasSubstr("samples are named by number: "));
   expect_says("head shards", 0, HasSubstr("shards: 3 samples"));
+}
+
+TEST_F(DatasetVerb, HeadNamesTheWorkingDirectory) {
+  for (const std::string name : {"rows.jsonl", "rows.csv"}) write(name, "1\n");
+  expect_says("head 'rows.*'", 1, HasSubstr("open .: rows.jsonl is named as lines"));
 }
 
 TEST_F(DatasetVerb, HeadShowsSamplesFromAnyOn) {
