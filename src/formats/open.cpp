@@ -139,8 +139,8 @@ void refuse_mixed(const FileList& files) {
     while (other + 1 < files.size() && is_of(format, files, other, files.path((*names)[other]))) ++other;
     if (format_by_name(files.path((*names)[other])) == format) refuse_damaged(files, other, format);
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: {} is named as {}, and {} is no such file: {}", files.shown_directory(), name,
-                            format, files.path(other), kWhatToDo));
+                fmt::format("open {}: {} is named as {}, and {} is no such file: {}", files.shown_directory(),
+                            name, format, files.path(other), kWhatToDo));
   }
 }
 
