@@ -22,7 +22,7 @@ class JoinedReads {
         std::numeric_limits<std::uint64_t>::max();  ///< that are joined; longer ranges are cut
     std::uint64_t part = std::numeric_limits<std::uint64_t>::max();  ///< into parts of so many
     std::size_t ranges = std::numeric_limits<std::size_t>::max();    ///< that are joined
-    std::uint64_t unit = 1;  ///< reads begin and end at multiples of it
+    std::uint64_t unit = 1;  ///< a power of two; reads begin and end at multiples of it
   };
   /// Bytes [begin, end) of the file of these ranges, which all begin before `end`.
   struct Read {
@@ -49,11 +49,9 @@ class JoinedReads {
 
  private:
   void join() noexcept {
-    const auto begin_of = [&](const Wanted& one) { return one.offset / limits_.unit * limits_.unit; };
-    const auto end_of = [&](const Wanted& one) {
-      return (one.offset + one.to.size() + limits_.unit - 1) / limits_.unit * limits_.unit;
-    };
-    joined_.begin = begin_of(rest_[0]);
+    const std::uint64_t within = limits_.unit - 1;
+    const auto end_of = [&](const Wanted& one) { return (one.offset + one.to.size() + within) & ~within; };
+    joined_.begin = rest_[0].offset & ~within;
     joined_.end = end_of(rest_[0]);
     std::size_t count = 1;
     for (; count < std::min(rest_.size(), limits_.ranges); ++count) {

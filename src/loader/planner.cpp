@@ -35,9 +35,10 @@ bool Planner::plan(const Position& at, Slots& out) {
   if (rank_split_ == Split::interleaved) take_turns(out);
   const std::size_t count = out.slots.size();
   out.ids.resize(count);
-  out.kinds.clear();
-  out.epochs.clear();
-  out.datasets.clear();
+  out.kinds.resize(count);
+  out.epochs.resize(count);
+  out.datasets.resize(count);
+  std::size_t slot = 0;
   for (auto first = spans_.cbegin(); first != spans_.cend();) {
     const auto last = std::find_if(first, spans_.cend(), [&](const ShardSpan& span) {
       return span.epoch != first->epoch || span.dataset != first->dataset;
@@ -45,15 +46,15 @@ bool Planner::plan(const Position& at, Slots& out) {
     const auto d = static_cast<std::size_t>(first->dataset);
     std::optional<EpochOrder>& order = epochs_[d];
     if (!order || order->epoch() != first->epoch) order = run_order_->orders[d].epoch(first->epoch);
-    const std::size_t slot = out.kinds.size();
     order->samples(std::span(first, last), out.ids.data() + slot);
     for (; first != last; ++first) {
-      const auto length = static_cast<std::size_t>(first->count);
-      out.kinds.insert(out.kinds.end(), length, first->kind);
-      out.epochs.insert(out.epochs.end(), length, first->epoch);
-      out.datasets.insert(out.datasets.end(), length, first->dataset);
+      for (const std::size_t end = slot + static_cast<std::size_t>(first->count); slot < end; ++slot) {
+        out.ids[slot].value += run_order_->firsts[d];
+        out.kinds[slot] = first->kind;
+        out.epochs[slot] = first->epoch;
+        out.datasets[slot] = first->dataset;
+      }
     }
-    for (std::size_t i = slot; i < out.kinds.size(); ++i) out.ids[i].value += run_order_->firsts[d];
   }
   deal(out);
   return true;

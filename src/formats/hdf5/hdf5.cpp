@@ -230,10 +230,11 @@ class Hdf5Source final : public FileSource {
            const MemoryOf& memory_of) const {
     std::vector<FileRange> ranges;
     ranges.reserve(ids.size());
+    const std::size_t row_bytes = fields()[field].row_bytes();
     FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       place = samples().find(ids[i].value, place.file);
-      append(ranges, {place.file, rows_of(place, field, memory_of(i))}, fields()[field].row_bytes());
+      append(ranges, {place.file, rows_of(place, field, memory_of(i))}, row_bytes);
     }
     add(field, ranges, reading);
   }
