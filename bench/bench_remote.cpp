@@ -260,8 +260,9 @@ void read_format(benchmark::State& state, const std::string& format) {
   static std::unique_ptr<const rota::bench::WrittenFiles> files;
   if (files == nullptr) {
     files = std::make_unique<const rota::bench::WrittenFiles>(kWriter, kSamples, kSampleBytes);
-    rota::write_shards(rota::open(files->file("rows.npy")), files->file("mds"),
-                       {.format = rota::ShardFormat::mds, .shard_bytes = kSamples / 8 * kSampleBytes});
+    rota::write_shards(
+        rota::open(files->file("rows.npy")), files->file("mds"),
+        {.format = rota::ShardOptions::Format::mds, .shard_bytes = kSamples / 8 * kSampleBytes});
   }
   rota::test::S3Server server({"--open", "--delay", fmt::format("{}", kDelay)});
   std::filesystem::create_directory(server.directory() / "b");

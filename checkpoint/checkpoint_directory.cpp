@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,12 +12,11 @@
 #include "core/option.hpp"
 #include "core/owned.hpp"
 #include "directory_access.hpp"
-#include "file_name.hpp"
+#include "directory_files.hpp"
 #include "files/descriptor.hpp"
 #include "files/file.hpp"
 #include "files/temporary.hpp"
 #include "hdf5/hdf5.hpp"
-#include "locked_directory.hpp"
 #include "mirror.hpp"
 #include "mpi/background.hpp"
 #include "mpi/collectives.hpp"
@@ -121,30 +119,9 @@ struct CheckpointDirectory::Impl {
 
   // Collective: opens and verifies, each rank its share.
   Checkpoint open(std::int64_t serial) {
-    const World world{.rank = ranks.rank(), .size = ranks.size()};
-    std::optional<CheckpointReader> reader;
-    mpi::together(ranks, "open a checkpoint", [&] {
-      reader.emplace(system, file_path(serial));
-      if (reader->page().serial == serial) return;
-      throw Error(ErrorCode::corrupt,
-                  fmt::format("open {}: its commit page says serial {}; the file was renamed",
-                              file_path(serial).string(), reader->page().serial));
-    });
-    const checkpoint::Digest seen_by_root = mpi::broadcast(ranks, reader->page().contents_digest);
-    std::vector<std::uint64_t> sums;
-    mpi::together(ranks, "verify a checkpoint", [&] {
-      if (reader->page().contents_digest != seen_by_root) {
-        throw Error(ErrorCode::io,
-                    fmt::format("open {}: this rank sees another file than rank 0 does; wait until the "
-                                "file system has brought the change to all nodes",
-                                file_path(serial).string()));
-      }
-      sums = reader->verify_extents(world);
-    });
-    mpi::sum(ranks, sums);
-    reader->require_row_digests(sums);
-    go_on_from(reader->page());
-    return std::move(*reader).finish();
+    CheckpointReader reader = CheckpointReader::open(ranks, system, file_path(serial), serial);
+    go_on_from(reader.page());
+    return std::move(reader).finish();
   }
 
   // Collective. A run that goes back from its newest checkpoint is another from there: what it left stays.
@@ -215,7 +192,7 @@ struct CheckpointDirectory::Impl {
     }
     if (rejected.empty()) return std::nullopt;
     std::string reasons;
-    for (const RejectedCheckpoint& bad : rejected)
+    for (const CheckpointDirectory::Rejected& bad : rejected)
       reasons += fmt::format("\n  {}: {}", bad.path.filename().string(), bad.reason);
     throw Error(ErrorCode::corrupt,
                 fmt::format("restore from {}: it has checkpoints, and none is good; move them away to start "
@@ -306,22 +283,10 @@ struct CheckpointDirectory::Impl {
 
   std::vector<CheckpointInfo> list() {
     wait();
-    const auto pages = mpi::on_first_rank(ranks, "list checkpoints", [&] {
-      std::vector<CommitPage> found;
-      for (const std::int64_t serial : checkpoint::list_serials(system, path)) {
-        try {
-          found.push_back(
-              checkpoint::read_page(internal::File(system, file_path(serial).string(), O_RDONLY)));
-          if (found.back().serial != serial) found.pop_back();  // it belongs to another file
-        } catch (const Error&) {
-          continue;  // it does not verify
-        }
-      }
-      return found;
-    });
-    std::vector<CheckpointInfo> infos(pages.size());
-    std::transform(pages.rbegin(), pages.rend(), infos.begin(),
-                   [&](const CommitPage& page) { return checkpoint::to_info(page, file_path(page.serial)); });
+    const auto pages =
+        mpi::on_first_rank(ranks, "list checkpoints", [&] { return checkpoint::list_pages(system, path); });
+    std::vector<CheckpointInfo> infos;
+    for (const CommitPage& page : pages) infos.push_back(checkpoint::to_info(page, file_path(page.serial)));
     return infos;
   }
 
@@ -336,7 +301,7 @@ struct CheckpointDirectory::Impl {
   checkpoint::RunId run_id{};                             // rank 0: of the next save
   std::int64_t parent = -1;
   std::int64_t highest = -1;  // that was saved here, or is in the mirror
-  std::vector<RejectedCheckpoint> rejected;
+  std::vector<CheckpointDirectory::Rejected> rejected;
 
   std::chrono::steady_clock::time_point began;  // of the last save
   std::chrono::duration<double> took{};
@@ -436,7 +401,9 @@ std::optional<Checkpoint> CheckpointDirectory::restore_with(
 
 std::optional<Checkpoint> CheckpointDirectory::latest() { return impl().latest(); }
 
-std::span<const RejectedCheckpoint> CheckpointDirectory::rejected() const { return impl().rejected; }
+std::span<const CheckpointDirectory::Rejected> CheckpointDirectory::rejected() const {
+  return impl().rejected;
+}
 
 Checkpoint CheckpointDirectory::open(std::int64_t serial) {
   impl().wait();

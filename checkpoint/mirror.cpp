@@ -11,7 +11,7 @@
 #include "core/caught.hpp"
 #include "core/message.hpp"
 #include "core/scarce.hpp"
-#include "file_name.hpp"
+#include "directory_files.hpp"
 #include "files/temporary.hpp"
 #include "rota/error.hpp"
 

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 #include "row_sums.hpp"
@@ -181,6 +183,32 @@ void CheckpointReader::require_row_digests(std::span<const std::uint64_t> sums) 
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {
     checkpoint::require_rows(impl_->file, contents.tensors[t], contents.places[t], sums[t]);
   }
+}
+
+CheckpointReader CheckpointReader::open(const mpi::Communicator& ranks, const internal::FileSystem& system,
+                                        const std::filesystem::path& path, std::int64_t serial) {
+  std::optional<CheckpointReader> reader;
+  mpi::together(ranks, "open a checkpoint", [&] {
+    reader.emplace(system, path);
+    if (reader->page_.serial == serial) return;
+    throw Error(ErrorCode::corrupt,
+                fmt::format("open {}: its commit page says serial {}; the file was renamed", path.string(),
+                            reader->page_.serial));
+  });
+  const checkpoint::Digest seen_by_root = mpi::broadcast(ranks, reader->page_.contents_digest);
+  std::vector<std::uint64_t> sums;
+  mpi::together(ranks, "verify a checkpoint", [&] {
+    if (reader->page_.contents_digest != seen_by_root) {
+      throw Error(ErrorCode::io,
+                  fmt::format("open {}: this rank sees another file than rank 0 does; wait until the file "
+                              "system has brought the change to all nodes",
+                              path.string()));
+    }
+    sums = reader->verify_extents({.rank = ranks.rank(), .size = ranks.size()});
+  });
+  mpi::sum(ranks, sums);
+  reader->require_row_digests(sums);
+  return std::move(*reader);
 }
 
 Checkpoint CheckpointReader::finish() && { return Checkpoint(std::move(impl_)); }

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/message.hpp"
-#include "file_name.hpp"
+#include "directory_files.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
 
@@ -57,7 +57,7 @@ internal::File remove(const internal::FileSystem& system, const std::filesystem:
 }  // namespace
 
 bool Retention::go_on_from(const CommitPage& page, const RunId& current,
-                           std::span<const RejectedCheckpoint> rejected) {
+                           std::span<const CheckpointDirectory::Rejected> rejected) {
   const bool is_first = restored_.empty() && saved_.empty();
   verified_ = page.serial;
   last_step_ = page.step;
@@ -66,17 +66,19 @@ bool Retention::go_on_from(const CommitPage& page, const RunId& current,
   if (!is_first && page.run_id == current) return true;  // it looks at what it came by
   return std::ranges::none_of(list_serials(system_, directory_), [&](std::int64_t serial) {
     const std::filesystem::path file = directory_ / checkpoint_name(serial);
-    const bool is_bad = std::ranges::find(rejected, file, &RejectedCheckpoint::path) != rejected.end();
+    const bool is_bad =
+        std::ranges::find(rejected, file, &CheckpointDirectory::Rejected::path) != rejected.end();
     return serial > page.serial && !is_bad && run_of(system_, file) == page.run_id;
   });
 }
 
 // What is to be known of a file; nothing where it is not for this job to judge.
 std::optional<Present> Retention::judge(std::int64_t serial,
-                                        std::span<const RejectedCheckpoint> rejected) const {
+                                        std::span<const CheckpointDirectory::Rejected> rejected) const {
   const std::filesystem::path path = directory_ / checkpoint_name(serial);
   const bool was_saved = saved_.contains(serial);
-  const bool was_bad = std::ranges::find(rejected, path, &RejectedCheckpoint::path) != rejected.end();
+  const bool was_bad =
+      std::ranges::find(rejected, path, &CheckpointDirectory::Rejected::path) != rejected.end();
   try {
     const CommitPage page = read_page(internal::File(system_, path.string(), O_RDONLY));
     const auto restored = restored_.find(page.run_id);
@@ -89,7 +91,7 @@ std::optional<Present> Retention::judge(std::int64_t serial,
   }
 }
 
-void Retention::add(const CommitPage& page, std::span<const RejectedCheckpoint> rejected) {
+void Retention::add(const CommitPage& page, std::span<const CheckpointDirectory::Rejected> rejected) {
   const std::int64_t saved = page.serial;
   saved_.insert(saved);
   if (std::exchange(last_step_, page.step) > page.step) {

@@ -41,18 +41,20 @@ class Retention {
   /// The checkpoint of `page` was read and verified as a whole, and the job may go on from it: a job of run
   /// `current`, or one that has restored and saved nothing yet. Returns whether what it saves is of the run
   /// of `page`. `rejected` are known to be damaged. Throws Error{io}.
-  bool go_on_from(const CommitPage& page, const RunId& current, std::span<const RejectedCheckpoint> rejected);
+  bool go_on_from(const CommitPage& page, const RunId& current,
+                  std::span<const CheckpointDirectory::Rejected> rejected);
   /// One was saved: removes those of its lineage that the policy does not keep. `rejected` are known to be
   /// damaged. What cannot be dropped now is dropped by the next call; files of a newer format never are.
   /// Tells the MessageSink once of others that are there, and where steps went back. Throws Error{io}.
-  void add(const CommitPage& page, std::span<const RejectedCheckpoint> rejected);
+  void add(const CommitPage& page, std::span<const CheckpointDirectory::Rejected> rejected);
   /// Waits until the space of what was dropped is free.
   void finish() {
     if (freeing_.joinable()) freeing_.join();
   }
 
  private:
-  std::optional<Present> judge(std::int64_t serial, std::span<const RejectedCheckpoint> rejected) const;
+  std::optional<Present> judge(std::int64_t serial,
+                               std::span<const CheckpointDirectory::Rejected> rejected) const;
   void tell_of(std::span<const std::int64_t> others, std::int64_t saved) const;
 
   const internal::FileSystem& system_;

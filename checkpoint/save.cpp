@@ -8,12 +8,11 @@
 #include <utility>
 
 #include "core/bytes.hpp"
-#include "file_name.hpp"
+#include "directory_files.hpp"
 #include "files/temporary.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "row_plan.hpp"
-#include "schema.hpp"
 #include "skeleton.hpp"
 #include "stored_blobs.hpp"
 

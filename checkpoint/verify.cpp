@@ -74,7 +74,7 @@ std::string describe(std::span<const Owner> owners, std::uint64_t begin, std::ui
   return text + (text.empty() ? "" : ", ") + "HDF5's metadata or unused space";
 }
 
-using Part = Damage::Part;
+using Part = Verification::Damage::Part;
 
 // Goes through the steps of a CheckpointReader, and on after those that fail.
 class Verifier {

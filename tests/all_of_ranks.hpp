@@ -2,7 +2,6 @@
 
 // What all ranks of a test have together.
 
-#include "core/deadline_clock.hpp"
 #include "core/wait.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"

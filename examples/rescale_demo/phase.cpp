@@ -96,7 +96,7 @@ void Phase::restore() {
   const auto start = Clock::now();
   const auto checkpoint = directory_->latest();
   if (is_first()) {
-    for (const rota::RejectedCheckpoint& other : directory_->rejected()) {
+    for (const rota::CheckpointDirectory::Rejected& other : directory_->rejected()) {
       fmt::print(stderr, "warning: rejected {}: {}\n", other.path.string(), other.reason);
     }
   }

@@ -217,9 +217,10 @@ class Catalog {
   /// may be an object whose name ends in ".rota": "s3://bucket/data.rota". Files are named relative to
   /// `origin`. `format` is the one that `open` will take; "auto" is the one that was saved or recognised
   /// before, or else `open` looks. Rank 0 writes. **Collective.** Throws Error{io}; the former file is then
-  /// untouched, unless only the last fsync failed. Throws Error{invalid_argument} for a file inside the
-  /// dataset, a symbolic link, directory or device, and for an unknown format; Error{unsupported} for a
-  /// generated catalog; Error{mismatch} for a file or a format that differs between ranks.
+  /// untouched, unless only the last fsync failed. Throws Error{invalid_argument} for an unknown
+  /// format, and for a file inside the dataset, a symbolic link, directory or device. Throws
+  /// Error{unsupported} for a generated catalog, and Error{mismatch} if ranks name different files or
+  /// formats.
   void save(const std::filesystem::path& file, const std::string& format = "auto") const;
 
   /// The catalog as bytes for another process, with all that sources have found so far. Of generated

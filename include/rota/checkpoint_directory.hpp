@@ -52,12 +52,6 @@ struct SaveReport {
   std::string mirror_error = {};
 };
 
-/// A damaged checkpoint that `latest` or `restore_all` rejected.
-struct RejectedCheckpoint {
-  std::filesystem::path path;
-  std::string reason;
-};
-
 /// A directory of checkpoints, `checkpoint-<serial, 12 digits>.h5`. It belongs to one job at a time. Whatever
 /// bears such a name and is no regular file (a directory, a FIFO, a broken link) counts as damaged.
 /// **Collective** throughout: all ranks call the same, and all return or all throw the same Error. *One
@@ -65,6 +59,12 @@ struct RejectedCheckpoint {
 /// Error{unsupported}.
 class CheckpointDirectory {
  public:
+  /// A damaged checkpoint that `latest` or `restore_all` rejected.
+  struct Rejected {
+    std::filesystem::path path;
+    std::string reason;
+  };
+
   /// Creates `path` if need be, on disk when this returns, and locks it. Duplicates `comm`. Throws
   /// Error{busy} where another job has the lock, Error{io} where it cannot be made or written, and what the
   /// mirror throws when it is listed.
@@ -136,7 +136,7 @@ class CheckpointDirectory {
   template <typename... States>
   std::optional<Checkpoint> restore_all(States&&... states);
   /// The checkpoints that the last `latest` or `restore_all` rejected, and why.
-  [[nodiscard]] std::span<const RejectedCheckpoint> rejected() const;
+  [[nodiscard]] std::span<const Rejected> rejected() const;
 
   /// The checkpoint of that serial. Throws Error{not_found}, Error{io}, Error{corrupt}, Error{unsupported}.
   Checkpoint open(std::int64_t serial);
@@ -199,10 +199,12 @@ struct Named {
 };
 }  // namespace internal
 
-/// A state under a name of its own, for `save_all` and `restore_all` of several:
+/// A state under a name of its own, for `save_all` and `restore_all` of several.
+///
 ///     checkpoints.save_all(step, named("train", train), named("valid", valid), model);
-/// It has functions `save(const State&, Snapshot&, name)` and `restore(State&, const Checkpoint&, name)`, as
-/// loaders do. By itself a loader is called "main".
+///
+/// It needs functions `save(const State&, Snapshot&, name)` and `restore(State&, const Checkpoint&, name)`;
+/// loaders have them. By itself a loader is called "main".
 template <typename State>
 internal::Named<State> named(std::string name, State& state) {
   return {std::move(name), state};

@@ -18,12 +18,6 @@
 
 namespace rota {
 
-/// One dataset of a mixture.
-struct WeightedSource {
-  std::shared_ptr<const Source> source = nullptr;
-  double weight = 1;  ///< its share of the samples, relative to the other weights; 0: none
-};
-
 /// Datasets with the same fields that take turns by weight.
 ///
 /// Each has epochs of its own, and LoaderOptions::shards shards of its own. Which dataset has a turn depends
@@ -31,7 +25,12 @@ struct WeightedSource {
 /// (w_0 + ... + w_last), within one sample. The order in a batch is (dataset, epoch, shard, position). Under
 /// Tail::pad, the samples that would come next fill up the last batch.
 struct Mixture {
-  std::vector<WeightedSource> datasets = {};
+  /// One dataset of a mixture.
+  struct Part {
+    std::shared_ptr<const Source> source = nullptr;
+    double weight = 1;  ///< its share of the samples, relative to the other weights; 0: none
+  };
+  std::vector<Part> datasets = {};
   MixtureEnd end = MixtureEnd::first_exhausted;
   std::int64_t steps = 0;  ///< of the run, under MixtureEnd::steps
 
@@ -42,22 +41,21 @@ struct Mixture {
   void validate() const;
 };
 
-/// What a loader does with a bad sample.
-enum class OnBadSample {
-  fail,  ///< `next()` throws
-  skip,  ///< its slot stays, marked SlotKind::skipped
-};
-
 /// What a loader does about bad samples. A sample is *bad* where Source::rows or read throws Error{corrupt}
 /// or Error{not_found} for it, or where the transform throws anything but Error{io}, std::bad_alloc, and what
 /// programs do wrong: Error{mismatch}, Error{out_of_range}, Error{invalid_argument}. All other errors leave
 /// `next()` under any policy; Error{io} of the source does so after retries.
 struct BadSamples {
+  /// What a loader does with a bad sample.
+  enum class Policy {
+    fail,  ///< `next()` throws
+    skip,  ///< its slot stays, marked SlotKind::skipped
+  };
   /// The same on all ranks. A skipped sample counts as consumed. Its bytes are 0. Its ragged fields have as
   /// many rows as the source said, or none if that failed. A bad sample of padding stays padding: neither
   /// counted nor listed.
-  OnBadSample policy = OnBadSample::fail;
-  /// Under OnBadSample::skip: `next()` throws Error{corrupt} once the whole run has skipped more, or 100
+  Policy policy = Policy::fail;
+  /// Under Policy::skip: `next()` throws Error{corrupt} once the whole run has skipped more, or 100
   /// before the first good one since the loader was made or restored. Ranks that
   /// made their loaders together count together: all throw at the same step, the one after. Otherwise each
   /// process counts alone. Not below 0.
@@ -72,17 +70,16 @@ struct BadSamples {
   void validate() const;
 };
 
-/// A skipped sample.
-struct SkippedSample {
-  std::int64_t epoch = 0;
-  SampleId id = {};
-  std::string where = {};  ///< as Source::where says
-  std::string error = {};  ///< what failed (size, read or transform), and how; at most 1,000 bytes
-  friend bool operator==(const SkippedSample&, const SkippedSample&) = default;
-};
-
 /// The skipped samples of batches that `next()` returned; batches that were read ahead do not count.
 struct SkippedSamples {
+  /// A skipped sample.
+  struct Sample {
+    std::int64_t epoch = 0;
+    SampleId id = {};
+    std::string where = {};  ///< as Source::where says
+    std::string error = {};  ///< what failed (size, read or transform), and how; at most 1,000 bytes
+    friend bool operator==(const Sample&, const Sample&) = default;
+  };
   /// In the whole run, restarts included, by all ranks that count together. Other ranks' last step is known
   /// one step later.
   std::int64_t count = 0;
@@ -90,7 +87,7 @@ struct SkippedSamples {
   std::int64_t by_this_rank = 0;
   /// In order of delivery: this rank's part of a restored list, then its own, up to 1,000 entries. The lists
   /// of all ranks together are the run's.
-  std::vector<SkippedSample> samples = {};
+  std::vector<Sample> samples = {};
 };
 
 /// No last epoch.
@@ -149,15 +146,14 @@ struct LoaderOptions {
   void validate() const;
 };
 
-/// Statistics of a worker thread.
-struct WorkerStats {
-  std::int64_t samples = 0;
-  std::int64_t bytes = 0;
-  double read_seconds = 0;  ///< in Source::read and the transform
-};
-
 /// Statistics of a loader since it was made.
 struct LoaderStats {
+  /// Statistics of a worker thread.
+  struct Worker {
+    std::int64_t samples = 0;
+    std::int64_t bytes = 0;
+    double read_seconds = 0;  ///< in Source::read and the transform
+  };
   std::int64_t batches = 0;        ///< returned by next()
   std::int64_t samples = 0;        ///< slots in them
   std::int64_t skipped = 0;        ///< those of SlotKind::skipped
@@ -165,8 +161,11 @@ struct LoaderStats {
   double wait_seconds = 0;         ///< that next() waited for data
   std::int64_t ready_batches = 0;  ///< complete, waiting for next(), now
   std::int64_t retries = 0;        ///< reads that were tried again after an I/O error
-  Fetched fetched = {};  ///< by this rank into memory that its node shares (CatalogOptions::share_files)
-  std::vector<WorkerStats> workers = {};
+  /// Files, and bytes of them, that this rank has decompressed or copied into memory that its node shares
+  /// (CatalogOptions::share_files).
+  std::int64_t fetched_files = 0;
+  std::int64_t fetched_bytes = 0;
+  std::vector<Worker> workers = {};
 };
 
 }  // namespace rota

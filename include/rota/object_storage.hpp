@@ -11,7 +11,7 @@
 namespace rota {
 
 /// How a storage makes its requests. It retries lost connections, stalled answers, 408, 429 and 5xx, and for
-/// 10 seconds also a server that has never answered. A request that fails for more than 5 seconds is reported
+/// 12 seconds also a server that has never answered. A request that fails for more than 5 seconds is reported
 /// to the MessageSink, once a minute. Answers that are cut short, or of another version, are never delivered.
 struct HttpOptions {
   int connections = 32;  ///< per reading thread; 1 to 1,024
@@ -29,8 +29,7 @@ struct HttpOptions {
 
 /// Empty options are taken from the environment, as other S3 programs do:
 ///
-/// - `region`: AWS_REGION, AWS_DEFAULT_REGION, the profile; else us-east-1. A bucket that is elsewhere is
-/// found.
+/// - `region`: AWS_REGION, AWS_DEFAULT_REGION, the profile; else us-east-1. A bucket elsewhere is found.
 /// - `endpoint`: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, `endpoint_url` of the profile or of its services' s3;
 ///   else Amazon's.
 /// - the keys: AWS_ACCESS_KEY_ID and the like, the profile AWS_PROFILE of ~/.aws/credentials and

@@ -96,12 +96,6 @@ struct SampleRows {
   std::byte* to = nullptr;
 };
 
-/// Files that were decompressed or copied into shared memory.
-struct Fetched {
-  std::int64_t files = 0;
-  std::int64_t bytes = 0;  ///< in memory
-};
-
 /// A dataset of N samples. Many threads read it at once, by id, in any order. *Immutable.*
 ///
 /// Your own source overrides `size`, `fields` and `read`. It overrides `rows` if a field is ragged. It

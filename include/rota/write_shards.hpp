@@ -15,20 +15,18 @@
 
 namespace rota {
 
-/// The format of written shards.
-enum class ShardFormat {
-  /// A member for each field of a sample, 000000000007.jpg, as WebDataset has them. For fields that are
-  /// bytes: uint8 [*]. Their names become extensions.
-  tar,
-  /// MosaicML's, with its index.json. For fields of any numbers, and ragged ones of one number a row; of each
-  /// shard less than 4 GiB.
-  mds,
-};
-
-std::string_view to_string(ShardFormat format) noexcept;
-
 struct ShardOptions {
-  ShardFormat format = ShardFormat::tar;
+  /// The format of written shards.
+  enum class Format {
+    /// A member for each field of a sample, 000000000007.jpg, as WebDataset has them. For fields that are
+    /// bytes: uint8 [*]. Their names become extensions.
+    tar,
+    /// MosaicML's, with its index.json. For fields of any numbers, and ragged ones of one number a row; of
+    /// each
+    /// shard less than 4 GiB.
+    mds,
+  };
+  Format format = Format::tar;
   /// Size of a shard, about. All but the last have the same number of samples, estimated from the sizes of up
   /// to 4,096 samples.
   std::int64_t shard_bytes = std::int64_t{64} << 20;
@@ -41,6 +39,8 @@ struct ShardOptions {
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
 };
+
+std::string_view to_string(ShardOptions::Format format) noexcept;
 
 /// How much of a dataset is written.
 struct ShardReport {
@@ -56,17 +56,17 @@ struct ShardReport {
 /// Writes all samples of `source`, in order, as shards to `destination`: a directory, which is made, or
 /// "s3://bucket/prefix". They are read back equal, as `tar` or `mds`.
 ///
-///     rota::write_shards(rota::open("photos", "files"), "shards", {.world =
-///     rota::world_from_environment()});
+///     const rota::World world = rota::world_from_environment();
+///     rota::write_shards(rota::open("photos", "files"), "shards", {.world = world});
 ///
 /// A shard is written whole or not at all. After a kill, the same call, by a world of any size, writes the
 /// missing shards. It reads the whole dataset: each process compares its part of the existing shards with it,
 /// and writes anew those that differ. A file "unfinished.tar" (or ".mds") exists until all are written; with
 /// it, `open` refuses the directory.
 ///
-/// Throws Error{invalid_argument} for a source without samples, and for a destination with other files;
-/// Error{mismatch} for one with shards of another dataset or other options; Error{unsupported} for fields
-/// that the format lacks; errors of reading and writing.
+/// Throws Error{invalid_argument} if the source has no samples, or the destination has other files. Throws
+/// Error{mismatch} if it has shards of another dataset or of other options, and Error{unsupported} for fields
+/// that the format lacks. Errors of reading and writing pass through.
 ShardReport write_shards(const std::shared_ptr<const Source>& source, const std::string& destination,
                          const ShardOptions& options = {});
 

@@ -69,14 +69,16 @@ py::object give(const T& value) {
 inline std::span<const std::string_view> names_of(Shuffle /*any*/) { return internal::kShuffles; }
 inline std::span<const std::string_view> names_of(Tail /*any*/) { return internal::kTails; }
 inline std::span<const std::string_view> names_of(Split /*any*/) { return internal::kSplits; }
-inline std::span<const std::string_view> names_of(OnBadSample /*any*/) { return internal::kPolicies; }
+inline std::span<const std::string_view> names_of(BadSamples::Policy /*any*/) { return internal::kPolicies; }
 inline std::span<const std::string_view> names_of(MixtureEnd /*any*/) { return internal::kMixtureEnds; }
 inline std::span<const std::string_view> names_of(ChangeDetection /*any*/) {
   return internal::kChangeDetections;
 }
 inline std::span<const std::string_view> names_of(Access /*any*/) { return internal::kAccesses; }
 inline std::span<const std::string_view> names_of(FolderLayout /*any*/) { return internal::kFolderLayouts; }
-inline std::span<const std::string_view> names_of(ShardFormat /*any*/) { return internal::kShardFormats; }
+inline std::span<const std::string_view> names_of(ShardOptions::Format /*any*/) {
+  return internal::kShardFormats;
+}
 
 std::size_t find_name(py::handle value, const Argument& as, std::span<const std::string_view> names);
 template <typename Enum>

@@ -11,7 +11,7 @@
 
 #include "arrays.hpp"
 #include "communicator.hpp"
-#include "core/lines.hpp"
+#include "core/text.hpp"
 #include "errors.hpp"
 #include "functions.hpp"
 #include "loader.hpp"

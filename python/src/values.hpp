@@ -22,7 +22,7 @@ namespace py = pybind11;
 py::object to_python(const World& world);
 py::object to_python(const Position& at);
 py::object to_python(const BatchSlot& slot);
-py::object to_python(const SkippedSample& skipped);
+py::object to_python(const SkippedSamples::Sample& skipped);
 py::object to_python(const LoaderStats& stats);  // a dict
 py::object to_python(const CatalogChanges& changes);
 py::object to_python(const ShardReport& report);
@@ -30,16 +30,17 @@ py::object to_python(const CheckpointInfo& info);
 py::object to_python(const TensorInfo& info);
 py::object to_python(const BlobInfo& info);
 py::object to_python(const SaveReport& report);
-py::object to_python(const RejectedCheckpoint& rejected);
-py::object to_python(const Damage& damage);
+py::object to_python(const CheckpointDirectory::Rejected& rejected);
+py::object to_python(const Verification::Damage& damage);
 py::object to_python(const Verification& found);
 
 template <typename T>
 concept NamedTuple = std::same_as<T, World> || std::same_as<T, Position> || std::same_as<T, BatchSlot> ||
-    std::same_as<T, SkippedSample> || std::same_as<T, LoaderStats> || std::same_as<T, CatalogChanges> ||
-    std::same_as<T, ShardReport> || std::same_as<T, CheckpointInfo> || std::same_as<T, TensorInfo> ||
-    std::same_as<T, BlobInfo> || std::same_as<T, SaveReport> || std::same_as<T, RejectedCheckpoint> ||
-    std::same_as<T, Damage> || std::same_as<T, Verification>;
+    std::same_as<T, SkippedSamples::Sample> || std::same_as<T, LoaderStats> ||
+    std::same_as<T, CatalogChanges> || std::same_as<T, ShardReport> || std::same_as<T, CheckpointInfo> ||
+    std::same_as<T, TensorInfo> || std::same_as<T, BlobInfo> || std::same_as<T, SaveReport> ||
+    std::same_as<T, CheckpointDirectory::Rejected> || std::same_as<T, Verification::Damage> ||
+    std::same_as<T, Verification>;
 
 }  // namespace rota::python
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/shown.hpp"
+#include "core/text.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/source.hpp"
 

@@ -32,12 +32,12 @@ struct ShardVerbOptions {
 // With names of files, where tar files can keep them.
 std::shared_ptr<const Source> open_to_shard(const ShardVerbOptions& options, const Catalog& catalog) {
   const std::string format = format_of(options.dataset, catalog);
-  const bool keeps_names = options.to == to_string(ShardFormat::tar) && !options.is_numbered;
+  const bool keeps_names = options.to == to_string(ShardOptions::Format::tar) && !options.is_numbered;
   if (!keeps_names || (format != "tar" && format != "files")) return open(catalog, format);
   if (format == "tar") return open(catalog, TarOptions{.keys = true});
   try {
     auto named = open(catalog, FilesOptions{.keys = true});
-    internal::make_encoding(ShardFormat::tar, named->fields())->require(*named);
+    internal::make_encoding(ShardOptions::Format::tar, named->fields())->require(*named);
     return named;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::invalid_argument) throw;
@@ -53,7 +53,8 @@ int shard(ShardVerbOptions& options) {
                           {.path = catalog.origin()});
   auto source = open_to_shard(options, catalog);
   if (options.seed) source = split(source, {1}, *options.seed)[0];
-  options.shards.format = options.to == to_string(ShardFormat::mds) ? ShardFormat::mds : ShardFormat::tar;
+  options.shards.format = options.to == to_string(ShardOptions::Format::mds) ? ShardOptions::Format::mds
+                                                                             : ShardOptions::Format::tar;
   options.shards.progress = bar.function();
   options.shards.world = world_from_environment();
   const ShardReport report = write_shards(source, options.destination, options.shards);

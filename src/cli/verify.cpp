@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/file_name.hpp"
+#include "checkpoint/directory_files.hpp"
 #include "checkpoint/reader.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
@@ -40,7 +40,7 @@ void check_name(const std::filesystem::path& file, Verification& found) {
   const auto serial = checkpoint::serial_of(file.filename().string());
   if (!serial || !found.info || found.info->serial == *serial) return;
   found.damage.push_back(
-      {.part = Damage::Part::page,
+      {.part = Verification::Damage::Part::page,
        .what = fmt::format("its commit page says serial {}; the file was renamed", found.info->serial)});
 }
 
@@ -57,7 +57,7 @@ void check_loaders(const std::filesystem::path& file, Verification& found) {
       describe_loader(checkpoint, loader);
     } catch (const Error& error) {
       if (!is_ours || error.code() != ErrorCode::corrupt) continue;  // of a newer version, say
-      found.damage.push_back({.part = Damage::Part::contents, .what = error.what()});
+      found.damage.push_back({.part = Verification::Damage::Part::contents, .what = error.what()});
     }
   }
 }
@@ -72,7 +72,7 @@ std::string good_text(const Verification& found, double seconds) {
 
 std::string damaged_text(const Verification& found) {
   std::string text = fmt::format("DAMAGED, {}\n", counted(std::ssize(found.damage), "problem"));
-  for (const Damage& damage : found.damage) text += fmt::format("    {}\n", damage.what);
+  for (const Verification::Damage& damage : found.damage) text += fmt::format("    {}\n", damage.what);
   return text;
 }
 
@@ -93,7 +93,8 @@ Verdict verify_file(const std::filesystem::path& file) {
 
 // Blobs are looked into only when they are read.
 bool is_restorable(const Verification& found) {
-  return std::ranges::all_of(found.damage, [](const Damage& d) { return d.part == Damage::Part::blob; });
+  return std::ranges::all_of(found.damage,
+                             [](const auto& d) { return d.part == Verification::Damage::Part::blob; });
 }
 
 // Whoever writes a temporary holds its lock. Nobody waits for the lock, so that trying it does no harm.

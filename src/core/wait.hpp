@@ -1,6 +1,6 @@
 #pragma once
 
-// How a wait ends before what it waits for has come.
+// How a wait ends before what it waits for has come, and the clock of deadlines.
 
 #include <chrono>
 #include <exception>
@@ -8,6 +8,13 @@
 #include <stop_token>
 
 namespace rota::internal {
+
+/// *Any thread.*
+struct DeadlineClock : std::chrono::steady_clock {
+  [[nodiscard]] static time_point now() noexcept;
+  /// Moves it ahead in this process: so a test passes a deadline without waiting for it.
+  static void advance(std::chrono::milliseconds by) noexcept;
+};
 
 /// What ends a wait early is thrown as this, or as a type made from it. It is no error of what was waited
 /// for: nobody makes an Error of it.

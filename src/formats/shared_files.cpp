@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/deadline_clock.hpp"
 #include "core/mutex.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"

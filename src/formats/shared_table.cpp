@@ -10,7 +10,7 @@
 #include <climits>
 #include <ctime>
 
-#include "core/deadline_clock.hpp"
+#include "core/wait.hpp"
 #include "mpi/backoff.hpp"
 #include "rota/error.hpp"
 

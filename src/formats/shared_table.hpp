@@ -8,7 +8,7 @@
 #include <span>
 
 #include "files/memory_file.hpp"
-#include "mpi/node_memory.hpp"
+#include "mpi/node_buffer.hpp"
 #include "mpi/nodes.hpp"
 
 namespace rota::internal {

@@ -36,7 +36,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run
       pool_(options.collate.apply ? make_pool(options.collate.fields, options) : sample_pool_),
       has_sizes_(options.transform.fields.empty() && any_ragged(run_order.fields)),
       makes_rows_(any_ragged(options.transform.fields)),
-      skips_(options.bad_samples.policy == OnBadSample::skip),
+      skips_(options.bad_samples.policy == BadSamples::Policy::skip),
       source_fields_(std::make_shared<const std::vector<Field>>(run_order.fields)),
       planner_(run_order, options, world) {
   if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, run_order, options, world);
@@ -230,7 +230,8 @@ void BatchMaker::read(const Source& source, BatchMemory& batch, SlotRange part, 
   });
 }
 
-void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkerStats& stats) const {
+void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch,
+                      LoaderStats::Worker& stats) const {
   const std::size_t count = part.end - part.begin;
   if (count == 0) return;
   const auto start = std::chrono::steady_clock::now();

@@ -64,7 +64,7 @@ class BatchMaker {
   [[nodiscard]] std::int64_t retries() const noexcept { return retries_; }
 
   /// Reads and transforms, and adds what was done to `stats`, of which only the caller's thread may write.
-  void fill(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkerStats& stats) const;
+  void fill(BatchMemory& batch, SlotRange part, Scratch& scratch, LoaderStats::Worker& stats) const;
 
   /// Bytes of the ragged rows that a worker has made of a batch.
   [[nodiscard]] std::int64_t made_bytes(const BatchMemory& batch, int worker) const noexcept {

@@ -50,7 +50,7 @@ OrderedSource put_in_order(const Mixture& mixture, LoaderOptions& options) {
                 "make a loader: evaluation is true, of a mixture; make one for each dataset");
   }
   std::vector<std::shared_ptr<const Source>> sources;
-  for (const WeightedSource& dataset : mixture.datasets) sources.push_back(dataset.source);
+  for (const Mixture::Part& dataset : mixture.datasets) sources.push_back(dataset.source);
   resolve_shards(options, std::ranges::any_of(
                               sources, [](const auto& source) { return source->node_files() != nullptr; }));
   OrderedSource made{join(std::move(sources)), RunOrder(mixture, options)};
@@ -151,8 +151,8 @@ std::string Loader::Impl::described() const {
       to_string(internal::digest_lengths(run_order.orders)), options.interleave, to_string(options.shuffle),
       options.seed, options.block.samples, options.block.blocks, to_string(options.tail),
       to_string(options.rank_split), options.epochs, options.evaluation, internal::describe(maker.fields()),
-      bad.policy == OnBadSample::skip ? fmt::format("up to {} bad samples skipped", bad.max_skipped)
-                                      : "bad samples that fail",
+      bad.policy == BadSamples::Policy::skip ? fmt::format("up to {} bad samples skipped", bad.max_skipped)
+                                             : "bad samples that fail",
       position.epoch, position.consumed, position.step);
   if (const MixtureState* state = mixture()) {
     const internal::MixtureRules& rules = run_order.mix_plan->rules;
@@ -340,9 +340,9 @@ LoaderStats Loader::stats() const {
   const Impl& run = impl();
   LoaderStats stats = run.stats;
   stats.retries = run.maker.retries();
-  const Fetched fetched = internal::fetched_by(*run.source);
-  stats.fetched = {.files = fetched.files - run.fetched_before.files,
-                   .bytes = fetched.bytes - run.fetched_before.bytes};
+  const internal::Fetched fetched = internal::fetched_by(*run.source);
+  stats.fetched_files = fetched.files - run.fetched_before.files;
+  stats.fetched_bytes = fetched.bytes - run.fetched_before.bytes;
   run.ring.add_stats(stats);
   return stats;
 }

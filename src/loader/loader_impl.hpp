@@ -75,7 +75,7 @@ struct Loader::Impl {
   bool was_moved = false;   // since the last `for` began
   bool has_told = false;    // that one began in the middle
   LoaderStats stats = {};
-  Fetched fetched_before = internal::fetched_by(*source);
+  internal::Fetched fetched_before = internal::fetched_by(*source);
   internal::BatchMaker maker{source, run_order, options, world};
   internal::Ring ring{maker, options, position};
 };

@@ -25,6 +25,15 @@ void check_function(std::string_view option, const Function& function) {
 
 constexpr std::chrono::milliseconds kDay = std::chrono::hours(24);
 
+// Does not compile until it names each option: a new one has other places, too (ARCHITECTURE, "To add an
+// option").
+[[maybe_unused]] void know_every_option(const LoaderOptions& options) {
+  [[maybe_unused]] const auto& [global_batch_size, shards, interleave, shuffle, seed, block, tail, rank_split,
+                                worker_split, epochs, evaluation, workers, read_ahead_batches,
+                                read_ahead_bytes, deadline, slow_after, on_slow, transform, collate,
+                                allocator, bad_samples] = options;
+}
+
 }  // namespace
 
 void Allocator::validate() const {

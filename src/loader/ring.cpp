@@ -285,10 +285,10 @@ void Ring::finish(RingEntry& entry) {
 void Ring::fill(int worker, std::int64_t number) {
   RingEntry& entry = this->entry(number);
   if (entry.has_memory) {  // also where another part has failed: the error of the first slot is to be found
-    WorkerStats done;
+    LoaderStats::Worker done;
     each_part(entry, worker,
               [&](SlotRange part, Scratch& scratch) { maker_.fill(*entry.batch, part, scratch, done); });
-    WorkerStats& stats = stats_[static_cast<std::size_t>(worker)];
+    LoaderStats::Worker& stats = stats_[static_cast<std::size_t>(worker)];
     stats.samples += done.samples;
     stats.bytes += done.bytes;
     stats.read_seconds += done.read_seconds;

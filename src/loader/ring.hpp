@@ -124,7 +124,7 @@ class Ring {
   int parked_ ROTA_GUARDED_BY(mutex_) = 0;
   std::vector<Scratch> scratch_;  // per worker, as are the next two
   std::vector<Task> tasks_ ROTA_GUARDED_BY(mutex_);
-  std::vector<WorkerStats> stats_ ROTA_GUARDED_BY(mutex_);
+  std::vector<LoaderStats::Worker> stats_ ROTA_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // last: they use all of the above
 };
 

@@ -33,7 +33,7 @@ internal::ShardPlan make_plan(const Source& source, std::int64_t size, const Loa
 
 std::vector<double> weights_of(const Mixture& mixture) {
   std::vector<double> weights;
-  for (const WeightedSource& dataset : mixture.datasets) weights.push_back(dataset.weight);
+  for (const Mixture::Part& dataset : mixture.datasets) weights.push_back(dataset.weight);
   return weights;
 }
 

@@ -27,7 +27,7 @@ std::unique_ptr<mpi::DeferredReduction> sum_over(const mpi::Communicator& comm,
 }  // namespace
 
 SkipCounter::SkipCounter(const mpi::Communicator& comm, const LoaderOptions& options)
-    : skips_(options.bad_samples.policy == OnBadSample::skip),
+    : skips_(options.bad_samples.policy == BadSamples::Policy::skip),
       max_skipped_(options.bad_samples.max_skipped),
       deadline_(options.deadline),
       sum_(sum_over(comm, deadline_)) {}
@@ -129,7 +129,7 @@ void SkipCounter::count_with(const mpi::Communicator& comm) {
   skipped_.count = before_ + since_;
 }
 
-void SkipCounter::restore(std::int64_t before, std::vector<SkippedSample> samples) {
+void SkipCounter::restore(std::int64_t before, std::vector<SkippedSamples::Sample> samples) {
   skipped_ = {.count = before, .by_this_rank = 0, .samples = std::move(samples)};
   before_ = agreed_ = before;
   since_ = told_ = good_ = 0;
@@ -144,7 +144,7 @@ void SkipCounter::throw_too_many(const std::string& how_many) const {
   const std::string advice = "mend the data or the transform, or allow more";
   std::exception_ptr error;
   if (!skipped_.samples.empty()) {
-    const SkippedSample& first = skipped_.samples.front();
+    const SkippedSamples::Sample& first = skipped_.samples.front();
     error = std::make_exception_ptr(Error(
         ErrorCode::corrupt,
         fmt::format("{}; {}. The first: sample {}{} in epoch {}: {}", what, advice, first.id.value,

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/caught.hpp"
-#include "core/lines.hpp"
+#include "core/text.hpp"
 #include "core/wait.hpp"
 #include "mpi/exchange.hpp"
 #include "rota/error.hpp"

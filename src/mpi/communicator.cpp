@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -35,13 +36,15 @@ void require_intra(MPI_Comm comm, std::string_view what) {
   }
 }
 
-// MPI_Comm_dup knows no deadline: first all ranks meet, which they do by `meeting`'s.
+// **Collective**, by the deadline of `meeting`.
 std::unique_ptr<Exchange> duplicate_of(Exchange& meeting, std::chrono::milliseconds deadline) {
-  agree(meeting, "duplicate a communicator", nullptr);
-  MPI_Comm copy = MPI_COMM_NULL;
-  check(MPI_Comm_dup(meeting.comm(), &copy), "MPI_Comm_dup");
-  MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-  return std::make_unique<Exchange>(copy, deadline);
+  const auto copy = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
+  Operation operation("duplicate a communicator", copy, [copy](MPI_Comm comm, Requests& requests) {
+    check(MPI_Comm_idup(comm, copy.get(), &requests.emplace_back()), "MPI_Comm_idup");
+  });
+  meeting.finish(operation);
+  MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN);
+  return std::make_unique<Exchange>(*copy, deadline);
 }
 
 std::unique_ptr<Exchange> duplicate_of(MPI_Comm comm, std::chrono::milliseconds deadline) {

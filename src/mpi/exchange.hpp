@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/deadline_clock.hpp"
 #include "core/mutex.hpp"
+#include "core/wait.hpp"
 #include "mpi/backoff.hpp"
 #include "mpi/messages.hpp"
 #include "rota/world.hpp"

@@ -134,7 +134,7 @@ class HttpClient {
 /// "SlowDown", of an answer as S3 gives them; empty without. It is a word: nothing else of an answer is
 /// shown, for a server may repeat what it was sent, and there are secrets in that.
 std::string_view code_in(std::string_view body);
-/// How much of what comes from outside a message shows (core/shown.hpp).
+/// How much of what comes from outside a message shows (core/text.hpp).
 inline constexpr std::size_t kMostShown = 200;
 
 /// Without white space at both ends.

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/message.hpp"
-#include "core/shown.hpp"
+#include "core/text.hpp"
 #include "core/wait.hpp"
 #include "rota/error.hpp"
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/option.hpp"
-#include "core/shown.hpp"
+#include "core/text.hpp"
 #include "rota/error.hpp"
 
 namespace rota {

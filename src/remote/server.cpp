@@ -8,7 +8,7 @@
 #include <deque>
 #include <utility>
 
-#include "core/shown.hpp"
+#include "core/text.hpp"
 #include "files/joined_reads.hpp"
 #include "rota/fingerprint.hpp"
 

@@ -65,7 +65,7 @@ void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view nam
   const bool writes = world.replica == 0;
   std::vector<std::int64_t> rows;
   std::string text;
-  for (const SkippedSample& sample : counter.skipped().samples) {
+  for (const SkippedSamples::Sample& sample : counter.skipped().samples) {
     if (!writes || !knows_all) break;
     rows.insert(rows.end(),
                 {sample.epoch, sample.id.value, std::ssize(sample.where), std::ssize(sample.error)});

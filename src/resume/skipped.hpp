@@ -21,7 +21,7 @@ void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view nam
 /// of.
 struct SavedSkips {
   std::int64_t count = 0;
-  std::vector<SkippedSample> samples;
+  std::vector<SkippedSamples::Sample> samples;
 };
 
 /// Nothing skipped where the checkpoint does not say. Throws Error{corrupt} where it cannot be so of a

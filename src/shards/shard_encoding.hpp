@@ -44,7 +44,8 @@ class ShardEncoding {
 };
 
 /// Throws Error{unsupported} for fields that the format does not have.
-std::unique_ptr<const ShardEncoding> make_encoding(ShardFormat format, const std::vector<Field>& fields);
+std::unique_ptr<const ShardEncoding> make_encoding(ShardOptions::Format format,
+                                                   const std::vector<Field>& fields);
 
 /// Of the formats `tar` and `mds`.
 std::unique_ptr<const ShardEncoding> make_tar_encoding(const std::vector<Field>& fields);

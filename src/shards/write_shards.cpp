@@ -183,13 +183,14 @@ void finish(const ShardEncoding& encoding, const ShardLayout& layout, const Dest
 
 }  // namespace
 
-std::unique_ptr<const ShardEncoding> make_encoding(ShardFormat format, const std::vector<Field>& fields) {
-  return format == ShardFormat::tar ? make_tar_encoding(fields) : make_mds_encoding(fields);
+std::unique_ptr<const ShardEncoding> make_encoding(ShardOptions::Format format,
+                                                   const std::vector<Field>& fields) {
+  return format == ShardOptions::Format::tar ? make_tar_encoding(fields) : make_mds_encoding(fields);
 }
 
 }  // namespace internal
 
-std::string_view to_string(ShardFormat format) noexcept {
+std::string_view to_string(ShardOptions::Format format) noexcept {
   return internal::kShardFormats[static_cast<std::size_t>(format)];
 }
 
@@ -213,7 +214,7 @@ ShardReport write_shards(const std::shared_ptr<const Source>& source, const std:
   encoding->require(*source);
   const internal::ShardLayout layout(*source, *encoding, options);
   const internal::Destination to(destination, options.storages);
-  const bool has_index = options.format == ShardFormat::mds;
+  const bool has_index = options.format == ShardOptions::Format::mds;
   internal::Found found = internal::find_shards(to, layout, has_index);
   const std::int64_t written = internal::write_share(
       source, *encoding, layout, to, found, share(layout.shards(), options.world.rank, options.world.size),

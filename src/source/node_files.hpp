@@ -10,6 +10,12 @@
 
 namespace rota::internal {
 
+/// Files that were decompressed or copied into shared memory.
+struct Fetched {
+  std::int64_t files = 0;
+  std::int64_t bytes = 0;  ///< in memory
+};
+
 /// Throws Error{out_of_range} unless it is a range of `size` samples.
 void check_range(SampleRange samples, std::int64_t size);
 

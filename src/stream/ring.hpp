@@ -152,7 +152,7 @@ class StreamRing {
   std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) =
       0;                      // of open and ready batches, of cursors and of ragged fields
   std::int64_t fixed_bytes_;  // of an open batch
-  std::vector<WorkerStats> stats_ ROTA_GUARDED_BY(mutex_);
+  std::vector<LoaderStats::Worker> stats_ ROTA_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // last: they use all of the above
 };
 

@@ -165,7 +165,7 @@ class StepBuilder {
   std::vector<std::size_t> open_ends_;  // where they end
   bool has_ended_ = false;              // the epoch
   bool is_over_;                        // nothing is to be read any more
-  WorkerStats read_;                    // so far
+  LoaderStats::Worker read_;            // so far
 
   mutable Mutex mutex_;
   std::condition_variable_any worker_wakes_;
@@ -179,7 +179,7 @@ class StepBuilder {
   bool is_paused_ ROTA_GUARDED_BY(mutex_) = true;
   bool is_parked_ ROTA_GUARDED_BY(mutex_) = false;
   std::exception_ptr park_error_ ROTA_GUARDED_BY(mutex_);
-  WorkerStats stats_ ROTA_GUARDED_BY(mutex_);
+  LoaderStats::Worker stats_ ROTA_GUARDED_BY(mutex_);
   std::jthread thread_;  // last: it uses all of the above
 };
 

@@ -40,10 +40,10 @@ std::optional<ErrorCode> code_of(std::span<const std::byte> bytes) {
   return std::nullopt;
 }
 
-bool names(const std::vector<Damage>& damage, std::size_t byte) {
+bool names(const std::vector<Verification::Damage>& damage, std::size_t byte) {
   const auto at = static_cast<std::int64_t>(byte);
-  return std::ranges::any_of(damage,
-                             [&](const Damage& d) { return d.offset <= at && at < d.offset + d.bytes; });
+  return std::ranges::any_of(
+      damage, [&](const Verification::Damage& d) { return d.offset <= at && at < d.offset + d.bytes; });
 }
 
 TEST(AnyDamage, AFlipOfAnyBitIsFoundAndNamed) {
@@ -68,7 +68,8 @@ TEST(AnyDamage, ATruncationToAnyLengthIsFoundAndNamed) {
     ASSERT_EQ(code_of(part), ErrorCode::corrupt) << length << " bytes left";
     const auto damage = verify_bytes(part).damage;
     ASSERT_FALSE(damage.empty()) << length << " bytes left";
-    ASSERT_EQ(damage[0].part, length < 4096 ? Damage::Part::page : Damage::Part::size);
+    ASSERT_EQ(damage[0].part,
+              length < 4096 ? Verification::Damage::Part::page : Verification::Damage::Part::size);
   }
 }
 

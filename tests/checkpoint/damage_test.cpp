@@ -147,7 +147,7 @@ TEST_F(Damaged, NeighbouringExtentsAreOneAndNameTheirRows) {
   EXPECT_EQ(damage[0].bytes, 2 << 20);
   EXPECT_LE(damage[0].offset, static_cast<std::int64_t>(middle));
   EXPECT_THAT(damage[0].what, ContainsRegex("is wrong: rows [0-9]+ to [0-9]+ of tensor \"w\"$"));
-  EXPECT_EQ(damage[1].part, Damage::Part::rows);
+  EXPECT_EQ(damage[1].part, Verification::Damage::Part::rows);
 }
 
 TEST_F(Damaged, WhatCannotBeReadNowIsNoDamage) {

@@ -70,7 +70,8 @@ TEST_F(WholePages, WouldUndoWhatOtherRanksWrote) {
   client_.hide();
   const fs::path file = open_nfs().save(1, snapshot()).info.path;
   const Verification found = verify_checkpoint(file);
-  EXPECT_THAT(found.damage, Contains(::testing::Field(&Damage::part, Damage::Part::bytes)));
+  EXPECT_THAT(found.damage,
+              Contains(::testing::Field(&Verification::Damage::part, Verification::Damage::Part::bytes)));
   auto directory = open();
   expect_same_error(ErrorCode::corrupt, "none is good", [&] { (void)directory.latest(); });
 }

@@ -134,10 +134,12 @@ Position trace_bad_samples(const fs::path& dir, Tail tail, std::int64_t phase, i
   source->corrupt_sizes = {7};
   Position end;
   for (int rank = 0; rank < size; ++rank) {
-    Loader loader(
-        source,
-        {.global_batch_size = 8, .tail = tail, .epochs = 2, .bad_samples = {.policy = OnBadSample::skip}},
-        {.rank = rank, .size = size});
+    Loader loader(source,
+                  {.global_batch_size = 8,
+                   .tail = tail,
+                   .epochs = 2,
+                   .bad_samples = {.policy = BadSamples::Policy::skip}},
+                  {.rank = rank, .size = size});
     loader.seek(start);
     TraceWriter trace(dir, loader, phase);
     for (int k = 0; k < steps; ++k) {

@@ -3,7 +3,7 @@
 
 #include "cli/fake_run.hpp"
 #include "cli/programs.hpp"
-#include "core/lines.hpp"
+#include "core/text.hpp"
 #include "test.hpp"
 #include "unprivileged.hpp"
 

@@ -71,7 +71,7 @@ TEST_P(CopiedFiles, AreCopiedOncePerEpochWhateverTheShards) {
     Loader loader(shared_,
                   {.global_batch_size = 7, .shards = shards, .interleave = 1, .shuffle = Shuffle::within});
     expect_batches(loader, *plain_);
-    EXPECT_EQ(loader.stats().fetched.files, kFiles) << shards;
+    EXPECT_EQ(loader.stats().fetched_files, kFiles) << shards;
   }
 }
 
@@ -84,7 +84,7 @@ TEST_P(CopiedFiles, ReadRowsOfWindowsAndOfJoinedDatasets) {
   const auto joined = join({windows(plain_, options), windows(shared_, options)});
   Loader loader(joined, {.global_batch_size = 16, .shards = 12, .interleave = 2, .shuffle = Shuffle::within});
   expect_batches(loader, *expected);
-  EXPECT_GE(loader.stats().fetched.files, kFiles);
+  EXPECT_GE(loader.stats().fetched_files, kFiles);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, CopiedFiles,

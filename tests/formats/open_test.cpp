@@ -92,7 +92,7 @@ TEST_F(Open, KeepsNoMoreFilesOpenThanHalfOfWhatTheProcessMayHave) {
   struct rlimit few = former;
   few.rlim_cur = static_cast<rlim_t>(open_now()) + 600;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  std::vector<WeightedSource> datasets;
+  std::vector<Mixture::Part> datasets;
   for (int k = 0; k < 12; ++k) datasets.push_back({.source = open(directory_.path())});
   EXPECT_LE(open_now(), static_cast<std::int64_t>(few.rlim_cur) / 2 + 12 * 8);
   Loader loader({.datasets = datasets}, {.global_batch_size = 32, .workers = 2});

@@ -204,7 +204,7 @@ TEST_F(StorageTest, LoadersTryAgainAndSkip) {
     failures = 0;
     Loader loader(train(), {.global_batch_size = 10,
                             .workers = workers,
-                            .bad_samples = {.policy = OnBadSample::skip, .retry_wait = {}}});
+                            .bad_samples = {.policy = BadSamples::Policy::skip, .retry_wait = {}}});
     std::vector<std::int64_t> bytes(50);
     while (const auto batch = loader.next()) {
       for (std::int64_t i = 0; i < batch->size(); ++i) {

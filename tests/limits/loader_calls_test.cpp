@@ -71,7 +71,7 @@ TEST_F(LoaderCalls, AreRefusedWhereItWasMovedFrom) {
 }
 
 TEST(MakingALoader, RefusesNoSourceAndTakesAnEmptyOne) {
-  const auto mix = [](std::vector<WeightedSource> datasets) {
+  const auto mix = [](std::vector<Mixture::Part> datasets) {
     return Loader(Mixture{.datasets = std::move(datasets)}, {});
   };
   refused({"source"}, [] { Loader(nullptr, {}); });

@@ -45,7 +45,7 @@ TEST(OptionValues, OfALoaderAreRefusedByName) {
   row({.read_ahead_batches = 0}, "read_ahead_batches", "0", "1 to 65536");
   row({.read_ahead_batches = kMost}, "read_ahead_batches", "92", "1 to 65536");
   row({.read_ahead_bytes = -1}, "read_ahead_bytes", "-1", "0 or more");
-  row({.bad_samples = {.policy = OnBadSample(2)}}, "policy", "number 2", "one of fail, skip");
+  row({.bad_samples = {.policy = BadSamples::Policy(2)}}, "policy", "number 2", "one of fail, skip");
   row({.bad_samples = {.max_skipped = -1}}, "max_skipped", "-1", "0 or more");
   row({.bad_samples = {.io_retries = -1}}, "io_retries", "-1", "0 to 100");
   row({.bad_samples = {.io_retries = 101}}, "io_retries", "101", "0 to 100");

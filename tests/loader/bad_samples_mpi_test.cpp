@@ -25,11 +25,12 @@ class BadSamplesOnRanks : public TestWithParam<int> {
   }
 
   std::shared_ptr<ToldSource> source_ = faulty(300, true);
-  LoaderOptions options_{.global_batch_size = 10,
-                         .shards = 1,
-                         .shuffle = Shuffle::none,
-                         .workers = GetParam(),
-                         .bad_samples = {.policy = OnBadSample::skip, .io_retries = 0, .retry_wait = {}}};
+  LoaderOptions options_{
+      .global_batch_size = 10,
+      .shards = 1,
+      .shuffle = Shuffle::none,
+      .workers = GetParam(),
+      .bad_samples = {.policy = BadSamples::Policy::skip, .io_retries = 0, .retry_wait = {}}};
 };
 
 /// Shared memory that is gone on the last rank, as a loader finds when it is made.
@@ -202,7 +203,7 @@ TEST(SkippedSamples, OfAChainOfWorldsAreListedOnceWhateverStopsAndCrashes) {
                                     .seed = seed,
                                     .tail = kTails.at(seed % 3),
                                     .epochs = 2,
-                                    .bad_samples = {.policy = OnBadSample::skip}}};
+                                    .bad_samples = {.policy = BadSamples::Policy::skip}}};
     const SharedDirectory directory;
     const auto steps = through_ranks(course, random_turns(random, everyone().size()), directory.path());
     if (!is_root()) continue;
@@ -210,7 +211,7 @@ TEST(SkippedSamples, OfAChainOfWorldsAreListedOnceWhateverStopsAndCrashes) {
     Loader loader(source, course.options, World{});
     restore(loader, *CheckpointDirectory(mpi::Communicator(), directory.path()).latest());
     std::vector<std::pair<std::int64_t, std::int64_t>> listed;
-    for (const SkippedSample& s : loader.skipped().samples) {
+    for (const SkippedSamples::Sample& s : loader.skipped().samples) {
       listed.emplace_back(s.epoch, s.id.value);
       EXPECT_EQ(s.where, "place-" + std::to_string(s.id.value));
     }

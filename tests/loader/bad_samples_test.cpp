@@ -54,8 +54,9 @@ class BadSamplesOf : public TestWithParam<std::tuple<int, bool, Kind>> {
 
   std::shared_ptr<ToldSource> source_;
   std::set<std::int64_t> refused_;
-  LoaderOptions options_{
-      .global_batch_size = 6, .shards = 3, .bad_samples = {.policy = OnBadSample::skip, .retry_wait = {}}};
+  LoaderOptions options_{.global_batch_size = 6,
+                         .shards = 3,
+                         .bad_samples = {.policy = BadSamples::Policy::skip, .retry_wait = {}}};
 
  private:
   void expect_content(const Batch& batch, std::size_t f, std::int64_t i, SampleId id) const {
@@ -140,7 +141,7 @@ TEST_P(BadSamplesOf, ARunAreListedOnceInOrderOfDelivery) {
     }
   }
   std::vector<std::pair<std::int64_t, std::int64_t>> listed;
-  for (const SkippedSample& s : loader.skipped().samples) {
+  for (const SkippedSamples::Sample& s : loader.skipped().samples) {
     listed.emplace_back(s.epoch, s.id.value);
     EXPECT_EQ(s.where, "place-" + std::to_string(s.id.value));
     EXPECT_EQ(s.error, s.id.value == 6   ? "transform: not this one"
@@ -187,7 +188,7 @@ LoaderOptions skipping(std::function<void(const TransformContext&)> apply) {
       .shuffle = Shuffle::none,
       .transform = {.apply = [apply = std::move(apply)](const TransformContext& context, const SampleView&,
                                                         SampleOutput&) { apply(context); }},
-      .bad_samples = {.policy = OnBadSample::skip}};
+      .bad_samples = {.policy = BadSamples::Policy::skip}};
 }
 
 TEST(Programs, ThatAreWrongAreNotSkipped) {
@@ -199,7 +200,7 @@ TEST(Programs, ThatAreWrongAreNotSkipped) {
   }
   Loader loader(counting(60), {.transform = {.apply = [](const TransformContext&, const SampleView& in,
                                                          SampleOutput&) { (void)in.as<float>(0); }},
-                               .bad_samples = {.policy = OnBadSample::skip}});
+                               .bad_samples = {.policy = BadSamples::Policy::skip}});
   EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(ErrorCode::mismatch));
 }
 
@@ -220,7 +221,7 @@ TEST(Programs, ThatFindAHundredBadSamplesFirstEnd) {
 TEST(BadSamples, OfOtherRanksAreNotKnownToABatch) {
   const auto nothing = [](const Batch&, BatchOutput&) {};
   for (const bool is_collated : {false, true}) {
-    LoaderOptions options{.global_batch_size = 1, .bad_samples = {.policy = OnBadSample::skip}};
+    LoaderOptions options{.global_batch_size = 1, .bad_samples = {.policy = BadSamples::Policy::skip}};
     if (is_collated) options.collate = {.apply = nothing, .fields = kOneNumber};
     for (const int rank : {0, 1}) {
       Loader loader(counting(3), options, World{rank, 2});

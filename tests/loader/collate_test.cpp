@@ -125,7 +125,7 @@ TEST_P(Collated, WithAnErrorItIsTriedAgainAtTheSameStep) {
 
 TEST_P(Collated, BatchesHaveSkippedSlotsToo) {
   LoaderOptions how = options(pad());
-  how.bad_samples.policy = OnBadSample::skip;
+  how.bad_samples.policy = BadSamples::Policy::skip;
   how.transform.apply = [](const TransformContext& context, const SampleView&, SampleOutput&) {
     if (context.id.value == 5) throw std::runtime_error("unlucky");
   };

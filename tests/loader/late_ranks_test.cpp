@@ -11,7 +11,7 @@ LoaderOptions options(std::chrono::milliseconds deadline = kDeadline) {
           .shards = 1,
           .shuffle = Shuffle::none,
           .deadline = deadline,
-          .bad_samples = {.policy = OnBadSample::skip}};
+          .bad_samples = {.policy = BadSamples::Policy::skip}};
 }
 
 void expect_timeout(Loader& loader, int missing) {

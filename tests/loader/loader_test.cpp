@@ -78,7 +78,7 @@ TEST(Loader, CountsWhatItDid) {
     EXPECT_EQ(static_cast<int>(stats.workers.size()), std::max(workers, 1));
     std::int64_t samples = 0;
     std::int64_t bytes = 0;
-    for (const WorkerStats& worker : stats.workers) {
+    for (const LoaderStats::Worker& worker : stats.workers) {
       samples += worker.samples;
       bytes += worker.bytes;
       EXPECT_GT(worker.read_seconds, 0);

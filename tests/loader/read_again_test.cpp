@@ -32,11 +32,11 @@ class Skipping : public TestWithParam<int> {
                          .shards = 1,
                          .shuffle = Shuffle::none,
                          .workers = GetParam(),
-                         .bad_samples = {.policy = OnBadSample::skip, .retry_wait = {}}};
+                         .bad_samples = {.policy = BadSamples::Policy::skip, .retry_wait = {}}};
 };
 
 TEST_P(Skipping, IsForThoseWhoAskForIt) {
-  options_.bad_samples.policy = OnBadSample::fail;
+  options_.bad_samples.policy = BadSamples::Policy::fail;
   source_->corrupt = {7};
   expect_failure(corrupt, "read sample 7 (place-7): the bytes are wrong");
 }
@@ -74,7 +74,7 @@ TEST_P(Skipping, PassesOverFilesThatAreGone) {
 
 TEST_P(Skipping, ReadsAgainWhatDoesNotAnswerAtFirst) {
   options_.bad_samples.io_retries = 3;
-  for (const OnBadSample policy : {OnBadSample::fail, OnBadSample::skip}) {
+  for (const BadSamples::Policy policy : {BadSamples::Policy::fail, BadSamples::Policy::skip}) {
     options_.bad_samples.policy = policy;
     source_ = faulty(30, true);
     source_->io_failures = {{7, 3}, {8, 1}, {25, 2}};

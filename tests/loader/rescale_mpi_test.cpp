@@ -57,7 +57,7 @@ std::vector<LoaderOptions> all_different() {
   all[4].tail = Tail::carry;
   all[5].rank_split = Split::interleaved;
   all[6].epochs = 2;
-  all[7].bad_samples.policy = OnBadSample::skip;
+  all[7].bad_samples.policy = BadSamples::Policy::skip;
   all[8].shuffle = Shuffle::block;
   all[9] = all[8];
   all[9].block.samples = 7;

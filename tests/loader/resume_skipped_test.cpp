@@ -9,7 +9,7 @@ class ResumeSkipped : public Test {
  protected:
   ResumeSkipped() { source_->corrupt = {0, 3, 11, 12, 13, 50, 77}; }
 
-  [[nodiscard]] Loader make(OnBadSample policy, World world = {}) const {
+  [[nodiscard]] Loader make(BadSamples::Policy policy, World world = {}) const {
     return Loader(source_,
                   {.global_batch_size = 10,
                    .shards = 1,
@@ -31,9 +31,9 @@ class ResumeSkipped : public Test {
 };
 
 TEST_F(ResumeSkipped, GoesOnWithTheListAndTheCount) {
-  Loader loader = make(OnBadSample::skip);
+  Loader loader = make(BadSamples::Policy::skip);
   go(loader, 7);
-  Loader resumed = make(OnBadSample::skip);
+  Loader resumed = make(BadSamples::Policy::skip);
   restore(resumed, save_loader(loader));
   EXPECT_THAT(resumed.skipped().samples, SizeIs(6));
   EXPECT_EQ(resumed.skipped().samples, loader.skipped().samples);
@@ -46,7 +46,7 @@ TEST_F(ResumeSkipped, GoesOnWithTheListAndTheCount) {
 }
 
 TEST_F(ResumeSkipped, CountsTowardsTheLimitWhatWasSkippedBefore) {
-  Loader loader = make(OnBadSample::skip);
+  Loader loader = make(BadSamples::Policy::skip);
   go(loader, 7);
   const Checkpoint checkpoint = save_loader(loader);
   LoaderOptions options = loader.options();
@@ -62,13 +62,13 @@ TEST_F(ResumeSkipped, CountsTowardsTheLimitWhatWasSkippedBefore) {
 }
 
 TEST_F(ResumeSkipped, DealsTheListOutToTheRanksOfAnyWorld) {
-  Loader loader = make(OnBadSample::skip);
+  Loader loader = make(BadSamples::Policy::skip);
   go(loader, 8);
   const Checkpoint checkpoint = save_loader(loader);
   for (const int size : {1, 2, 3, 8, 20}) {
-    std::vector<SkippedSample> all;
+    std::vector<SkippedSamples::Sample> all;
     for (int rank = 0; rank < size; ++rank) {
-      Loader part = make(OnBadSample::skip, {.rank = rank, .size = size});
+      Loader part = make(BadSamples::Policy::skip, {.rank = rank, .size = size});
       restore(part, checkpoint);
       EXPECT_EQ(part.skipped().count, 7);
       all.insert(all.end(), part.skipped().samples.begin(), part.skipped().samples.end());
@@ -78,23 +78,23 @@ TEST_F(ResumeSkipped, DealsTheListOutToTheRanksOfAnyWorld) {
 }
 
 TEST_F(ResumeSkipped, IsHandedOnByLoadersThatSkipNothing) {
-  Loader loader = make(OnBadSample::skip);
+  Loader loader = make(BadSamples::Policy::skip);
   go(loader, 8);
-  Loader strict = make(OnBadSample::fail);
+  Loader strict = make(BadSamples::Policy::fail);
   restore(strict, save_loader(loader));
   EXPECT_EQ(strict.skipped().samples, loader.skipped().samples);
-  Loader again = make(OnBadSample::skip);
+  Loader again = make(BadSamples::Policy::skip);
   restore(again, save_loader(strict));
   EXPECT_EQ(again.skipped().samples, loader.skipped().samples);
   EXPECT_EQ(again.skipped().count, 7);
 }
 
 TEST_F(ResumeSkipped, TakesCheckpointsThatSayNothingOfIt) {
-  Loader strict = make(OnBadSample::fail);
+  Loader strict = make(BadSamples::Policy::fail);
   const Checkpoint checkpoint = save_loader(strict);
   EXPECT_THAT(checkpoint.tensors(), SizeIs(1)) << "the cursors";
   EXPECT_THAT(describe_loader(checkpoint), Not(HasSubstr("skipped")));
-  Loader loader = make(OnBadSample::skip);
+  Loader loader = make(BadSamples::Policy::skip);
   go(loader, 2);
   restore(loader, checkpoint);
   EXPECT_EQ(loader.skipped().count, 0);
@@ -102,7 +102,7 @@ TEST_F(ResumeSkipped, TakesCheckpointsThatSayNothingOfIt) {
 }
 
 TEST_F(ResumeSkipped, IsToldByDescribeLoader) {
-  Loader loader = make(OnBadSample::skip);
+  Loader loader = make(BadSamples::Policy::skip);
   go(loader, 8);
   EXPECT_THAT(describe_loader(save_loader(loader)), HasSubstr("bad samples skipped: 7"));
 }
@@ -114,13 +114,13 @@ class HostileSkips : public ResumeSkipped {
 
   /// What restoring such a checkpoint throws.
   std::optional<Error> refusal(const std::function<void(Snapshot&)>& add) {
-    Loader loader = make(OnBadSample::fail);
+    Loader loader = make(BadSamples::Policy::fail);
     go(loader, 3);
     Snapshot snapshot;
     save(loader, snapshot);
     add(snapshot);
     checkpoints_->save(3, snapshot);
-    Loader other = make(OnBadSample::skip);
+    Loader other = make(BadSamples::Policy::skip);
     const auto error = error_of([&] { restore(other, *checkpoints_->latest()); });
     EXPECT_EQ(other.position().step, error ? 0 : 3);
     return error;

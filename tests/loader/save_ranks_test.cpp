@@ -105,7 +105,7 @@ TEST(RankAlone, SavesTheStateOfAllOfItsWorld) {
   for (const bool is_mixture : {false, true}) {
     const auto make = [&](const World& world) {
       const LoaderOptions options{
-          .global_batch_size = 6, .shards = 5, .bad_samples = {.policy = OnBadSample::skip}};
+          .global_batch_size = 6, .shards = 5, .bad_samples = {.policy = BadSamples::Policy::skip}};
       const Mixture mixture{.datasets = {{counting(40)}, {counting(30)}}};
       return is_mixture ? Loader(mixture, options, world) : Loader(counting(40), options, world);
     };
@@ -149,7 +149,7 @@ TEST(RankAlone, LeavesOutWhatOthersHaveSkipped) {
   const LoaderOptions options{.global_batch_size = 10,
                               .shards = 1,
                               .shuffle = Shuffle::none,
-                              .bad_samples = {.policy = OnBadSample::skip}};
+                              .bad_samples = {.policy = BadSamples::Policy::skip}};
   const mpi::Communicator alone;
   const TemporaryDirectory directory;
   CheckpointDirectory checkpoints(alone, directory.path());

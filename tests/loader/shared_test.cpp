@@ -120,7 +120,7 @@ class Shared : public Test {
   std::int64_t fetched_in_run(const mpi::Nodes::Pretence& where, const LoaderOptions& options) {
     Loader loader(open(where), options, everyone().world());
     run(loader);
-    return sum(loader.stats().fetched.files);
+    return sum(loader.stats().fetched_files);
   }
 
   SharedDirectory directory_;
@@ -161,7 +161,7 @@ TEST_F(Shared, FilesThatAreReadInPartsAreFetchedOnceToo) {
                    .rank_split = split},
                   everyone().world());
     run(loader);
-    EXPECT_EQ(sum(loader.stats().fetched.files), kFiles);
+    EXPECT_EQ(sum(loader.stats().fetched_files), kFiles);
   }
 }
 
@@ -171,7 +171,7 @@ TEST_F(Shared, FilesAreThereStillInALaterEpochWhereThereIsRoom) {
   EXPECT_EQ(fetched_in_run({}, options), kFiles);
   Loader loader(open_tight(), options, everyone().world());
   run(loader);
-  EXPECT_GE(sum(loader.stats().fetched.files), 3 * kFiles);
+  EXPECT_GE(sum(loader.stats().fetched_files), 3 * kFiles);
 }
 
 TEST_F(Shared, RanksWithShardsOfTheirOwnFetchNoOthers) {
@@ -190,8 +190,8 @@ TEST_F(Shared, WhereMemoryCannotBeSharedEachRankFetchesForItself) {
   std::mt19937_64 random(3);
   Loader loader(source, whole_files(random), everyone().world());
   run(loader);
-  EXPECT_GE(sum(loader.stats().fetched.files), kFiles);
-  EXPECT_LE(sum(loader.stats().fetched.files), kFiles * everyone().size());
+  EXPECT_GE(sum(loader.stats().fetched_files), kFiles);
+  EXPECT_LE(sum(loader.stats().fetched_files), kFiles * everyone().size());
 }
 
 // That which is read, and the next.
@@ -271,7 +271,7 @@ TEST_F(Shared, PaddingMayGoThroughAllFilesMoreThanOnce) {
                 everyone().world());
   run(loader);
   EXPECT_EQ(loader.position().step, 2);
-  EXPECT_GE(sum(loader.stats().fetched.files), kFiles);
+  EXPECT_GE(sum(loader.stats().fetched_files), kFiles);
 }
 
 TEST_F(Shared, DatasetsThatAreMixedAreHeldEachByItsGroups) {
@@ -287,7 +287,7 @@ TEST_F(Shared, DatasetsThatAreMixedAreHeldEachByItsGroups) {
     }
   }
   EXPECT_TRUE(is_right);
-  EXPECT_GT(sum(loader.stats().fetched.files), 0);
+  EXPECT_GT(sum(loader.stats().fetched_files), 0);
 }
 
 TEST_F(Shared, OrdersThatNeedAllFilesAtAllTimesAreRefused) {
@@ -330,7 +330,7 @@ TEST_F(Shared, AFileThatIsDamagedIsAnErrorOfItsBatchAndOfNoOther) {
                  .shards = kFiles,
                  .interleave = 1,
                  .shuffle = Shuffle::none,
-                 .bad_samples = {.policy = OnBadSample::skip, .max_skipped = 1000}},
+                 .bad_samples = {.policy = BadSamples::Policy::skip, .max_skipped = 1000}},
                 everyone().world());
   run(loader);
   EXPECT_EQ(sum(loader.stats().skipped), 20 + 5 * 17 % 40);

@@ -130,7 +130,7 @@ TEST(State, CountsWhatWasSkippedBeforeTheLastStepAndListsNothing) {
     return Loader(source, {.global_batch_size = 10,
                            .shards = 1,
                            .shuffle = Shuffle::none,
-                           .bad_samples = {.policy = OnBadSample::skip, .max_skipped = limit}});
+                           .bad_samples = {.policy = BadSamples::Policy::skip, .max_skipped = limit}});
   };
   Loader loader = make(1000);
   for (int k = 0; k < 2; ++k) (void)loader.next();

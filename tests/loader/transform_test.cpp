@@ -168,13 +168,13 @@ TEST_P(MadeRows, CountAsBytesOfTheBatch) {
   }
   EXPECT_EQ(loader.stats().bytes, bytes);
   std::int64_t made = 0;
-  for (const WorkerStats& worker : loader.stats().workers) made += worker.bytes;
+  for (const LoaderStats::Worker& worker : loader.stats().workers) made += worker.bytes;
   EXPECT_EQ(made, bytes);
 }
 
 TEST_P(MadeRows, OfASkippedSampleAreNone) {
   LoaderOptions how = options();
-  how.bad_samples.policy = OnBadSample::skip;
+  how.bad_samples.policy = BadSamples::Policy::skip;
   how.transform.apply = [whole = how.transform.apply](const TransformContext& context, const SampleView& in,
                                                       SampleOutput& out) {
     whole(context, in, out);

@@ -13,7 +13,6 @@
 #include "files/memory_file.hpp"
 #include "mapped_file.hpp"
 #include "mpi/collectives.hpp"
-#include "mpi/node_memory.hpp"
 #include "mpi_main.hpp"
 #include "test.hpp"
 

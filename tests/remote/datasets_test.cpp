@@ -221,8 +221,8 @@ class KeptFiles : public S3 {
                            .workers = 1,
                            .read_ahead_batches = 1});
     EXPECT_THAT(rest_of(loader), SizeIs(3 * kFiles));
-    EXPECT_EQ(loader.stats().fetched.files, server.count("range") - before);
-    return loader.stats().fetched.files;
+    EXPECT_EQ(loader.stats().fetched_files, server.count("range") - before);
+    return loader.stats().fetched_files;
   }
 };
 

@@ -71,8 +71,9 @@ class WriteShards : public PythonTest {
 
 TEST_F(WriteShards, AreReadBackEqual) {
   std::minstd_rand random(7);
-  const std::pair<ShardFormat, std::vector<Field>> cases[] = {
-      {ShardFormat::tar, kBytes}, {ShardFormat::mds, kBytes}, {ShardFormat::mds, kNumbers}};
+  const std::pair<ShardOptions::Format, std::vector<Field>> cases[] = {{ShardOptions::Format::tar, kBytes},
+                                                                       {ShardOptions::Format::mds, kBytes},
+                                                                       {ShardOptions::Format::mds, kNumbers}};
   for (unsigned seed = 0; seed < 60; ++seed) {
     const auto& [format, fields] = cases[seed % 3];
     const TemporaryDirectory directory;
@@ -91,7 +92,7 @@ TEST_F(WriteShards, AreReadBackEqual) {
     EXPECT_EQ(report.there, report.shards);
     EXPECT_EQ(report.samples, source->size());
     expect_equal(*source, *open(out));
-    EXPECT_EQ(std::ssize(names_in(out)), report.shards + (format == ShardFormat::mds ? 1 : 0));
+    EXPECT_EQ(std::ssize(names_in(out)), report.shards + (format == ShardOptions::Format::mds ? 1 : 0));
     options.world = {};
     EXPECT_EQ(rota::write_shards(source, out, options).written, 0);
   }
@@ -113,7 +114,7 @@ TEST_F(WriteShards, ThoseThatEndTogetherDoNotDisturbEachOther) {
       threads.emplace_back([&, rank] {
         EXPECT_NO_THROW(
             rota::write_shards(source, directory.path(),
-                               {.format = ShardFormat::mds,
+                               {.format = ShardOptions::Format::mds,
                                 .shard_bytes = 5000,
                                 .world = {.rank = round % 2 == 0 ? rank : 0, .size = round % 2 == 0 ? 6 : 1},
                                 .workers = 0}));
@@ -157,7 +158,7 @@ for member in tarfile.open(*glob.glob('shard-*.tar')): tell(f'{member.name}={mem
 }
 
 TEST_F(WriteShards, AnInterruptedRunGoesOnInAnotherWorld) {
-  for (const ShardFormat format : {ShardFormat::tar, ShardFormat::mds}) {
+  for (const ShardOptions::Format format : {ShardOptions::Format::tar, ShardOptions::Format::mds}) {
     const auto storage = std::make_shared<MemoryStorage>();
     const auto source = random_samples(kBytes, 300, 5);
     ShardOptions options{.format = format, .shard_bytes = 20'000, .storages = {{"memory", storage}}};
@@ -188,7 +189,7 @@ TEST_F(WriteShards, AnInterruptedRunGoesOnInAnotherWorld) {
 
 // As where labels are rewritten in place: the same names, sizes and shapes.
 TEST_F(WriteShards, AChangedDatasetIsWrittenAnew) {
-  for (const ShardFormat format : {ShardFormat::tar, ShardFormat::mds}) {
+  for (const ShardOptions::Format format : {ShardOptions::Format::tar, ShardOptions::Format::mds}) {
     const TemporaryDirectory directory;
     const fs::path data = directory.path() / "data";
     const fs::path out = directory.path() / "out";
@@ -371,7 +372,7 @@ TEST_F(WriteShards, WhatCannotBeIsRefused) {
        std::vector<Field>{{.name = "b", .dtype = DType::bfloat16},
                           {.name = "r", .dtype = DType::int8, .shape = {2}, .ragged = true},
                           {.name = "e", .dtype = DType::int8, .shape = {0}}}) {
-    EXPECT_THAT(refused(random_samples(std::vector{field}, 3, 1), {.format = ShardFormat::mds}),
+    EXPECT_THAT(refused(random_samples(std::vector{field}, 3, 1), {.format = ShardOptions::Format::mds}),
                 is_error(unsupported, {"\"" + field.name + "\""}));
   }
   write_shards(source);

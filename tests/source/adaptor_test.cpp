@@ -105,7 +105,7 @@ TEST(SourceAdaptor, KeepsInstancesOfWorkersAndPinsOfFiles) {
     EXPECT_EQ(samples, 20);
     EXPECT_EQ(letters->reads, 0);
     EXPECT_GE(letters->pins, 2);
-    EXPECT_EQ(loader.stats().fetched.files, 0);  // none more than before
+    EXPECT_EQ(loader.stats().fetched_files, 0);  // none more than before
   }
 }
 

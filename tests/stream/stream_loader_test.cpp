@@ -125,7 +125,7 @@ TEST(StreamLoader, CountsWhatItDoes) {
     EXPECT_EQ(stats.batches, 13);
     EXPECT_EQ(stats.samples, 100);
     std::int64_t read = 0;
-    for (const WorkerStats& worker : stats.workers) read += worker.samples;
+    for (const LoaderStats::Worker& worker : stats.workers) read += worker.samples;
     EXPECT_EQ(read, 100);
   }
 }

@@ -1,7 +1,8 @@
 #pragma once
 
-// Texts of lines that are compared, among ranks above all.
+// Texts: lines that are compared, among ranks above all, and what a terminal can show.
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,5 +17,15 @@ namespace rota::internal {
                                                                              std::string_view other);
 /// Throws Error{mismatch} with the first line that differs from rank 0's.
 void require_same_lines(std::string_view task, std::string_view mine, std::string_view first);
+
+/// How many bytes the UTF-8 character at the start of `text` takes; 0 where it begins none.
+std::size_t character_bytes(std::string_view text) noexcept;
+
+/// `text` on one line, which does nothing to a terminal: \n, \t, \r, \\, and \xHH for each byte of any other
+/// control character, of what turns the direction of writing, and of what is no UTF-8.
+std::string shown(std::string_view text);
+
+/// A text without the names and passwords that stand before "@" in its URLs.
+std::string without_users(std::string_view text);
 
 }  // namespace rota::internal
