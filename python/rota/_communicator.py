@@ -9,50 +9,19 @@ from datetime import timedelta
 from typing import Any
 
 from rota import _rota
-from rota._errors import BY_CODE, Error, InvalidArgumentError, TimeoutError, told
+from rota._errors import BY_CODE, Error, TimeoutError, told
 
 
-class Communicator(_rota.Communicator):
-    """A duplicate of an mpi4py communicator; or, of None, a world of one that needs no MPI.
+Communicator = _rota.Communicator
+Communicator.__module__ = "rota.mpi"
+Communicator.__doc__ = """A duplicate of an mpi4py communicator; or, of None, a world of one that needs no MPI.
 
-    All ranks make it together. They wait `deadline` seconds for a rank that makes no progress, 0: for ever; then
-    TimeoutError names it. Import mpi4py's MPI first: that starts MPI, and ends it after Python's end.
+All ranks make it together. They wait `deadline` seconds for a rank that makes no progress, 0: for ever; then
+TimeoutError names it. Import mpi4py's MPI first: that starts MPI, and ends it after Python's end.
 
-    >>> Communicator()
-    <rota.mpi.Communicator: rank 0 of 1>
-    """
-
-    def __init__(self, comm: Any = None, deadline: float = 600.0) -> None:
-        if comm is None:
-            super().__init__()
-            self._is_made = True
-            return
-        if not (hasattr(comm, "py2f") and hasattr(comm, "Split")):
-            raise TypeError(f"a {type(comm).__name__} is no communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD")
-        _rota.require_mpi()
-        super().__init__(comm.py2f(), deadline)
-        self._is_made = True
-
-    def data_parallel(self, rank: int) -> Communicator:
-        """For tensor, pipeline or context parallel training: processes that pass the same `rank` read the same slice.
-
-        All ranks call it. The result's `world` has that rank, and the process's number among its replicas.
-        """
-        made = Communicator.__new__(Communicator)
-        _rota.Communicator.__init__(made, self, rank)
-        made._is_made = True
-        return made
-
-    def __reduce__(self) -> Any:
-        raise TypeError("a communicator cannot be pickled: it is of this process")
-
-    def __repr__(self) -> str:
-        if not self.__dict__.get("_is_made"):
-            return "<rota.mpi.Communicator, not made>"
-        try:
-            return f"<rota.mpi.Communicator: rank {self.rank} of {self.size}>"
-        except InvalidArgumentError:
-            return "<rota.mpi.Communicator, closed>"
+>>> Communicator()
+<rota.mpi.Communicator: rank 0 of 1>
+"""
 
 
 def as_communicator(comm: Any) -> Communicator:

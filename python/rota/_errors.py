@@ -76,6 +76,13 @@ class CallbackError(Error, RuntimeError):
     code = "callback"
 
 
+class Refusal(Exception):
+    """What rota's own code refuses of a user's: for C++, which makes a CallbackError of it, without a cause."""
+
+
+PROGRAMS = (TypeError, AttributeError, NameError, ImportError, AssertionError)
+"""what is the program's fault, and not a sample's"""
+
 BY_CODE: dict[str, type[Error]] = {error.code: error for error in Error.__subclasses__()}
 
 

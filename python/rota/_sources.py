@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from rota import _rota
 from rota._catalog import Catalog, PathLike
 from rota._communicator import agreed, as_communicator
 from rota._errors import CallbackError, InvalidArgumentError
-from rota._values import DTypeLike, Field, FieldsLike, World, as_fields
+from rota._values import DTypeLike, Field, FieldsLike, World, as_fields, copy_of
 
 Source = _rota.Source
 
@@ -237,13 +236,8 @@ def _fields_of(dataset: Any) -> list[Field]:
 
     if len(dataset) == 0:
         raise ValueError("an empty dataset does not tell its fields; give fields=")
-    if not isinstance(dataset, np.ndarray):  # whose copy would be of all its numbers
-        try:
-            dataset = copy.copy(dataset)  # what looking at a sample opens does not go to the workers
-        except TypeError:
-            pass
     try:
-        sample = dataset[0]
+        sample = copy_of(dataset)[0]  # what looking at a sample opens does not go to the workers
     except StopIteration as error:  # which would end a loop around this without a word
         raise CallbackError("take sample 0 of a dataset: it raised StopIteration") from error
     if isinstance(sample, tuple):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
 from rota._communicator import agreed, as_communicator
-from rota._errors import InvalidArgumentError
+from rota._errors import InvalidArgumentError, Refusal
 from rota._loader import find_world, opened
 from rota._options import in_rotas_words
 from rota._sources import Source, _as_source
-from rota._values import FieldsLike, StreamSample
+from rota._values import FieldsLike, StreamSample, copy_of
 
 StreamSource = _rota.StreamSource
 StreamSource.__module__ = "rota"
@@ -72,6 +73,89 @@ class Stream:
         return ""
 
 
+_NUMBER, _TUPLE, _BYTES = 1, 2, 3  # kinds of cursors, in states; 0: nothing was yielded yet
+
+
+class Reader:
+    """A stream as C++ reads it, whose cursors are (kind, numbers, bytes)."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._numbers = stream.cursor_numbers
+
+    def copy(self) -> Reader | None:
+        """One with a copy of the stream; None where that cannot be copied."""
+        own = copy_of(self._stream)
+        return None if own is self._stream else Reader(own)
+
+    def where(self, shard: int) -> str:
+        return self._stream.where(shard)
+
+    def remaining(self, shard: int, cursor: tuple | None) -> int | None:
+        left = self._stream.remaining(shard, _given(cursor))
+        if left is None or _number(left) is not None:
+            return left
+        raise Refusal(f"a stream's remaining() returned a {type(left).__name__}; return an int, or None")
+
+    def open(self, shard: int, epoch: int, cursor: tuple | None) -> Opened:
+        opened = self._stream.open(shard, epoch, _given(cursor))
+        try:
+            return Opened(iter(opened), self._numbers)
+        except TypeError:
+            kind = type(opened).__name__
+        raise Refusal(f"a stream's open() returned a {kind}; return an iterator over (sample, cursor), or yield them")
+
+
+class Opened(Iterator[tuple]):
+    """What a stream's `open` returned: a sample, and the cursor behind it, whose numbers are `count`."""
+
+    def __init__(self, samples: Iterator[Any], count: int) -> None:
+        self._samples, self._count = samples, count
+
+    def __next__(self) -> tuple:
+        item = next(self._samples)
+        if isinstance(item, tuple) and len(item) == 2:
+            return item[0], *self._taken(item[1])
+        raise Refusal(
+            f"a stream yielded a {type(item).__name__}; yield a pair: the sample, and the cursor behind it, as in "
+            '`yield {"x": 1}, i + 1`'
+        )
+
+    def _taken(self, cursor: Any) -> tuple[int, tuple, bytes]:
+        if isinstance(cursor, bytes):
+            return _BYTES, (0,) * self._count, cursor
+        numbers = tuple(map(_number, cursor if isinstance(cursor, tuple) else (cursor,)))
+        if len(numbers) == self._count and None not in numbers:
+            return _TUPLE if isinstance(cursor, tuple) else _NUMBER, numbers, b""
+        ints = {0: "", 1: "an int or "}.get(self._count, f"a tuple of {self._count} ints or ")
+        raise Refusal(
+            f"a stream yielded {repr(cursor):.100} as the cursor behind a sample; yield sample, cursor, where the cursor is "
+            f"{ints}bytes (cursor_numbers = {self._count}), and the numbers are of 64 bits"
+        )
+
+    def close(self) -> None:
+        """Runs what `finally` and `with` hold."""
+        if hasattr(self._samples, "close"):
+            self._samples.close()
+
+
+def _given(cursor: tuple | None) -> Cursor | None:
+    """As the user yielded it."""
+    kind, numbers, data = cursor or (0, (), b"")
+    if not kind:
+        return None
+    return data if kind == _BYTES else numbers if kind == _TUPLE else numbers[0]
+
+
+def _number(value: Any) -> int | None:
+    """None, where it is none of 64 bits."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        return None
+    return number if -(1 << 63) <= number < 1 << 63 else None
+
+
 StreamLike = Union[Stream, StreamSource]
 
 
@@ -85,7 +169,7 @@ def _source(stream: StreamLike) -> StreamSource:
         )
     if not hasattr(stream, "fields"):
         raise TypeError(f'{type(stream).__name__} has no fields; set them, as in fields = {{"x": "float32"}}')
-    return _rota.python_stream(stream, stream.fields)
+    return _rota.python_stream(stream, Reader(stream))
 
 
 def as_stream(source: Source, shards: int) -> StreamSource:

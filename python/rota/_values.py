@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
+
+from rota._errors import Refusal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -178,6 +181,79 @@ def _survives(made: np.ndarray, dtype: np.dtype) -> bool:
         if made.dtype.kind == "f" and dtype.kind == "f":
             return not np.any(np.isinf(changed) & ~np.isinf(made))
         return bool(np.all((changed.astype(made.dtype) == made) & ((changed < 0) == (made < 0))))
+
+
+class Items:
+    """Makes an array of each field of what a user's function returned. Refuses what does not fit; `task` begins the message."""
+
+    def __init__(self, task: str, fields: Iterable[Field]) -> None:
+        import numpy as np
+
+        self._task = task
+        self._fields = [(field, np.dtype("uint16" if field.dtype == "bfloat16" else field.dtype)) for field in fields]
+
+    def sample(self, returned: Any) -> list[np.ndarray]:
+        """Of a mapping, a tuple in the fields' order, or the value of the only field."""
+        count = len(self._fields)
+        if hasattr(returned, "keys") and hasattr(returned, "__getitem__"):
+            values = [self._named(returned, field) for field, _ in self._fields]
+        elif isinstance(returned, tuple):
+            if len(returned) != count:
+                raise Refusal(f"{self._task}: a tuple of {len(returned)} for {count} fields")
+            values = list(returned)
+        elif count == 1:
+            values = [returned]
+        else:
+            raise Refusal(f"{self._task}: a {type(returned).__name__} for {count} fields; return a dict")
+        return [self._array(value, *field) for value, field in zip(values, self._fields)]
+
+    def batch(self, returned: Any, samples: int) -> list[tuple[np.ndarray, list[int]]]:
+        """Of a mapping: each field of `samples` samples, and the rows of each, where it is ragged."""
+        import numpy as np
+
+        if not hasattr(returned, "__getitem__") or isinstance(returned, tuple):
+            raise Refusal(f"{self._task}: a {type(returned).__name__}; return a mapping of the fields to arrays")
+        made: list[tuple[np.ndarray, list[int]]] = []
+        for field, dtype in self._fields:
+            value = self._named(returned, field)
+            if not field.ragged:
+                made.append((self._array(value, field._replace(shape=(samples, *field.shape)), dtype), []))
+                continue
+            ragged = value if isinstance(value, Ragged) else Ragged.from_list(value, dtype)
+            rows = np.diff(np.asarray(ragged.offsets, dtype=np.int64))
+            values = self._array(ragged.values, field, dtype)
+            if len(values) != rows.sum():
+                raise Refusal(f'{self._task}, "{field.name}": its offsets are not those of its values')
+            made.append((values, rows.tolist()))
+        return made
+
+    def _named(self, returned: Any, field: Field) -> Any:
+        if field.name not in returned:
+            raise Refusal(f'{self._task}: it has no "{field.name}"')
+        return returned[field.name]
+
+    def _array(self, value: Any, field: Field, dtype: np.dtype) -> np.ndarray:
+        what = f'{self._task}, "{field.name}"'
+        try:
+            array = as_array(value, dtype, field.dtype == "bfloat16")
+        except (TypeError, ValueError) as error:
+            raise Refusal(f"{what}: {error}") from None
+        if array.shape[field.ragged :] == field.shape and array.ndim == field.ragged + len(field.shape):
+            return array
+        wanted = ", ".join(map(str, ("rows", *field.shape) if field.ragged else field.shape))
+        raise Refusal(f"{what}: it is of shape {list(array.shape)}; the field has [{wanted}]")
+
+
+def copy_of(dataset: Any) -> Any:
+    """A shallow copy, so that what it opens when it is first read is the reader's own; itself, where it has none.
+
+    An array opens nothing, and its copy would be of all its numbers.
+    """
+    numpy = sys.modules.get("numpy")
+    try:
+        return dataset if numpy and isinstance(dataset, numpy.ndarray) else copy.copy(dataset)
+    except TypeError:
+        return dataset
 
 
 class SkippedSample(NamedTuple):

@@ -3,8 +3,6 @@
 #include "rota/catalog.hpp"
 
 #include <fmt/format.h>
-#include <pybind11/stl.h>
-#include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
 #include <functional>
@@ -13,14 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "arrays.hpp"
-#include "communicator.hpp"
-#include "errors.hpp"
-#include "functions.hpp"
+#include "objects.hpp"
 #include "options.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
-#include "source.hpp"
 #include "values.hpp"
 
 namespace rota::python {
@@ -127,7 +121,7 @@ PySource open_catalog(const PyCatalog& catalog, const std::string& name, const p
   const FormatOptions* const known = find(name, options);
   const Format format = known != nullptr ? known->with(options) : Format(name);
   const Unlocked unlocked;
-  return {dies_without_gil(open(catalog.together(), format))};
+  return PySource(open(catalog.together(), format));
 }
 
 }  // namespace

@@ -1,23 +1,17 @@
-#include "checkpoint.hpp"
+// Snapshots, checkpoints, and directories of them.
 
-#include <fmt/format.h>
-#include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "arguments.hpp"
-#include "arrays.hpp"
-#include "communicator.hpp"
-#include "errors.hpp"
-#include "one_thread.hpp"
-#include "rota/checkpoint_directory.hpp"
-#include "rota/error.hpp"
+#include "objects.hpp"
+#include "options.hpp"
 #include "rota/verify.hpp"
 #include "values.hpp"
 
@@ -29,36 +23,33 @@ std::vector<T> in_vector(std::span<const T> items) {
   return {items.begin(), items.end()};
 }
 
-PyCheckpoint wrap_one(Checkpoint checkpoint, std::optional<World> world = {}) {
-  return {dies_without_gil(std::make_shared<const Checkpoint>(std::move(checkpoint))), world};
-}
-
-std::optional<PyCheckpoint> wrap(std::optional<Checkpoint> checkpoint, World world) {
+std::optional<PyCheckpoint> wrap(std::optional<Checkpoint> checkpoint, std::optional<World> world = {}) {
   if (!checkpoint) return std::nullopt;
-  return wrap_one(std::move(*checkpoint), world);
+  return PyCheckpoint{dies_without_gil(std::make_shared<const Checkpoint>(std::move(*checkpoint))), world};
 }
 
 // What a rank fails at before a save, for all to hear.
-std::function<void(Snapshot&)> prepared(PySnapshot& made, const Failure& failure) {
+std::function<void(Snapshot&)> prepared(Snapshot& made, const Failure& failure) {
   return [&made, &failure](Snapshot& snapshot) {
     throw_if(failure);
-    snapshot = std::move(made.snapshot);
+    snapshot = std::move(made);
   };
 }
 
 // ---- the module ----
 
 void define_snapshot(py::module_& module) {
-  py::class_<PySnapshot>(module, "Snapshot")
+  py::class_<Snapshot>(module, "Snapshot")
       .def(
           "tensor",
-          [](PySnapshot& self, const std::string& name, py::handle dtype, std::vector<std::int64_t> row_shape,
+          [](Snapshot& self, const std::string& name, py::handle dtype, std::vector<std::int64_t> row_shape,
              const py::array& rows) {
-            self.snapshot.tensor(name, to_dtype(dtype), std::move(row_shape), rows_of(rows), bytes_of(rows));
+            self.tensor(name, take<DType>(dtype, {"save a tensor", "dtype"}), std::move(row_shape),
+                        rows.shape(0), bytes_of(rows));
           },
           py::keep_alive<1, 5>())
-      .def("blob", [](PySnapshot& self, const std::string& name, const py::bytes& bytes) {
-        self.snapshot.blob(name, std::string(bytes));
+      .def("blob", [](Snapshot& self, const std::string& name, const py::bytes& bytes) {
+        self.blob(name, std::string(bytes));
       });
 }
 
@@ -86,8 +77,9 @@ py::array read_rows(const PyCheckpoint& self, const std::string& name, py::handl
 
 py::array read_share(const PyCheckpoint& self, const std::string& name) {
   const std::int64_t rows = self.checkpoint->tensor(name).rows();
-  const py::object found = py::module_::import("rota._loader").attr("find_world");
-  const World world = self.world ? *self.world : take<World>(found(), {"read a share", "world"});
+  const World world = self.world ? *self.world
+                                 : take<World>(py::module_::import("rota._loader").attr("find_world")(),
+                                               {"read a share", "world"});
   const std::int64_t first = share(rows, world.rank, world.size);
   return read(self, name, {.first = first, .count = share(rows, world.rank + 1, world.size) - first});
 }
@@ -130,49 +122,37 @@ void define_file(py::module_& module) {
           },
           py::arg("name"), "The blob `name` of the job.");
   module.def(
-      "open_checkpoint", [](const std::filesystem::path& file) { return wrap_one(open_checkpoint(file)); },
+      "open_checkpoint", [](const std::filesystem::path& file) { return wrap(open_checkpoint(file)); },
       py::call_guard<Unlocked>());
   module.def("verify", [](const std::filesystem::path& file) {
     return unlocked([&] { return verify_checkpoint(file); });
   });
 }
 
-class PyDirectory {
+class PyDirectory : public OneThread<CheckpointDirectory> {
  public:
   PyDirectory(const PyCommunicator& comm, const std::filesystem::path& path, const CheckpointPolicy& policy)
       : PyDirectory(*comm.get(), path, policy) {}
   ~PyDirectory() {
-    if (!is_closed()) close();
+    if (!is_closed()) end();
   }
 
-  template <typename Work>
-  auto use(const Work& work) {
-    return directory_.use(work);
+  void end() {
+    if (needs_mpi_ && mpi::has_ended()) return abandon();                   // what is under way cannot end
+    use([](CheckpointDirectory& directory) { directory.give_up_save(); });  // Python waits for those it wants
+    close();
   }
-  void close() {
-    if (needs_mpi_ && mpi::has_ended()) {
-      directory_.abandon();  // what is under way cannot end
-    } else {
-      use([](CheckpointDirectory& directory) {
-        directory.give_up_save();
-      });  // Python waits for those it wants
-      directory_.close();
-    }
-  }
-  [[nodiscard]] bool is_closed() const noexcept { return directory_.is_closed(); }
-
   [[nodiscard]] World world() const noexcept { return world_; }
 
  private:
   PyDirectory(const mpi::Communicator& comm, const std::filesystem::path& path,
               const CheckpointPolicy& policy)
-      : directory_("a checkpoint directory",
-                   unlocked([&] { return std::make_shared<CheckpointDirectory>(comm, path, policy); }),
-                   mpi::needs_mpi(comm)),
+      : OneThread("a checkpoint directory",
+                  unlocked([&] { return std::make_shared<CheckpointDirectory>(comm, path, policy); }),
+                  mpi::needs_mpi(comm)),
         needs_mpi_(mpi::needs_mpi(comm)),
         world_{.rank = comm.rank(), .size = comm.size()} {}
 
-  OneThread<CheckpointDirectory> directory_;
   bool needs_mpi_;
   World world_;
 };
@@ -189,15 +169,13 @@ void define_directory(py::module_& module) {
   py::class_<PyDirectory>(module, "CheckpointDirectory")
       .def(py::init<const PyCommunicator&, const std::filesystem::path&, const CheckpointPolicy&>())
       .def("_new_snapshot",
-           [](PyDirectory& self) {
-             return self.use([](Directory& d) { return PySnapshot{d.new_snapshot()}; });
-           })
+           [](PyDirectory& self) { return self.use([](Directory& d) { return d.new_snapshot(); }); })
       .def("_save",
-           [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
+           [](PyDirectory& self, std::int64_t step, Snapshot& snapshot, const Failure& failure) {
              return self.use([&](Directory& d) { return d.save_with(step, prepared(snapshot, failure)); });
            })
       .def("_save_async",
-           [](PyDirectory& self, std::int64_t step, PySnapshot& snapshot, const Failure& failure) {
+           [](PyDirectory& self, std::int64_t step, Snapshot& snapshot, const Failure& failure) {
              self.use([&](Directory& d) { d.save_async_with(step, prepared(snapshot, failure)); });
            })
       .def("poll", of_directory(&Directory::poll),
@@ -227,7 +205,7 @@ void define_directory(py::module_& module) {
           "open",
           [](PyDirectory& self, py::handle serial) {
             const auto number = take<std::int64_t>(serial, {"open a checkpoint", "serial"});
-            return self.use([&](Directory& d) { return wrap_one(d.open(number), self.world()); });
+            return self.use([&](Directory& d) { return wrap(d.open(number), self.world()); });
           },
           py::arg("serial"), "The checkpoint of that serial.")
       .def("list", of_directory(&Directory::list),
@@ -239,8 +217,10 @@ void define_directory(py::module_& module) {
       .def_property_readonly(
           "is_locked", [](PyDirectory& self) { return self.use([](Directory& d) { return d.is_locked(); }); },
           "Whether other jobs are kept out. Some file systems have no such locks.")
-      .def("_close", &PyDirectory::close)
-      .def_property_readonly("is_closed", &PyDirectory::is_closed, "Whether `close` was called.");
+      .def("_close", &PyDirectory::end)
+      .def_property_readonly(
+          "is_closed", [](const PyDirectory& self) { return self.is_closed(); },
+          "Whether `close` was called.");
 }
 
 }  // namespace

@@ -1,33 +1,80 @@
-#include "communicator.hpp"
+// Communicators of MPI, which mpi4py makes.
 
-#include <fmt/format.h>
-#include <pybind11/stl.h>
-
+#include <exception>
+#include <optional>
 #include <utility>
 
-#include "arguments.hpp"
-#include "arrays.hpp"
-#include "rota/error.hpp"
-#include "source.hpp"
+#include "objects.hpp"
 #include "values.hpp"
 
 namespace rota::python {
 namespace {
 
-// Before mpi4py's `py2f`, which ends the process where MPI does not run.
-void require_mpi() {
-  if (mpi::is_running()) return;
-  throw Error(ErrorCode::invalid_argument,
-              mpi::has_ended()
-                  ? "duplicate a communicator: MPI has ended"
-                  : "duplicate a communicator: MPI does not run; call mpi4py.MPI.Init(). If mpi4py runs "
-                    "it already, it is built for another MPI than rota, which has Open MPI");
+// An argument of this rank, which may be none that fits: ranks agree on that before they go on with theirs.
+template <typename T>
+class OwnArgument {
+ public:
+  OwnArgument(py::handle given, const Argument& as, T otherwise) : task_(as.task), value_(otherwise) {
+    try {
+      take(given, as, value_);
+    } catch (const std::exception& raised) {
+      own_ = std::current_exception();
+      told_ = std::make_exception_ptr(Error(ErrorCode::invalid_argument, raised.what()));
+    }
+  }
+  [[nodiscard]] const T& value() const { return value_; }
+
+  /// **Collective.** Throws on all ranks what does not fit on one.
+  void agree(const mpi::Communicator& ranks) const {
+    try {
+      unlocked([&] { mpi::agree(ranks, task_, told_); });
+    } catch (const Error&) {
+      if (!own_) throw;
+    }
+    if (own_) std::rethrow_exception(own_);
+  }
+
+ private:
+  std::string_view task_;
+  T value_;
+  std::exception_ptr own_, told_;
+};
+
+PyCommunicator make_communicator(const py::object& comm, py::handle deadline) {
+  if (comm.is_none()) return PyCommunicator(mpi::Communicator());
+  if (!py::hasattr(comm, "py2f") || !py::hasattr(comm, "Split")) {
+    throw py::type_error(
+        fmt::format("a {} is no communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD", type_of(comm)));
+  }
+  if (!mpi::is_running()) {  // where `py2f` ends the process
+    throw Error(ErrorCode::invalid_argument,
+                mpi::has_ended()
+                    ? "duplicate a communicator: MPI has ended"
+                    : "duplicate a communicator: MPI does not run; call mpi4py.MPI.Init(). If mpi4py runs "
+                      "it already, it is built for another MPI than rota, which has Open MPI");
+  }
+  const auto handle = comm.attr("py2f")().cast<int>();
+  const OwnArgument by(deadline, {"make a communicator", "deadline"}, mpi::kDeadline);
+  auto made = unlocked([&] { return mpi::of_fortran(handle, by.value()); });
+  by.agree(made);
+  return PyCommunicator(std::move(made));
+}
+
+PyCommunicator data_parallel(const PyCommunicator& self, py::handle given) {
+  const auto comm = self.get();
+  const OwnArgument rank(given, {"share out data", "rank"}, 0);
+  rank.agree(*comm);
+  return unlocked([&] { return PyCommunicator(mpi::data_parallel(*comm, rank.value())); });
+}
+
+std::string shown(const PyCommunicator& self) try {
+  const auto comm = self.get();
+  return fmt::format("<rota.mpi.Communicator: rank {} of {}>", comm->rank(), comm->size());
+} catch (const Error&) {
+  return "<rota.mpi.Communicator, closed>";
 }
 
 }  // namespace
-
-PyCommunicator::PyCommunicator(mpi::Communicator comm)
-    : comm_(dies_without_gil(std::make_shared<const mpi::Communicator>(std::move(comm)))) {}
 
 std::shared_ptr<const mpi::Communicator> PyCommunicator::get() const {
   if (!comm_) throw Error(ErrorCode::invalid_argument, "use a communicator: it was closed");
@@ -44,23 +91,15 @@ std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm) {
 }
 
 void define_communicator(py::module_& module) {
-  module.def("require_mpi", &require_mpi);
   module.def("world_from_environment", &world_from_environment);
   module.def("mpi_world",
              [] { return mpi::job_world().size == 1 ? std::nullopt : std::optional(mpi::job_world()); });
   py::class_<PyCommunicator>(module, "Communicator")
-      .def(py::init([] { return PyCommunicator(mpi::Communicator()); }))
-      .def(py::init([](int handle, py::handle deadline) {
-        const auto by = take<std::chrono::milliseconds>(deadline, {"make a communicator", "deadline"});
-        const Unlocked released;
-        return PyCommunicator(mpi::of_fortran(handle, by));
-      }))
-      .def(py::init([](const PyCommunicator& whole, py::handle given) {
-        const auto comm = whole.get();
-        const int rank = take<int>(given, {"share out data", "rank"});
-        const Unlocked released;
-        return PyCommunicator(mpi::data_parallel(*comm, rank));
-      }))
+      .def(py::init(&make_communicator), py::arg("comm") = py::none(), py::arg("deadline") = 600.0)
+      .def("data_parallel", &data_parallel, py::arg("rank"),
+           "For tensor, pipeline or context parallel training: processes that pass the same `rank` read the "
+           "same slice.\n\nAll ranks call it. The result's `world` has that rank, and the process's number "
+           "among its replicas.")
       .def_property_readonly(
           "rank", [](const PyCommunicator& self) { return self.get()->rank(); }, "Of `size` processes.")
       .def_property_readonly(
@@ -75,6 +114,7 @@ void define_communicator(py::module_& module) {
              const Unlocked released;
              mpi::together(*comm, phase, [&] { throw_if(failure); });
            })
+      .def("__repr__", &shown)
       .def("close", &PyCommunicator::close, "Frees it. What was made with it goes on.");
 }
 

@@ -19,9 +19,7 @@
 namespace rota::python {
 namespace {
 
-py::object class_named(std::string_view code) {
-  return py::module_::import("rota._errors").attr("BY_CODE")[py::str(std::string(code))];
-}
+py::object errors() { return py::module_::import("rota._errors"); }
 
 // An exception of Python, as the cause of an Error: which threads carry that know nothing of Python.
 struct Raised {
@@ -45,23 +43,24 @@ void raise(const Error& error) {
     PyErr_SetObject(py::type::handle_of(cause).ptr(), cause.ptr());
     return;
   }
-  const py::object made = class_named(to_string(error.code()))(to_text(error.what()));
+  const py::object made = errors().attr("BY_CODE")[py::str(to_string(error.code()))](to_text(error.what()));
   if (!cause.is_none()) PyException_SetCause(made.ptr(), cause.inc_ref().ptr());
   PyErr_SetObject(py::type::handle_of(made).ptr(), made.ptr());
 }
 
-ErrorCode code_of(const py::error_already_set& raised, ErrorCode numberless) {
-  if (raised.matches(py::module_::import("rota._errors").attr("Error"))) {
-    return to_code(raised.value().attr("code").cast<std::string>());
+// The code of that name; ErrorCode::callback for all else.
+ErrorCode to_code(std::string_view name) noexcept {
+  auto code = ErrorCode::invalid_argument;
+  while (code != ErrorCode::callback && to_string(code) != name) {
+    code = static_cast<ErrorCode>(static_cast<int>(code) + 1);
   }
-  if (!raised.matches(PyExc_OSError)) return ErrorCode::callback;
-  return raised.value().attr("errno").is_none() ? numberless : ErrorCode::io;
+  return code;
 }
 
-bool is_programs(const py::error_already_set& raised) {
-  return raised.matches(PyExc_TypeError) || raised.matches(PyExc_AttributeError) ||
-         raised.matches(PyExc_NameError) || raised.matches(PyExc_ImportError) ||
-         raised.matches(PyExc_AssertionError);
+ErrorCode code_of(const py::error_already_set& raised, ErrorCode numberless) {
+  if (raised.matches(errors().attr("Error"))) return to_code(raised.value().attr("code").cast<std::string>());
+  if (!raised.matches(PyExc_OSError)) return ErrorCode::callback;
+  return raised.value().attr("errno").is_none() ? numberless : ErrorCode::io;
 }
 
 // What an exception says, in UTF-8. A user's own may fail to.
@@ -79,32 +78,47 @@ std::string message_of(const py::error_already_set& raised) {
 
 std::atomic<bool> has_python_ended = false;
 
+struct Dead {
+  std::mutex mutex;
+  std::vector<std::shared_ptr<const void>> objects;
+
+  static Dead& all() {
+    static auto* const dead = new Dead;
+    return *dead;
+  }
+};
+
+// Under the GIL.
+std::unordered_set<py::object*>& all_shared() {
+  static auto* const all = new std::unordered_set<py::object*>;  // never dies: Python may have ended by then
+  return *all;
+}
+
+// What ended a wait of Python's.
+struct Interrupted : internal::Stopped {
+  std::exception_ptr error;
+};
+
+template <typename T>
+T unless_raised(PyObject* made) {
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<T>(made);
+}
+
 }  // namespace
 
-py::str to_text(std::string_view text) {
-  return py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), "backslashreplace"));
+py::str to_text(std::string_view text, const char* others) {
+  return unless_raised<py::str>(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<py::ssize_t>(text.size()), others));
 }
 
 py::str to_file_name(std::string_view path) {
-  auto name = py::reinterpret_steal<py::str>(
+  return unless_raised<py::str>(
       PyUnicode_DecodeFSDefaultAndSize(path.data(), static_cast<py::ssize_t>(path.size())));
-  if (!name) throw py::error_already_set();
-  return name;
-}
-
-py::str to_name(std::string_view name) {
-  auto text = py::reinterpret_steal<py::str>(
-      PyUnicode_DecodeUTF8(name.data(), static_cast<py::ssize_t>(name.size()), "surrogateescape"));
-  if (!text) throw py::error_already_set();
-  return text;
 }
 
 std::string bytes_of_name(py::handle name) {
-  const auto bytes = py::reinterpret_steal<py::bytes>(
-      PyUnicode_AsEncodedString(py::str(name).ptr(), "utf-8", "surrogateescape"));
-  if (!bytes) throw py::error_already_set();
-  return bytes;
+  return unless_raised<py::bytes>(PyUnicode_AsEncodedString(py::str(name).ptr(), "utf-8", "surrogateescape"));
 }
 
 std::string type_of(py::handle value) {
@@ -117,42 +131,10 @@ void throw_if(const Failure& failure) {
   if (failure) throw Error(to_code(failure->first), failure->second);
 }
 
-ErrorCode to_code(std::string_view name) noexcept {
-  auto code = ErrorCode::invalid_argument;
-  while (code != ErrorCode::callback && to_string(code) != name) {
-    code = static_cast<ErrorCode>(static_cast<int>(code) + 1);
-  }
-  return code;
-}
-
 thread_local int InCallback::depth = 0;
 
-namespace {
-
-struct Dead {
-  std::mutex mutex;
-  std::vector<std::shared_ptr<const void>> objects;
-
-  static Dead& all() {
-    static auto* const dead = new Dead;
-    return *dead;
-  }
-};
-
-}  // namespace
-
-namespace {
-
-// Under the GIL.
-std::unordered_set<py::object*>& all_shared() {
-  static auto* const all = new std::unordered_set<py::object*>;  // never dies: Python may have ended by then
-  return *all;
-}
-
-}  // namespace
-
-Shared::Shared(py::object object)
-    : object_(new py::object(std::move(object)), [](py::object* shared) {
+Shared::Shared(py::handle object)
+    : object_(new py::object(py::reinterpret_borrow<py::object>(object)), [](py::object* shared) {
         if (Py_IsInitialized() == 0) return;  // it went with Python
         const py::gil_scoped_acquire gil;
         all_shared().erase(shared);
@@ -182,15 +164,6 @@ void bury_the_dead() {
   const std::scoped_lock lock(Dead::all().mutex);
   objects.swap(Dead::all().objects);
 }
-
-namespace {
-
-// What ended a wait of Python's.
-struct Interrupted : internal::Stopped {
-  std::exception_ptr error;
-};
-
-}  // namespace
 
 void check_signals() try {
   if (has_python_ended) throw Error(ErrorCode::busy, "wait: Python ends");
@@ -248,11 +221,12 @@ std::string text_of(const py::error_already_set& raised) {
 
 void throw_as_error(const py::error_already_set& raised, ErrorCode numberless) {
   if (raised.matches(PyExc_MemoryError)) throw std::bad_alloc();
+  if (raised.matches(errors().attr("Refusal"))) refuse(message_of(raised));
   const std::string text = text_of(raised);
   const ErrorCode code = code_of(raised, numberless);
   PyException_SetTraceback(raised.value().ptr(), raised.trace() ? raised.trace().ptr() : Py_None);
   auto cause = std::make_exception_ptr(Raised{Shared(raised.value())});
-  if (is_programs(raised)) throw internal::ProgramError(code, text, std::move(cause));
+  if (raised.matches(errors().attr("PROGRAMS"))) throw internal::ProgramError(code, text, std::move(cause));
   throw Error(code, text, std::move(cause));
 }
 

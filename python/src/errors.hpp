@@ -18,19 +18,14 @@ namespace rota::python {
 namespace py = pybind11;
 
 /// Text of files and errors, which may be no UTF-8: other bytes are shown as in "\\xff".
-py::str to_text(std::string_view text);
-
+py::str to_text(std::string_view text, const char* others = "backslashreplace");
+/// A field's name, of UTF-8 in any locale; other bytes as os.fsdecode would have them.
+inline py::str to_name(std::string_view name) { return to_text(name, "surrogateescape"); }
 /// A file's name as os.fsdecode has it, whatever its bytes are.
 py::str to_file_name(std::string_view path);
 
-/// A field's name, of UTF-8 in any locale; other bytes as os.fsdecode would have them.
-py::str to_name(std::string_view name);
-
 /// The bytes of such a name. Throws py::error_already_set.
 std::string bytes_of_name(py::handle name);
-
-/// The code of that name; ErrorCode::callback for all else.
-ErrorCode to_code(std::string_view name) noexcept;
 
 /// The name of the class of `value`.
 std::string type_of(py::handle value);
@@ -51,7 +46,8 @@ std::string text_of(const py::error_already_set& raised);
 
 /// Throws what Python code raised as an Error: one of rota's by its code, OSError as Error{io}, or, without a
 /// number, as `numberless`, MemoryError as std::bad_alloc, all else as Error{callback}; TypeError and its
-/// like as ProgramError. Needs the GIL.
+/// like as ProgramError. What rota's own Python code refuses (`rota._errors.Refusal`) has no cause. Needs the
+/// GIL.
 [[noreturn]] void throw_as_error(const py::error_already_set& raised, ErrorCode numberless = ErrorCode::io);
 
 /// Gives this thread of C++ a thread state of Python that lasts as long as the thread: to make one for each
@@ -77,7 +73,7 @@ class InCallback {
 class Shared {
  public:
   Shared() = default;
-  explicit Shared(py::object object);
+  explicit Shared(py::handle object);
   [[nodiscard]] bool is_there() const { return object_ && *object_; }
   /// Throws Error{busy} where it was dropped.
   [[nodiscard]] const py::object& operator*() const;

@@ -4,27 +4,18 @@
 
 #include <pybind11/pybind11.h>
 
-#include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "arrays.hpp"
+#include "errors.hpp"
 #include "rota/catalog.hpp"
 #include "rota/stream.hpp"
 #include "rota/transform.hpp"
+#include "values.hpp"
 
 namespace rota::python {
-
-/// What holds objects of Python, and C++ may drop on any thread.
-template <typename T>
-std::shared_ptr<T> share_many(T object) {
-  return {new T(std::move(object)), [](T* shared) {
-            if (Py_IsInitialized() == 0) return;  // it went with Python
-            const py::gil_scoped_acquire gil;
-            delete shared;
-          }};
-}
 
 /// The owner of arrays over memory that is used again after a call. It owns nothing: its count tells whether
 /// anybody kept one. Needs the GIL.
@@ -56,41 +47,41 @@ class Guard {
   py::capsule capsule_;
 };
 
-/// The array of one sample's field, of `rows` rows where it is ragged.
-py::array sample_view(const Field& field, std::int64_t rows, std::span<std::byte> bytes, py::handle owner);
-
-/// `function(sample)` with a `rota.Sample`. What it returns, or has changed in place, is the sample. Throws
-/// Error{callback} where it kept a view of the memory, which is used again.
-Transform to_transform(py::object function, std::vector<Field> fields);
-
-/// `function(batch)` with a mapping of names to arrays, which returns one of the same kind.
-Collate to_collate(py::object function, std::vector<Field> fields);
-
+/// `function(sample)` with a `rota.Sample`. What it returns, or has changed in place, is the sample, of
+/// `to.fields`. Throws Error{callback} where it kept a view of the memory, which is used again.
+void take(py::handle function, const Argument& as, Transform& to);
+/// `function(batch)` with a mapping of names to arrays, which returns one of `to.fields`.
+void take(py::handle function, const Argument& as, Collate& to);
+/// An object with `allocate(bytes) -> address` and `release(address, bytes)`.
+void take(py::handle allocator, const Argument& as, Allocator& to);
 /// Tells a function of Python, unless it is None, how far a task is; and lets Ctrl-C end the task.
-ProgressFunction to_progress(py::object function);
+void take(py::handle function, const Argument& as, ProgressFunction& to);
+inline py::object give(const Transform& /*none*/) { return py::none(); }
+inline py::object give(const Collate& /*none*/) { return py::none(); }
+inline py::object give(const Allocator& /*none*/) { return py::none(); }
+inline py::object give(const ProgressFunction& /*none*/) { return py::none(); }
 
 /// Calls it with each message of the process.
 void send_messages_to(py::function function);
 
-/// An object with `allocate(bytes) -> address` and `release(address, bytes)`.
-Allocator to_allocator(py::object allocator);
-
-/// Fills one sample at a time with what Python code returned: a mapping, or a tuple in the fields' order, or
-/// the value of the only field. Throws Error{callback} naming the field, and `what`.
-class SampleItems {
+/// Takes what Python code returned as arrays of these fields: `rota._values.Items`. Throws Error{callback}
+/// naming the field; `task` begins the message. Made and used with the GIL.
+class Items {
  public:
-  SampleItems(std::vector<Field> fields, std::string what)
-      : fields_(std::move(fields)), what_(std::move(what)) {}
-  /// An array for each field. Needs the GIL.
-  [[nodiscard]] std::vector<py::array> take(py::handle returned) const;
+  Items(std::string_view task, std::vector<Field> fields);
+  /// An array for each field of a sample.
+  [[nodiscard]] std::vector<py::array> sample(py::handle returned) const;
+  /// The same, copied to `out`.
+  void put(py::handle returned, StreamSample& out) const;
+  /// For each field of a batch its array, and the rows of each sample, where it is ragged.
+  using Rows = std::vector<std::int64_t>;
+  [[nodiscard]] std::vector<std::pair<py::array, Rows>> batch(py::handle returned,
+                                                              std::int64_t samples) const;
   [[nodiscard]] const std::vector<Field>& fields() const noexcept { return fields_; }
 
  private:
   std::vector<Field> fields_;
-  std::string what_;
+  Shared take_;
 };
-
-/// Makes `out` of it. Needs the GIL.
-void put(const SampleItems& items, py::handle returned, StreamSample& out);
 
 }  // namespace rota::python

@@ -1,139 +1,43 @@
-// Loader and Batch, as Python sees them.
+// Loaders, and traces of what they hand out.
 
 #include "rota/loader.hpp"
 
-#include <fmt/format.h>
-#include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "arrays.hpp"
-#include "communicator.hpp"
 #include "core/text.hpp"
-#include "errors.hpp"
-#include "functions.hpp"
-#include "loader.hpp"
 #include "loader/loader_impl.hpp"
+#include "objects.hpp"
 #include "options.hpp"
-#include "order/permutation.hpp"
-#include "rota/error.hpp"
+#include "rota/resume.hpp"
+#include "rota/stream_loader.hpp"
+#include "rota/trace.hpp"
+#include "values.hpp"
 
 namespace rota::python {
 namespace {
 
-std::vector<double> to_weights(py::handle given) {
-  std::vector<double> weights;
-  for (const py::handle one : given) weights.push_back(take<double>(one, {"mix datasets", "a weight"}));
-  return weights;
+// ---- what loaders of samples and of streams share ----
+
+// Makes a loader of `arguments`, without the GIL.
+template <typename T, typename... Arguments>
+std::unique_ptr<OneThread<T>> make_loader(bool needs_mpi, const Arguments&... arguments) {
+  const Unlocked unlocked;
+  return std::make_unique<OneThread<T>>("a loader", std::make_shared<T>(arguments...), needs_mpi);
 }
 
-// Of sources, weights and options.
-Mixture to_mixture(const py::tuple& given) {
-  const MixtureOptions options = kMixtureOptions.parse(given[2]);
-  const auto sources = given[0].cast<std::vector<PySource>>();
-  const auto weights = to_weights(given[1]);
-  if (sources.size() != weights.size()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("mix datasets: {} datasets, but {} weights", sources.size(), weights.size()));
-  }
-  Mixture mixture{.end = options.end, .steps = options.steps};
-  for (std::size_t d = 0; d < sources.size(); ++d) {
-    mixture.datasets.push_back({.source = sources[d].source, .weight = weights[d]});
-  }
-  return mixture;
+// With the ranks of a communicator.
+template <typename T, typename... Arguments>
+std::unique_ptr<OneThread<T>> make_with(const std::shared_ptr<const mpi::Communicator>& ranks,
+                                        const Arguments&... arguments) {
+  return make_loader<T>(mpi::needs_mpi(*ranks), *ranks, arguments...);
 }
 
-using PyLoader = OneThread<Loader>;
-
-// ---- batches ----
-
-std::span<const std::int64_t> numbers_of(std::span<const SampleId> ids) {
-  static_assert(sizeof(SampleId) == sizeof(std::int64_t));
-  return {reinterpret_cast<const std::int64_t*>(ids.data()), ids.size()};
-}
-
-std::span<const std::int64_t> numbers_of(std::span<const StreamId> ids) {
-  static_assert(sizeof(StreamId) == 3 * sizeof(std::int64_t));
-  return {reinterpret_cast<const std::int64_t*>(ids.data()), 3 * ids.size()};
-}
-
-std::span<const std::uint8_t> numbers_of(std::span<const SlotKind> kinds) {
-  return {reinterpret_cast<const std::uint8_t*>(kinds.data()), kinds.size()};
-}
-
-// A list of `rota.Index`. Those of one epoch share a dictionary of what makes their keys, which costs half of
-// what one each would.
-py::list make_indices(const Batch& batch, std::uint64_t seed) {
-  static const py::handle type = package("Index").release();  // of a module: it lives as long as Python
-  const auto ids = batch.ids();
-  const auto epochs = batch.epochs();
-  py::list made(ids.size());
-  py::dict shared;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (i == 0 || epochs[i] != epochs[i - 1]) {
-      shared = py::dict();
-      shared["epoch"] = epochs[i];
-      shared["seed"] = seed;
-    }
-    const py::tuple number = py::make_tuple(ids[i].value);
-    auto index = py::reinterpret_steal<py::object>(
-        PyLong_Type.tp_new(reinterpret_cast<PyTypeObject*>(type.ptr()), number.ptr(), nullptr));
-    if (!index || PyObject_GenericSetDict(index.ptr(), shared.ptr(), nullptr) != 0)
-      throw py::error_already_set();
-    PyList_SET_ITEM(made.ptr(), static_cast<py::ssize_t>(i), index.release().ptr());
-  }
-  return made;
-}
-
-const Batch& batch_of(py::handle self) { return self.cast<const Batch&>(); }
-
-py::iterator names_of(const Batch& batch) {
-  py::list names;
-  for (const Field& field : batch.fields()) names.append(to_name(field.name));
-  return py::iter(names);
-}
-
-bool has_field(const Batch& batch, py::handle name) {
-  return std::ranges::any_of(batch.fields(),
-                             [&](const Field& field) { return name.equal(to_name(field.name)); });
-}
-
-py::object field_of(const py::object& self, py::handle name) {
-  if (!py::isinstance<py::str>(name)) throw py::key_error(py::repr(name).cast<std::string>());
-  const Batch& batch = batch_of(self);
-  return view(batch.tensor(bytes_of_name(name)), batch.size(), self);
-}
-
-// A mapping of fields' names to arrays over a batch's memory.
-void define_batches(py::module_& module) {
-  using Self = const py::object&;
-  py::class_<Batch>(module, "Batch")
-      .def("__len__", [](const Batch& self) { return self.fields().size(); })
-      .def("__iter__", &names_of)
-      .def("__contains__", &has_field)
-      .def("__getitem__", &field_of)
-      .def_property_readonly("fields", [](const Batch& self) { return to_python(self.fields()); })
-      .def_property_readonly("size", &Batch::size)
-      .def_property_readonly("real", &Batch::real)
-      .def_property_readonly("start", &Batch::start)
-      .def_property_readonly("global_size", &Batch::global_size)
-      .def_property_readonly("global_real", &Batch::global_real)
-      .def_property_readonly("ids", [](Self self) { return view(numbers_of(batch_of(self).ids()), self); })
-      .def_property_readonly("kinds",
-                             [](Self self) { return view(numbers_of(batch_of(self).kinds()), self); })
-      .def_property_readonly("epochs", [](Self self) { return view(batch_of(self).epochs(), self); })
-      .def_property_readonly("datasets", [](Self self) { return view(batch_of(self).datasets(), self); })
-      .def_property_readonly("slots", [](Self self) { return view(batch_of(self).slots(), self); })
-      .def_property_readonly("stream_ids",
-                             [](Self self) { return view(numbers_of(batch_of(self).stream_ids()), self, 3); })
-      .def_property_readonly("positions", [](Self self) { return view(batch_of(self).positions(), self); })
-      .def("_indices", &make_indices);
-}
-
-}  // namespace
-
+// The text in what `state_dict` returned. Throws Error{invalid_argument} for anything else.
 std::string state_text(py::handle state) {
   if (PyMapping_Check(state.ptr()) != 0 && py::hasattr(state, "get")) {
     const py::object text = state.attr("get")("rota");
@@ -143,8 +47,82 @@ std::string state_text(py::handle state) {
               "load a state: it must be what state_dict() returned, a dict with the text \"rota\"");
 }
 
-namespace {
+// Whether it begins anew in each `for`.
+bool has_no_state(const Loader& loader) { return loader.options().evaluation; }
+bool has_no_state(const StreamLoader& /*loader*/) { return false; }
 
+// What Python's `next` of a loader does, and `__next__`.
+template <typename T>
+std::optional<Batch> next_of(OneThread<T>& self) {
+  auto batch = self.use([](T& loader) { return loader.next(); });
+  return batch ? std::optional(std::move(*batch)) : std::nullopt;
+}
+
+// The class of loaders `T`, but for how they are made and what they alone have.
+template <typename T>
+py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* type) {
+  using Self = OneThread<T>;
+  py::class_<Self> made(module, type);
+  made.def("next", &next_of<T>,
+           "The next batch, or None after the last epoch. Waits until it is read.\n\nWhat fails is raised in "
+           "its "
+           "batch's place. The position stays: the next call tries the same batch again.")
+      .def("__next__",
+           [](Self& self) {
+             auto batch = next_of<T>(self);
+             if (!batch) throw py::stop_iteration();
+             return std::move(*batch);
+           })
+      .def("__iter__", [](py::object self) { return self; })
+      .def("__enter__", [](py::object self) { return self; })
+      .def("__exit__", [](Self& self, const py::args&) { self.close(); })
+      .def_property_readonly("position", in_turn(&T::position), "Behind the last batch handed out.")
+      .def(
+          "state_dict",
+          [](Self& self) {
+            py::dict text;
+            if (!self.use([](T& l) { return has_no_state(l); }))
+              text["rota"] = self.use([](T& l) { return state(l); });
+            return text;
+          },
+          "Where the loader is; the same on all ranks. An evaluation has no state: {}, which "
+          "`load_state_dict` takes.")
+      .def(
+          "load_state_dict",
+          [](Self& self, py::handle given) {
+            const bool is_empty = PyObject_IsTrue(given.ptr()) == 0;
+            if (is_empty && self.use([](T& l) { return has_no_state(l); })) return;
+            self.use([text = state_text(given)](T& l) { restore(l, text); });
+          },
+          py::arg("state"),
+          "Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or "
+          "order.")
+      .def("_save_to", [](Self& self, Snapshot& to,
+                          const std::string& name) { self.use([&](T& l) { save(l, to, name); }); })
+      .def("_restore_from",
+           [](Self& self, const PyCheckpoint& from, const std::string& name) {
+             self.use([&](T& l) { restore(l, *from.checkpoint, name); });
+           })
+      .def_property_readonly("world", in_turn(&T::world), "This process among those that share the data.")
+      .def_property_readonly(
+          "fingerprint", [](Self& self) { return to_string(self.use([](T& l) { return l.fingerprint(); })); },
+          "What the dataset is known by: a state of another one is refused.")
+      .def_property_readonly(
+          "global_batch_size",
+          [](Self& self) { return self.use([](T& l) { return l.options().global_batch_size; }); },
+          "Samples of all ranks in a step.")
+      .def_property_readonly(
+          "stats", in_turn(&T::stats),
+          "Counts since the loader was made: batches, samples, bytes, seconds that `next` waited, and of "
+          "each worker.")
+      .def("close", &Self::close, "Ends the workers, and frees what they have read. Batches in hand stay.")
+      .def_property_readonly("is_closed", &Self::is_closed, "Whether `close` was called.");
+  return made;
+}
+
+// ---- loaders of samples ----
+
+using PyLoader = OneThread<Loader>;
 using LoaderClass = py::class_<PyLoader>;
 
 Position to_position(const py::iterable& given) {
@@ -176,15 +154,42 @@ std::int64_t length(PyLoader& self) {
   }
 }
 
-template <typename Place, typename Make>
-void define_making(LoaderClass& loader, const Make& make) {
-  loader
-      .def(py::init([make](const PySource& source, const LoaderOptions& options, const Place& place) {
-        return make(source.source, options, place);
-      }))
-      .def(py::init([make](const py::tuple& mixture, const LoaderOptions& options, const Place& place) {
-        return make(to_mixture(mixture), options, place);
-      }));
+std::vector<double> to_weights(py::handle given) {
+  std::vector<double> weights;
+  for (const py::handle one : given) weights.push_back(take<double>(one, {"mix datasets", "a weight"}));
+  return weights;
+}
+
+// Of sources, weights and options.
+Mixture to_mixture(const py::tuple& given) {
+  const MixtureOptions options = kMixtureOptions.parse(given[2]);
+  const auto sources = given[0].cast<std::vector<PySource>>();
+  const auto weights = to_weights(given[1]);
+  if (sources.size() != weights.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("mix datasets: {} datasets, but {} weights", sources.size(), weights.size()));
+  }
+  Mixture mixture{.end = options.end, .steps = options.steps};
+  for (std::size_t d = 0; d < sources.size(); ++d) {
+    mixture.datasets.push_back({.source = sources[d].source, .weight = weights[d]});
+  }
+  return mixture;
+}
+
+// A communicator; none, where it is a world.
+std::shared_ptr<const mpi::Communicator> ranks_at(py::handle place) {
+  return py::isinstance<PyCommunicator>(place) ? place.cast<const PyCommunicator&>().get() : nullptr;
+}
+World world_at(py::handle place) { return take<World>(place, {"place a loader", "world"}); }
+
+std::unique_ptr<PyLoader> make_loader_at(py::handle data, const LoaderOptions& options, py::handle place) {
+  const auto ranks = ranks_at(place);
+  const auto of = [&](const auto& given) {
+    return ranks ? make_with<Loader>(ranks, given, options)
+                 : make_loader<Loader>(false, given, options, world_at(place));
+  };
+  return py::isinstance<PySource>(data) ? of(data.cast<const PySource&>().source)
+                                        : of(to_mixture(py::reinterpret_borrow<py::tuple>(data)));
 }
 
 void define_place(LoaderClass& loader) {
@@ -214,12 +219,10 @@ void define_place(LoaderClass& loader) {
 void define_changes(LoaderClass& loader) {
   loader
       .def("_rescale",
-           [](PyLoader& self, const PyCommunicator& comm) {
-             self.use([to = comm.get()](Loader& l) { l.rescale(*to); });
-           })
-      .def("_rescale",
-           [](PyLoader& self, py::handle world) {
-             self.use([to = take<World>(world, {"place a loader", "world"})](Loader& l) { l.rescale(to); });
+           [](PyLoader& self, py::handle place) {
+             const auto ranks = ranks_at(place);
+             const World world = ranks ? World() : world_at(place);
+             self.use([&](Loader& l) { ranks ? l.rescale(*ranks) : l.rescale(world); });
            })
       .def(
           "set_global_batch_size",
@@ -237,23 +240,11 @@ void define_changes(LoaderClass& loader) {
           "Goes on with other weights of a mixture's datasets. All ranks do it at the same step.");
 }
 
-}  // namespace
-
 void define_loader(py::module_& module) {
-  define_batches(module);
-  module.def("sample_key", [](std::uint64_t seed, std::int64_t epoch, std::int64_t id) {
-    return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
-  });
-  module.def("end_waits", &end_waits);
-  module.def("require_same_lines", &internal::require_same_lines);
   LoaderClass loader = define_loader_class<Loader>(module, "Loader");
+  loader.def(py::init(&make_loader_at));
+  module.def("require_same_lines", &internal::require_same_lines);
   module.def("check_mixture", [](const py::tuple& mixture) { (void)to_mixture(mixture); });
-  define_making<PyCommunicator>(loader, [](const auto& data, const auto& options, const auto& comm) {
-    return make_with<Loader>(comm, data, options);
-  });
-  define_making<py::object>(loader, [](const auto& data, const auto& options, const auto& world) {
-    return make_loader<Loader>(false, data, options, take<World>(world, {"place a loader", "world"}));
-  });
   define_place(loader);
   define_changes(loader);
   loader
@@ -280,6 +271,71 @@ void define_loader(py::module_& module) {
           [](PyLoader& self) { return self.use([](Loader& l) { return l.options().evaluation; }); })
       .def("_described",
            [](PyLoader& self) { return to_text(self.use([](Loader& l) { return l.impl().described(); })); });
+}
+
+// ---- loaders of streams ----
+
+Dispatch to_dispatch(const py::tuple& given) {
+  Dispatch dispatch = kDispatchOptions.parse(given[1]);
+  if (!given[0].is_none()) dispatch.source = given[0].cast<const PyStreamSource&>().source;
+  return dispatch;
+}
+
+std::unique_ptr<OneThread<StreamLoader>> make_stream_loader(py::handle data,
+                                                            const StreamLoaderOptions& options,
+                                                            const PyCommunicator& comm) {
+  if (!py::isinstance<PyStreamSource>(data))
+    return make_with<StreamLoader>(comm.get(), to_dispatch(py::reinterpret_borrow<py::tuple>(data)), options);
+  return make_with<StreamLoader>(comm.get(), data.cast<const PyStreamSource&>().source, options);
+}
+
+void define_stream_loader(py::module_& module) {
+  define_loader_class<StreamLoader>(module, "StreamLoader")
+      .def(py::init(&make_stream_loader))
+      .def(
+          "owner",
+          [](OneThread<StreamLoader>& self, py::handle shard) {
+            const auto number = take<std::int64_t>(shard, {"look up a shard", "its number"});
+            return self.use([&](StreamLoader& l) { return l.owner({number}); });
+          },
+          py::arg("shard"), "The rank that reads `shard` now.");
+}
+
+// ---- traces, which the GIL guards ----
+
+template <typename Loader>
+void define_for(py::class_<TraceWriter>& trace) {
+  trace
+      .def(py::init([](const std::filesystem::path& directory, OneThread<Loader>& loader,
+                       const PyCommunicator* comm, std::optional<std::int64_t> phase) {
+        const auto ranks = comm == nullptr ? nullptr : comm->get();
+        return loader.use([&](Loader& l) {
+          return ranks ? std::make_unique<TraceWriter>(*ranks, directory, l, phase)
+                       : std::make_unique<TraceWriter>(directory, l, phase);
+        });
+      }))
+      .def("_end", [](TraceWriter& self, OneThread<Loader>& loader) {
+        loader.use([&](Loader& l) {
+          const py::gil_scoped_acquire gil;
+          self.end(l);
+        });
+      });
+}
+
+void define_traces(py::module_& module) {
+  py::class_<TraceWriter> trace(module, "TraceWriter");
+  define_for<Loader>(trace);
+  define_for<StreamLoader>(trace);
+  trace.def("write", &TraceWriter::write, py::arg("batch"), "Adds a batch of the loader; also an empty one.")
+      .def_property_readonly("phase", &TraceWriter::phase, "Its number.");
+}
+
+}  // namespace
+
+void define_loaders(py::module_& module) {
+  define_loader(module);
+  define_stream_loader(module);
+  define_traces(module);
 }
 
 }  // namespace rota::python

@@ -1,15 +1,9 @@
 // The module rota._rota: rota's C++ library for the Python package. Python's side has defaults and
 // documentation.
 
-#include <pybind11/pybind11.h>
-
-#include "arrays.hpp"
-#include "checkpoint.hpp"
-#include "communicator.hpp"
-#include "errors.hpp"
 #include "functions.hpp"
-#include "options.hpp"
-#include "source.hpp"
+#include "objects.hpp"
+#include "values.hpp"
 
 PYBIND11_MODULE(_rota, module) {
   namespace python = rota::python;
@@ -18,17 +12,15 @@ PYBIND11_MODULE(_rota, module) {
   python::register_errors();
   pybind11::options signatures;
   signatures.disable_function_signatures();
-  python::define_options(module);
   module.def("send_messages_to", &python::send_messages_to);
   module.def("drop_shared", &python::drop_shared);
+  module.def("end_waits", &python::end_waits);
+  python::define_options(module);
   python::define_sources(module);
-  python::define_python_source(module);
   python::define_catalogs(module);
   python::define_communicator(module);
   python::define_checkpoint(module);
-  python::define_loader(module);
+  python::define_batches(module);
+  python::define_loaders(module);
   python::define_streams(module);
-  python::define_python_stream(module);
-  python::define_stream_loader(module);
-  python::define_traces(module);
 }

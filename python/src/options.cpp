@@ -1,7 +1,6 @@
 #include "options.hpp"
 
-#include "arrays.hpp"
-#include "rota/object_storage.hpp"
+#include "objects.hpp"
 
 namespace rota::python {
 namespace {
@@ -30,67 +29,26 @@ Option<LoaderOptions> shards_option() {
   return made;
 }
 
-/// Fields of what a function makes: before it in a table.
-template <typename Options, typename Member>
-Option<Options> fields_option(const char* name, Member member) {
-  return {name,
-          [member](Options& options, py::handle value, const Argument&) {
-            std::invoke(member, options) = to_fields(value);
-          },
-          [](const Options&) { return py::tuple(); }};
-}
-
-template <typename Options>
-Option<Options> allocator_option() {
-  return option_or_none<Options>("allocator", [](Options& options, py::handle value) {
-    options.allocator = to_allocator(py::reinterpret_borrow<py::object>(value));
-  });
-}
-
-template <typename Options>
-Option<Options> progress_option() {
-  return {"progress",
-          [](Options& options, py::handle value, const Argument& as) {
-            if (!value.is_none() && PyCallable_Check(value.ptr()) == 0) as.refuse_type(value, "a function");
-            options.progress = to_progress(py::reinterpret_borrow<py::object>(value));
-          },
-          [](const Options&) { return py::none(); }};
-}
-
 }  // namespace
 
 const OptionTable<LoaderOptions> kLoaderOptions{
     "make a loader",
-    {option("global_batch_size", &LoaderOptions::global_batch_size),
-     shards_option(),
-     option("interleave", &LoaderOptions::interleave),
-     option("shuffle", &LoaderOptions::shuffle),
-     option("seed", &LoaderOptions::seed),
-     option("block", &LoaderOptions::block),
-     option("tail", &LoaderOptions::tail),
-     option("rank_split", &LoaderOptions::rank_split),
-     option("worker_split", &LoaderOptions::worker_split),
-     epochs_option<LoaderOptions>(),
-     option("evaluation", &LoaderOptions::evaluation),
-     option("workers", &LoaderOptions::workers),
+    {option("global_batch_size", &LoaderOptions::global_batch_size), shards_option(),
+     option("interleave", &LoaderOptions::interleave), option("shuffle", &LoaderOptions::shuffle),
+     option("seed", &LoaderOptions::seed), option("block", &LoaderOptions::block),
+     option("tail", &LoaderOptions::tail), option("rank_split", &LoaderOptions::rank_split),
+     option("worker_split", &LoaderOptions::worker_split), epochs_option<LoaderOptions>(),
+     option("evaluation", &LoaderOptions::evaluation), option("workers", &LoaderOptions::workers),
      option("read_ahead_batches", &LoaderOptions::read_ahead_batches),
      option("read_ahead_bytes", &LoaderOptions::read_ahead_bytes),
      option("slow_after", &LoaderOptions::slow_after),
-     fields_option<LoaderOptions>(
+     // Fields come before the function that makes them.
+     option<LoaderOptions>(
          "transform_fields", [](auto& o) -> auto& { return o.transform.fields; }),
-     option_or_none<LoaderOptions>("transform",
-                                   [](auto& o, py::handle function) {
-                                     o.transform = to_transform(py::reinterpret_borrow<py::object>(function),
-                                                                o.transform.fields);
-                                   }),
-     fields_option<LoaderOptions>(
+     option("transform", &LoaderOptions::transform),
+     option<LoaderOptions>(
          "collate_fields", [](auto& o) -> auto& { return o.collate.fields; }),
-     option_or_none<LoaderOptions>("collate",
-                                   [](auto& o, py::handle function) {
-                                     o.collate = to_collate(py::reinterpret_borrow<py::object>(function),
-                                                            o.collate.fields);
-                                   }),
-     allocator_option<LoaderOptions>(),
+     option("collate", &LoaderOptions::collate), option("allocator", &LoaderOptions::allocator),
      option<LoaderOptions>(
          "on_bad_sample", [](auto& o) -> auto& { return o.bad_samples.policy; }),
      option<LoaderOptions>(
@@ -107,7 +65,8 @@ const OptionTable<StreamLoaderOptions> kStreamLoaderOptions{
      epochs_option<StreamLoaderOptions>(), option("workers", &StreamLoaderOptions::workers),
      option("read_ahead_batches", &StreamLoaderOptions::read_ahead_batches),
      option("read_ahead_bytes", &StreamLoaderOptions::read_ahead_bytes),
-     option("deadline", &StreamLoaderOptions::deadline), allocator_option<StreamLoaderOptions>()}};
+     option("deadline", &StreamLoaderOptions::deadline),
+     option("allocator", &StreamLoaderOptions::allocator)}};
 
 const OptionTable<CatalogOptions> kCatalogOptions{
     "make a catalog",
@@ -118,7 +77,7 @@ const OptionTable<CatalogOptions> kCatalogOptions{
      option("share_files", &CatalogOptions::share_files),
      option("shared_memory_limit", &CatalogOptions::shared_memory_limit),
      option("shared_directory", &CatalogOptions::shared_directory),
-     option("all_names", &CatalogOptions::all_names), progress_option<CatalogOptions>()}};
+     option("all_names", &CatalogOptions::all_names), option("progress", &CatalogOptions::progress)}};
 
 const OptionTable<PatternOptions> kPatternOptions{
     "make a catalog",
@@ -128,10 +87,7 @@ const OptionTable<PatternOptions> kPatternOptions{
 const OptionTable<CheckpointPolicy> kCheckpointPolicy{
     "open a checkpoint directory",
     {option("keep_last", &CheckpointPolicy::keep_last), option("keep_every", &CheckpointPolicy::keep_every),
-     option("deadline", &CheckpointPolicy::deadline),
-     option_or_none<CheckpointPolicy>("mirror", [](CheckpointPolicy& policy, py::handle path) {
-       policy.mirror = stored_path(path.cast<std::string>());
-     })}};
+     option("deadline", &CheckpointPolicy::deadline), option("mirror", &CheckpointPolicy::mirror)}};
 
 const OptionTable<PackOptions> kPackOptions{
     "pack documents",
@@ -149,13 +105,12 @@ const OptionTable<ShardOptions> kShardOptions{
     "write shards",
     {option("format", &ShardOptions::format), option("shard_bytes", &ShardOptions::shard_bytes),
      option("world", &ShardOptions::world), option("workers", &ShardOptions::workers),
-     progress_option<ShardOptions>()}};
+     option("progress", &ShardOptions::progress)}};
 
 const OptionTable<FlatMapOptions> kFlatMapOptions{
     "make samples of samples",
-    {fields_option<FlatMapOptions>(
-         "fields", [](auto& o) -> auto& { return o.fields; }),
-     option("name", &FlatMapOptions::name), option("most", &FlatMapOptions::most)}};
+    {option("fields", &FlatMapOptions::fields), option("name", &FlatMapOptions::name),
+     option("most", &FlatMapOptions::most)}};
 
 const OptionTable<MixtureOptions> kMixtureOptions{
     "mix datasets", {option("end", &MixtureOptions::end), option("steps", &MixtureOptions::steps)}};

@@ -12,16 +12,13 @@
 #include <utility>
 #include <vector>
 
-#include "arguments.hpp"
 #include "functions.hpp"
-#include "rota/catalog.hpp"
 #include "rota/checkpoint_directory.hpp"
-#include "rota/loader_options.hpp"
 #include "rota/packing.hpp"
 #include "rota/stream.hpp"
 #include "rota/stream_loader.hpp"
 #include "rota/windows.hpp"
-#include "rota/write_shards.hpp"
+#include "values.hpp"
 
 namespace rota::python {
 
@@ -44,16 +41,6 @@ Option<Options> option(const char* name, Member member) {
 template <typename Options, typename T>
 Option<Options> option(const char* name, T Options::*member) {
   return option<Options, T Options::*>(name, member);
-}
-
-/// One that is None in Python, or is taken by `set`.
-template <typename Options>
-Option<Options> option_or_none(const char* name, std::function<void(Options&, py::handle)> set) {
-  return {name,
-          [set = std::move(set)](Options& options, py::handle value, const Argument&) {
-            if (!value.is_none()) set(options, value);
-          },
-          [](const Options&) { return py::none(); }};
 }
 
 template <typename Options>
@@ -127,7 +114,5 @@ extern const OptionTable<FlatMapOptions> kFlatMapOptions;
 extern const OptionTable<MixtureOptions> kMixtureOptions;
 /// Without the source.
 extern const OptionTable<Dispatch> kDispatchOptions;
-
-void define_options(py::module_& module);
 
 }  // namespace rota::python

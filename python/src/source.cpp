@@ -1,15 +1,20 @@
-#include "source.hpp"
+// Sources of samples: those of Python, and those made of others.
 
-#include <pybind11/stl.h>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "arrays.hpp"
-#include "communicator.hpp"
+#include "functions.hpp"
+#include "objects.hpp"
 #include "options.hpp"
 #include "rota/error.hpp"
 #include "values.hpp"
@@ -35,67 +40,188 @@ class Numbers final : public Source {
   std::vector<Field> fields_;
 };
 
-PySource made(std::shared_ptr<const Source> source) { return {dies_without_gil(std::move(source))}; }
+using Item = std::vector<py::array>;  // one for each field
 
-// One tensor for each field, for samples to be read into.
-class Arrays {
+// Items that were asked for their rows, until a worker, perhaps another one, reads them; 256 MiB of them.
+// Those of batches that were given up stay until they are asked for again. The GIL guards it.
+class Asked {
  public:
-  Arrays(const Source& source, std::span<const SampleId> ids) : fields_(source.fields()) {
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      auto& offsets = offsets_.emplace_back();
-      if (!fields_[f].ragged) continue;
-      std::vector<std::int64_t> rows(ids.size());
-      source.rows(ids, f, rows);
-      offsets.reserve(rows.size() + 1);
-      offsets.push_back(0);
-      for (const std::int64_t n : rows) offsets.push_back(offsets.back() + n);
-    }
-    memory_.resize(fields_.size());
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      const auto rows = offsets_[f].empty() ? ids.size() : static_cast<std::size_t>(offsets_[f].back());
-      const std::size_t row_bytes = fields_[f].row_bytes();
-      auto& bytes = bytes_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(rows * row_bytes));
-      memory_[f] = {.data = bytes.get(),
-                    .row_bytes = row_bytes,
-                    .offsets = offsets_[f].empty() ? nullptr : offsets_[f].data()};
-    }
-    source.read(ids, BatchView(memory_, 0, ids.size()));
+  // To be dropped on any thread.
+  static std::shared_ptr<Asked> make() {
+    return {new Asked, [](Asked* asked) {
+              if (Py_IsInitialized() == 0) return;  // it went with Python
+              const py::gil_scoped_acquire gil;
+              delete asked;
+            }};
   }
-
-  /// By name; each array owns its memory. Needs the GIL.
-  py::dict take(std::int64_t samples) {
-    py::dict made;
-    for (std::size_t f = 0; f < fields_.size(); ++f) {
-      const std::int64_t rows = offsets_[f].empty() ? samples : offsets_[f].back();
-      std::byte* const data = bytes_[f].get();
-      const py::capsule owner(bytes_[f].release(),
-                              [](void* bytes) { delete[] static_cast<std::byte*>(bytes); });
-      const py::array values =
-          view(fields_[f], rows, {data, static_cast<std::size_t>(rows) * fields_[f].row_bytes()}, owner);
-      if (!fields_[f].ragged) {
-        made[to_name(fields_[f].name)] = values;
-        continue;
-      }
-      const py::array offsets(static_cast<py::ssize_t>(offsets_[f].size()), offsets_[f].data());
-      made[to_name(fields_[f].name)] = package("Ragged")(values, offsets);
-    }
-    return made;
+  // In the place of what was asked for before; to be taken so many times.
+  void keep(SampleId id, Item item, std::int64_t times) {
+    constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+    remove(kept_.find(id.value));
+    std::size_t bytes = 1024;  // with what Python needs
+    for (const py::array& array : item) bytes += static_cast<std::size_t>(array.nbytes());
+    if (bytes_ + bytes > kMostBytes) return;  // it is fetched again
+    bytes_ += bytes;
+    kept_[id.value] = {std::move(item), bytes, times};
+  }
+  [[nodiscard]] const Item* find(SampleId id) const {
+    const auto found = kept_.find(id.value);
+    return found == kept_.end() ? nullptr : &found->second.item;
+  }
+  std::optional<Item> take(SampleId id) {
+    const auto found = kept_.find(id.value);
+    if (found == kept_.end()) return std::nullopt;
+    Item item = found->second.item;
+    if (--found->second.times == 0) remove(found);
+    return item;
   }
 
  private:
-  const std::vector<Field>& fields_;
-  std::vector<std::vector<std::int64_t>> offsets_;
-  std::vector<std::unique_ptr<std::byte[]>> bytes_;
-  std::vector<BatchView::FieldMemory> memory_;
+  struct Kept {
+    Item item;
+    std::size_t bytes = 0;
+    std::int64_t times = 0;
+  };
+  using Kepts = std::unordered_map<std::int64_t, Kept>;
+  void remove(Kepts::iterator found) {
+    if (found == kept_.end()) return;
+    bytes_ -= found->second.bytes;
+    kept_.erase(found);
+  }
+
+  Kepts kept_;
+  std::size_t bytes_ = 0;
 };
 
+class PythonSource final : public Source {
+ public:
+  PythonSource(py::object dataset, std::vector<Field> fields, std::optional<Fingerprint> fingerprint)
+      : size_(static_cast<std::int64_t>(py::len(dataset))),
+        items_("take a sample of a dataset", std::move(fields)),
+        fingerprint_(fingerprint),
+        dataset_(std::move(dataset)) {}
+  PythonSource(const PythonSource& other, py::object dataset)
+      : size_(other.size_),
+        items_(other.items_),
+        fingerprint_(other.fingerprint_),
+        dataset_(std::move(dataset)),
+        asked_(other.asked_) {}
+
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return items_.fields(); }
+
+  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+    check_ids(*this, ids);
+    call_python([&] {
+      // The first ragged field asks for a batch, the others for the same.
+      const auto first = std::ranges::find(fields(), true, &Field::ragged) - fields().begin();
+      if (static_cast<std::size_t>(first) == field) ask(ids);
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        const Item* const asked = asked_->find(ids[i]);
+        out[i] = (asked != nullptr ? *asked : take(ids[i]))[field].shape(0);
+      }
+    });
+  }
+
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    check_ids(*this, ids);
+    call_python([&] {
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        std::optional<Item> asked = asked_->take(ids[i]);
+        const Item item = asked ? *std::move(asked) : take(ids[i]);
+        for (std::size_t f = 0; f < fields().size(); ++f) put(item[f], f, out.bytes(f, i));
+      }
+    });
+  }
+
+  /// A copy of the dataset for each worker, so that what it opens when it is first read is the worker's own;
+  /// the same dataset, where it cannot be copied, or is an array.
+  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo&) const override {
+    return call_python([&]() -> std::unique_ptr<const Source> {
+      return std::make_unique<PythonSource>(*this,
+                                            py::module_::import("rota._values").attr("copy_of")(*dataset_));
+    });
+  }
+
+  [[nodiscard]] Fingerprint fingerprint() const override {
+    return fingerprint_ ? *fingerprint_ : Source::fingerprint();
+  }
+
+ private:
+  void ask(std::span<const SampleId> ids) const {
+    std::unordered_map<std::int64_t, std::int64_t> times;
+    for (const SampleId id : ids) ++times[id.value];
+    for (const SampleId id : ids) {
+      if (const auto asked = times.extract(id.value)) asked_->keep(id, take(id), asked.mapped());
+    }
+  }
+
+  Item take(SampleId id) const {
+    Item item = items_.sample((*dataset_)[py::int_(id.value)]);
+    for (py::array& array : item) {
+      // Where others have it, too, the next sample may be written over it.
+      if (array.ref_count() > 1 || !array.owndata()) array = py::array(array.attr("copy")());
+    }
+    return item;
+  }
+
+  void put(const py::array& from, std::size_t f, std::span<std::byte> to) const {
+    const auto bytes = bytes_of(from);
+    if (bytes.size() != to.size()) {
+      throw Error(ErrorCode::callback,
+                  fmt::format("take a sample of a dataset: \"{}\" had another number of rows "
+                              "when it was asked for again; a dataset must not change",
+                              fields()[f].name));
+    }
+    if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
+  }
+
+  std::int64_t size_;
+  Items items_;
+  std::optional<Fingerprint> fingerprint_;
+  Shared dataset_;
+  std::shared_ptr<Asked> asked_ = Asked::make();
+};
+
+// What a dataset of `size` samples is known by: `text` itself, where it is a fingerprint's 32 digits.
+std::optional<Fingerprint> to_fingerprint(const std::optional<std::string>& given, std::int64_t size) {
+  if (!given) return std::nullopt;
+  const std::string& text = *given;
+  const bool is_one = text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!is_one) return FingerprintBuilder().add(text).add(size).finish();
+  return Fingerprint{.high = std::stoull(text.substr(0, 16), nullptr, 16),
+                     .low = std::stoull(text.substr(16), nullptr, 16)};
+}
+
+// The sample's arrays by name.
 py::dict sample(const PySource& self, py::handle i) {
-  const SampleId id{take_index(i, self.source->size(), "read sample")};
+  const Source& source = *self.source;
+  const SampleId id{take_index(i, source.size(), "read sample")};
   const std::span ids(&id, 1);
-  auto arrays = unlocked([&] { return Arrays(*self.source, ids); });
-  py::dict sample;
-  for (const auto& [name, values] : arrays.take(1)) sample[name] = values[py::int_(0)];
-  return sample;
+  const auto& fields = source.fields();
+  std::vector<std::array<std::int64_t, 2>> offsets(fields.size(), {0, 1});
+  unlocked([&] {
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      if (fields[f].ragged) source.rows(ids, f, std::span(offsets[f]).subspan(1));
+    }
+  });
+  py::dict made;
+  std::vector<BatchView::FieldMemory> memory;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    std::vector<py::ssize_t> shape(fields[f].shape.begin(), fields[f].shape.end());
+    if (fields[f].ragged) shape.insert(shape.begin(), offsets[f][1]);
+    py::array array(to_numpy(fields[f].dtype), std::move(shape));
+    memory.push_back({.data = static_cast<std::byte*>(array.mutable_data()),
+                      .row_bytes = fields[f].row_bytes(),
+                      .offsets = fields[f].ragged ? offsets[f].data() : nullptr});
+    made[to_name(fields[f].name)] = std::move(array);
+  }
+  unlocked([&] { source.read(ids, BatchView(memory, 0, 1)); });
+  for (const Field& field : fields) {
+    const py::str name = to_name(field.name);
+    if (!field.ragged && field.shape.empty()) made[name] = made[name][py::tuple()];  // a number of numpy
+  }
+  return made;
 }
 
 std::vector<std::shared_ptr<const Source>> sources_of(const std::vector<PySource>& wrapped) {
@@ -107,27 +233,33 @@ std::vector<std::shared_ptr<const Source>> sources_of(const std::vector<PySource
 
 PySource cast_source(const PySource& source, const py::dict& given) {
   std::map<std::string, DType> types;
-  for (const auto& [name, dtype] : given) types.emplace(bytes_of_name(name), to_dtype(dtype));
+  for (const auto& [name, dtype] : given)
+    types.emplace(bytes_of_name(name), take<DType>(dtype, {"cast", "a type"}));
   const Unlocked unlocked;
-  return made(cast(source.source, types));
+  return PySource(cast(source.source, types));
 }
 
 void define_adaptors(py::module_& module) {
   module.def("numbers", [](py::handle length, const std::optional<std::string>& fingerprint) {
     const auto size = take<std::int64_t>(length, {"order a dataset", "its length"});
-    std::optional<Fingerprint> own;
-    if (fingerprint) own = to_fingerprint(*fingerprint, size);
-    return made(std::make_shared<Numbers>(size, own));
+    return PySource(std::make_shared<Numbers>(size, to_fingerprint(fingerprint, size)));
   });
+  module.def("python_source",
+             [](py::object dataset, py::handle fields, const std::optional<std::string>& fingerprint) {
+               const auto own = to_fingerprint(fingerprint, static_cast<std::int64_t>(py::len(dataset)));
+               return PySource(std::make_shared<PythonSource>(
+                   std::move(dataset), take<std::vector<Field>>(fields, {"take a dataset", "fields"}), own));
+             });
   module.def("cast", &cast_source);
-  module.def("join", [](const std::vector<PySource>& sources) { return made(join(sources_of(sources))); });
+  module.def("join",
+             [](const std::vector<PySource>& sources) { return PySource(join(sources_of(sources))); });
   module.def("split", [](const PySource& source, py::handle given, py::handle seed) {
     constexpr std::string_view kTask = "split a dataset";
     std::vector<double> fractions;
     for (const py::handle one : given) fractions.push_back(take<double>(one, {kTask, "a fraction"}));
     std::vector<PySource> parts;
     for (auto& part : split(source.source, fractions, take<std::uint64_t>(seed, {kTask, "seed"}))) {
-      parts.push_back(made(std::move(part)));
+      parts.emplace_back(std::move(part));
     }
     return parts;
   });
@@ -137,26 +269,19 @@ void define_adaptors(py::module_& module) {
              });
   module.def("windows", [](const PySource& rows, const py::dict& given) {
     const WindowOptions options = kWindowOptions.parse(given);
-    return unlocked([&] { return made(windows(rows.source, options)); });
+    return unlocked([&] { return PySource(windows(rows.source, options)); });
   });
   module.def(
       "pack",
       [](const PySource& documents, const py::dict& given, const PyCommunicator* comm) {
         const PackOptions options = kPackOptions.parse(given);
         const auto ranks = ranks_of(comm);
-        return unlocked([&] { return made(pack(*ranks, documents.source, options)); });
+        return unlocked([&] { return PySource(pack(*ranks, documents.source, options)); });
       },
       py::arg(), py::arg(), py::arg("comm") = py::none());
 }
 
 }  // namespace
-
-Fingerprint to_fingerprint(const std::string& text, std::int64_t size) {
-  const bool is_one = text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!is_one) return FingerprintBuilder().add(text).add(size).finish();
-  return {.high = std::stoull(text.substr(0, 16), nullptr, 16),
-          .low = std::stoull(text.substr(16), nullptr, 16)};
-}
 
 void define_sources(py::module_& module) {
   using Released = py::call_guard<Unlocked>;
@@ -167,7 +292,7 @@ void define_sources(py::module_& module) {
       .def("__len__", [](const PySource& self) { return self.source->size(); })
       .def("__getitem__", &sample)
       .def_property_readonly(
-          "fields", [](const PySource& self) { return to_python(self.source->fields()); },
+          "fields", [](const PySource& self) { return to_tuple(self.source->fields()); },
           "What tensors a sample has.")
       .def_property_readonly(
           "fingerprint",

@@ -1,13 +1,196 @@
 #include "values.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <algorithm>
 #include <array>
+#include <climits>
+#include <cmath>
+#include <limits>
 
-#include "arrays.hpp"
 #include "errors.hpp"
+#include "rota/error.hpp"
+#include "rota/object_storage.hpp"
 
 namespace rota::python {
+namespace {
+
+std::string refusal(const Argument& as, py::handle value, std::string_view wanted) {
+  const auto shown = py::repr(value).cast<std::string>();
+  return fmt::format("{}: {} is {:.100}; it must be {}", as.task, as.name, shown, wanted);
+}
+
+// A whole number, and not a bool.
+py::object to_integer(py::handle value, const Argument& as) {
+  auto made = py::reinterpret_steal<py::object>(PyNumber_Index(value.ptr()));
+  if (made && !PyBool_Check(value.ptr())) return made;
+  PyErr_Clear();
+  as.refuse_type(value, "a number");
+}
+
+std::int64_t to_signed(py::handle value, const Argument& as, std::int64_t least, std::int64_t most) {
+  const py::object number = to_integer(value, as);
+  int overflow = 0;
+  const std::int64_t made = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow == 0 && made >= least && made <= most) return made;
+  as.refuse_value(number, fmt::format("{} to {}", least, most));
+}
+
+}  // namespace
+
+void Argument::refuse_type(py::handle value, std::string_view wanted) const {
+  throw py::type_error(refusal(*this, value, wanted));
+}
+void Argument::refuse_value(py::handle value, std::string_view wanted) const {
+  throw Error(ErrorCode::invalid_argument, refusal(*this, value, wanted));
+}
+
+void take(py::handle value, const Argument& as, std::int64_t& to) {
+  to = to_signed(value, as, std::numeric_limits<std::int64_t>::min(),
+                 std::numeric_limits<std::int64_t>::max());
+}
+void take(py::handle value, const Argument& as, int& to) {
+  to = static_cast<int>(to_signed(value, as, INT_MIN, INT_MAX));
+}
+
+void take(py::handle value, const Argument& as, std::uint64_t& to) {
+  const py::object number = to_integer(value, as);
+  to = PyLong_AsUnsignedLongLong(number.ptr());
+  if (PyErr_Occurred() == nullptr) return;
+  PyErr_Clear();
+  as.refuse_value(number, "0 to 2^64 - 1");
+}
+
+void take(py::handle value, const Argument& as, double& to) {
+  to = PyFloat_AsDouble(value.ptr());
+  if (PyErr_Occurred() == nullptr) return;
+  PyErr_Clear();
+  as.refuse_type(value, "a number");
+}
+
+// Also 0 and 1, and numpy's.
+void take(py::handle value, const Argument& as, bool& to) {
+  const bool is_number = PyLong_Check(value.ptr()) != 0 || type_of(value).starts_with("bool");
+  to = is_number && value.equal(py::int_(1));
+  if (!is_number || (!to && !value.equal(py::int_(0)))) as.refuse_type(value, "True or False");
+}
+
+void take(py::handle value, const Argument& as, std::string& to) {
+  if (!py::isinstance<py::str>(value)) as.refuse_type(value, "a name");
+  to = bytes_of_name(value);
+}
+
+void take(py::handle value, const Argument& as, std::vector<std::string>& to) {
+  const bool is_text = py::isinstance<py::str>(value) || py::isinstance<py::bytes>(value);
+  if (is_text || !py::isinstance<py::iterable>(value)) as.refuse_type(value, "a list of names");
+  to.clear();
+  for (const py::handle one : value) take(one, as, to.emplace_back());
+}
+
+void take(py::handle value, const Argument& /*as*/, std::filesystem::path& to) {
+  to = py::module_::import("os").attr("fsencode")(value).cast<std::string>();
+}
+
+void take(py::handle value, const Argument& as, std::chrono::milliseconds& to) {
+  const auto seconds = take<double>(value, as);
+  if (!(std::abs(seconds) <= 1e12)) as.refuse_value(value, "0 to 10^12 seconds");
+  to = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+}
+
+void take(py::handle value, const Argument& as, BlockShape& to) {
+  if (!py::isinstance<py::sequence>(value) || py::len(value) != 2) as.refuse_type(value, "(samples, blocks)");
+  take(value[py::int_(0)], as, to.samples);
+  take(value[py::int_(1)], as, to.blocks);
+}
+
+void take(py::handle value, const Argument& as, World& to) {
+  if (!py::isinstance<py::tuple>(value) || py::len(value) < 2 || py::len(value) > 3) {
+    as.refuse_type(value, "(rank, size)");
+  }
+  take(value[py::int_(0)], as, to.rank);
+  take(value[py::int_(1)], as, to.size);
+  if (py::len(value) == 3) take(value[py::int_(2)], as, to.replica);
+}
+
+void take(py::handle value, const Argument& /*as*/, DType& to) {
+  require_known_numpy();
+  if (py::isinstance<py::str>(value) && value.cast<std::string>() == "bfloat16") {
+    to = DType::bfloat16;
+    return;
+  }
+  py::dtype numpy;
+  try {
+    numpy = py::dtype::from_args(py::reinterpret_borrow<py::object>(value));
+  } catch (const py::error_already_set&) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("there is no dtype {}; take one of numpy's, or \"bfloat16\"",
+                            py::repr(value).cast<std::string>()));
+  }
+  const auto name = py::str(numpy.attr("name")).cast<std::string>();
+  try {
+    if (!numpy.attr("isnative").cast<bool>()) throw Error(ErrorCode::invalid_argument, "");
+    to = name == "bool" ? DType::boolean : parse_dtype(name);
+  } catch (const Error&) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("rota has no elements of dtype {}: only booleans, integers and floats of up to "
+                            "64 bits in native byte order",
+                            py::repr(numpy).cast<std::string>()));
+  }
+}
+
+void take(py::handle value, const Argument& /*as*/, StoredPath& to) {
+  if (!value.is_none()) to = stored_path(value.cast<std::string>());
+}
+
+void take(py::handle value, const Argument& as, std::vector<Field>& to) {
+  to.clear();
+  for (const py::handle one : py::module_::import("rota._values").attr("as_fields")(value)) {
+    to.push_back({.name = bytes_of_name(one.attr("name")),
+                  .dtype = take<DType>(one.attr("dtype"), as),
+                  .shape = one.attr("shape").cast<std::vector<std::int64_t>>(),
+                  .ragged = one.attr("ragged").cast<bool>()});
+  }
+}
+
+std::size_t find_name(py::handle value, const Argument& as, std::span<const std::string_view> names) {
+  const auto wanted = fmt::format("one of {}", fmt::join(names, ", "));
+  if (!py::isinstance<py::str>(value)) as.refuse_type(value, wanted);
+  const auto found = std::ranges::find(names, bytes_of_name(value));
+  if (found == names.end()) as.refuse_value(value, wanted);
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+py::object give(const std::string& value) { return to_name(value); }
+py::object give(const std::vector<std::string>& value) {
+  py::list names;
+  for (const std::string& name : value) names.append(to_name(name));
+  return py::tuple(names);
+}
+py::object give(const std::filesystem::path& value) { return to_file_name(value.native()); }
+py::object give(std::chrono::milliseconds value) {
+  return py::float_(static_cast<double>(value.count()) / 1000);
+}
+py::object give(const BlockShape& value) { return py::make_tuple(value.samples, value.blocks); }
+py::object give(DType value) {
+  return py::str(value == DType::boolean ? "bool" : std::string(to_string(value)));
+}
+
+std::int64_t take_index(py::handle i, std::int64_t size, std::string_view task) {
+  const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(i.ptr()));
+  if (!number) throw py::error_already_set();
+  int overflow = 0;
+  const std::int64_t made = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
+  if (overflow == 0 && made >= -size && made < size) return made < 0 ? made + size : made;
+  throw Error(ErrorCode::out_of_range, fmt::format("{} {}: there are {}, numbered from 0 on", task,
+                                                   py::str(number).cast<std::string>(), size));
+}
+
+// ---- named tuples ----
+
+py::object package(const char* name) { return py::module_::import("rota").attr(name); }
+
 namespace {
 
 py::object unless_negative(std::int64_t number) {
@@ -19,9 +202,18 @@ py::object unless_negative(std::int64_t number) {
 py::object to_python(const World& world) { return package("World")(world.rank, world.size, world.replica); }
 py::object to_python(const Position& at) { return package("Position")(at.epoch, at.consumed, at.step); }
 py::object to_python(const BatchSlot& slot) { return package("BatchSlot")(slot.step, slot.rank, slot.slot); }
+py::object to_python(const Field& field) {
+  return package("Field")(to_name(field.name), give(field.dtype), py::tuple(py::cast(field.shape)),
+                          field.ragged);
+}
+py::object to_python(const StreamId& id) { return package("StreamId")(id.shard.value, id.input, id.output); }
+py::object to_python(const Progress& at) {
+  return package("Progress")(std::string(at.task), at.done, at.total, at.seconds, at.is_over,
+                             std::string(at.unit));
+}
 py::object to_python(const SkippedSamples::Sample& skipped) {
-  return package("SkippedSamples::Sample")(skipped.epoch, skipped.id.value, to_file_name(skipped.where),
-                                           to_text(skipped.error));
+  return package("SkippedSample")(skipped.epoch, skipped.id.value, to_file_name(skipped.where),
+                                  to_text(skipped.error));
 }
 py::object to_python(const CatalogChanges& changes) {
   return package("CatalogChanges")(changes.changed, changes.resized, changes.vanished, changes.appeared,
@@ -36,7 +228,7 @@ py::object to_python(const CheckpointInfo& info) {
                                    info.format_version, info.world_size, info.run_id, info.bytes);
 }
 py::object to_python(const TensorInfo& info) {
-  return package("TensorInfo")(info.name, name_of(info.dtype), py::tuple(py::cast(info.shape)));
+  return package("TensorInfo")(info.name, give(info.dtype), py::tuple(py::cast(info.shape)));
 }
 py::object to_python(const BlobInfo& info) {
   return package("BlobInfo")(info.name, unless_negative(info.rank), info.bytes);
@@ -45,7 +237,7 @@ py::object to_python(const SaveReport& report) {
   return package("SaveReport")(report.info, report.seconds, report.mirror_error);
 }
 py::object to_python(const CheckpointDirectory::Rejected& rejected) {
-  return package("CheckpointDirectory::Rejected")(rejected.path, to_text(rejected.reason));
+  return package("RejectedCheckpoint")(rejected.path, to_text(rejected.reason));
 }
 py::object to_python(const Verification::Damage& damage) {
   constexpr std::array kParts{"page", "size", "table", "contents", "bytes", "rows", "blob"};
@@ -68,6 +260,63 @@ py::object to_python(const LoaderStats& stats) {
                   "ready_batches"_a = stats.ready_batches, "retries"_a = stats.retries,
                   "fetched_files"_a = stats.fetched_files, "fetched_bytes"_a = stats.fetched_bytes,
                   "workers"_a = workers);
+}
+
+py::object give(const std::vector<Field>& value) { return to_tuple(value); }
+
+py::tuple to_tuple(std::span<const Field> fields) {
+  py::tuple made(fields.size());
+  for (std::size_t f = 0; f < fields.size(); ++f) made[f] = to_python(fields[f]);
+  return made;
+}
+
+// ---- memory ----
+
+// pybind11 before 2.12 knows the memory of numpy 1's dtypes alone; of numpy 2's it reads an itemsize of 0.
+void require_known_numpy() {
+#if PYBIND11_VERSION_MAJOR == 2 && PYBIND11_VERSION_MINOR < 12
+  static bool is_known = false;
+  if (is_known) return;
+  const auto version = py::module_::import("numpy").attr("__version__").cast<std::string>();
+  if (!version.starts_with("1.")) {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format(
+            "use numpy {}: this build of rota knows numpy 1 alone, as it was made with pybind11 {}.{}; "
+            "install it anew in this environment (pip install . brings a newer pybind11), or take an "
+            "older numpy (pip install \"numpy<2\")",
+            version, PYBIND11_VERSION_MAJOR, PYBIND11_VERSION_MINOR));
+  }
+  is_known = true;
+#endif
+}
+
+py::dtype to_numpy(DType dtype) {
+  require_known_numpy();
+  return dtype == DType::bfloat16 ? py::dtype("uint16") : py::dtype::from_args(give(dtype));
+}
+
+py::array view(const Field& field, std::int64_t rows, std::span<std::byte> bytes, py::handle owner) {
+  std::vector<py::ssize_t> shape{rows};
+  shape.insert(shape.end(), field.shape.begin(), field.shape.end());
+  return {to_numpy(field.dtype), std::move(shape), bytes.data(), owner};
+}
+
+py::object view(const Tensor& tensor, std::int64_t samples, py::handle owner) {
+  const Field& field = *tensor.field;
+  if (!field.ragged) return view(field, samples, tensor.bytes, owner);
+  const std::int64_t rows = tensor.offsets.empty() ? 0 : tensor.offsets.back();
+  return package("Ragged")(view(field, rows, tensor.bytes, owner), view(tensor.offsets, owner));
+}
+
+py::array view_sample(const Field& field, std::int64_t rows, std::span<std::byte> bytes, py::handle owner) {
+  if (field.ragged) return view(field, rows, bytes, owner);
+  return {to_numpy(field.dtype), std::vector<py::ssize_t>(field.shape.begin(), field.shape.end()),
+          bytes.data(), owner};
+}
+
+std::span<const std::byte> bytes_of(const py::array& array) {
+  return {static_cast<const std::byte*>(array.data()), static_cast<std::size_t>(array.nbytes())};
 }
 
 }  // namespace rota::python

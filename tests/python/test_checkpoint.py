@@ -330,7 +330,7 @@ def test_a_communicator_of_one_needs_no_mpi():
         rota.Loader(source(40), 4, comm=alone, world=(0, 1))
     with pytest.raises(TypeError, match="mpi4py"):
         rota.mpi.Communicator((0, 1))
-    with pytest.raises(TypeError, match="pickled"):
+    with pytest.raises(TypeError, match="pickle"):
         pickle.dumps(alone)
     alone.close()
     assert "closed" in repr(alone)

@@ -1,0 +1,156 @@
+#pragma once
+
+// What objects of Python hold: sources, communicators, checkpoints, and what is for one thread at a time.
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "errors.hpp"
+#include "mpi/collectives.hpp"
+#include "rota/checkpoint.hpp"
+#include "rota/error.hpp"
+#include "rota/snapshot.hpp"
+#include "rota/source.hpp"
+#include "rota/stream.hpp"
+#include "rota/world.hpp"
+
+namespace rota::python {
+
+namespace py = pybind11;
+
+/// What is to die without the GIL: it may wait for threads that want it. Where it dies inside of a callback,
+/// as when garbage is collected there, such a thread may be this one: it dies later (`bury_the_dead`).
+template <typename T>
+std::shared_ptr<T> dies_without_gil(std::shared_ptr<T> object) {
+  T* const pointer = object.get();
+  return {pointer, [object = std::move(object)](T*) mutable {
+            if (InCallback::is_open()) return die_later(std::move(object));
+            if (PyGILState_Check() == 0) return object.reset();
+            const py::gil_scoped_release released;
+            object.reset();
+          }};
+}
+
+/// A source, and how to make it again in another process, which Python sets. That is no attribute of a
+/// dictionary: pybind11 2.10 does not hide objects with one from the collector while they die.
+struct PySource {
+  explicit PySource(std::shared_ptr<const Source> made) : source(dies_without_gil(std::move(made))) {}
+  std::shared_ptr<const Source> source;
+  Shared recipe = {};  // of none, where it is made without the GIL
+};
+
+/// A source of streams: a user's own, or one that is made of others.
+struct PyStreamSource {
+  explicit PyStreamSource(std::shared_ptr<const StreamSource> made)
+      : source(dies_without_gil(std::move(made))) {}
+  std::shared_ptr<const StreamSource> source;
+};
+
+/// What a user's mpi4py communicator was duplicated to, or a world of one. Collective calls take it.
+class PyCommunicator {
+ public:
+  explicit PyCommunicator(mpi::Communicator comm)
+      : comm_(dies_without_gil(std::make_shared<const mpi::Communicator>(std::move(comm)))) {}
+
+  /// Throws Error{invalid_argument} where it was closed, or MPI has ended.
+  [[nodiscard]] std::shared_ptr<const mpi::Communicator> get() const;
+  void close() { comm_.reset(); }
+
+ private:
+  std::shared_ptr<const mpi::Communicator> comm_;
+};
+
+/// That of `comm`; where there is none, this process alone.
+[[nodiscard]] std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm);
+
+/// Throws Error{invalid_argument} then; `what` begins the message.
+void require_no_end(std::string_view what);
+
+/// A loader of any kind has the methods `_save_to(snapshot, name)` and `_restore_from(checkpoint, name)`.
+struct PyCheckpoint {
+  std::shared_ptr<const Checkpoint> checkpoint;
+  std::optional<World> world = {};  ///< of those that opened it together
+};
+
+/// An object for one thread at a time, which Python's threads need not be. It works without the GIL, and dies
+/// without it.
+template <typename T>
+class OneThread {
+ public:
+  /// `name` is what errors call it; `needs_mpi`, whether it is of several processes.
+  OneThread(const char* name, std::shared_ptr<T> object, bool needs_mpi)
+      : name_(name), object_(dies_without_gil(std::move(object))), needs_mpi_(needs_mpi) {}
+
+  /// What `work` makes of the object, without the GIL. Throws Error{busy} while another call is under way: of
+  /// another thread, or of a signal handler or callback inside of that call.
+  template <typename Work>
+  auto use(const Work& work) {
+    const Use use(*this);
+    if (!object_) throw Error(ErrorCode::invalid_argument, fmt::format("use {}: it was closed", name_));
+    if (needs_mpi_) require_no_end(fmt::format("use {}", name_));
+    const Unlocked unlocked;
+    bury_the_dead();
+    return work(*object_);
+  }
+
+  void close() {
+    const Use use(*this);
+    object_.reset();
+  }
+  /// Closes, and leaves the object to the end of the process.
+  void abandon() {
+    const Use use(*this);
+    static_cast<void>(new std::shared_ptr<T>(std::move(object_)));
+  }
+  [[nodiscard]] bool is_closed() const noexcept { return !object_; }
+
+ private:
+  class Use {
+   public:
+    explicit Use(OneThread& owner) : owner_(owner) {
+      if (!owner.in_use_.exchange(true)) return;
+      throw Error(
+          ErrorCode::busy,
+          fmt::format("use {}: a call of it is under way, in another thread, or around this signal handler "
+                      "or callback; one thread at a time uses it",
+                      owner.name_));
+    }
+    ~Use() { owner_.in_use_ = false; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    OneThread& owner_;
+  };
+
+  const char* name_;
+  std::shared_ptr<T> object_;
+  bool needs_mpi_;
+  std::atomic<bool> in_use_ = false;
+};
+
+/// A method of T as one of OneThread<T>.
+template <typename T, typename Method>
+auto in_turn(Method T::*method) {
+  return [method](OneThread<T>& self) { return self.use([&](T& object) { return (object.*method)(); }); };
+}
+
+// ---- the parts of the module ----
+
+void define_options(py::module_& module);
+void define_sources(py::module_& module);
+void define_catalogs(py::module_& module);
+void define_communicator(py::module_& module);
+void define_checkpoint(py::module_& module);
+void define_batches(py::module_& module);
+void define_loaders(py::module_& module);
+void define_streams(py::module_& module);
+
+}  // namespace rota::python
