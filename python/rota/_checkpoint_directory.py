@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota import _rota
 from rota._checkpoint import CheckpointInfo
-from rota._communicator import agreed, as_communicator
+from rota._communicator import agreed, as_communicator, first
 from rota._errors import Error, InvalidArgumentError, told
 from rota._sampler import ElasticBatchSampler
-from rota._values import World
+from rota._values import World, of_torch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,17 +88,11 @@ def _to_array(value: Any) -> tuple[np.ndarray, Any]:
     """A contiguous array of one dimension at least, and its dtype."""
     import numpy as np
 
-    if not hasattr(value, "detach"):
-        array = np.ascontiguousarray(value)
-        return array, array.dtype
-    tensor = value.detach().cpu()
-    if str(tensor.dtype) != "torch.bfloat16":  # which numpy does not have
-        array = np.ascontiguousarray(tensor.numpy())
-        return array, array.dtype
-    import torch
-
-    bits = tensor.contiguous().view(torch.int16)
-    return np.ascontiguousarray(bits.numpy()).view(np.uint16), "bfloat16"
+    is_bfloat16 = False
+    if hasattr(value, "detach"):
+        value, is_bfloat16 = of_torch(value)
+    array = np.ascontiguousarray(value)
+    return array, "bfloat16" if is_bfloat16 else array.dtype
 
 
 def _add(snapshot: Any, name: str, value: Any, is_root: bool) -> None:
@@ -233,12 +227,8 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
             if self._world.size == 1:
                 raise
             step, failed = 0, error
-        try:
+        with first(lambda: failed):
             return write(step, snapshot, told(failed))
-        except Error:
-            if failed is not None:
-                raise failed from None
-            raise
 
     def wait(self) -> SaveReport | None:
         """Waits for the background save, and raises its error; None without one."""
@@ -278,12 +268,8 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
                 failed = error
             return told(failed)
 
-        try:
+        with first(lambda: failed):
             return self._restore(restore)
-        except Error:
-            if failed is not None:
-                raise failed from None
-            raise
 
     @property
     def path(self) -> str:

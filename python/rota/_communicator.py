@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -30,23 +30,37 @@ def as_communicator(comm: Any) -> Communicator:
 
 
 @contextmanager
-def agreed(comm: Communicator | None, phase: str) -> Iterator[None]:
-    """**Collective.** What one rank fails at inside is raised on all, before they do something together."""
+def first(own: Callable[[], BaseException | None]) -> Iterator[None]:
+    """Raises what this rank failed at by itself, and not the Error inside, by which all ranks heard of it."""
+    try:
+        yield
+    except Error:
+        error = own()
+        if error is None:
+            raise
+        raise error from None
+
+
+@contextmanager
+def heard(by_all: Callable[[BaseException | None], Any]) -> Iterator[None]:
+    """What one rank fails at inside is raised on all: `by_all` tells the others, and raises what one of them failed at."""
     failed: BaseException | None = None
     try:
         yield
     except BaseException as error:
-        if comm is None:
-            raise
         failed = error
-    if comm is not None:
-        try:
-            comm._agree(phase, told(failed))
-        except Error:
-            if failed is None:
-                raise
+    with first(lambda: failed):
+        by_all(failed)
     if failed is not None:
         raise failed
+
+
+def agreed(comm: Communicator | None, phase: str) -> AbstractContextManager[None]:
+    """**Collective.** What one rank fails at inside is raised on all, before they do something together."""
+    if comm is None:
+        return nullcontext()
+    agree = comm._agree
+    return heard(lambda failed: agree(phase, told(failed)))
 
 
 def torch_distributed() -> Any:
@@ -63,28 +77,23 @@ def compared(task: str, is_torchs: bool) -> Iterator[Callable[[str], None]]:
     """
     distributed = torch_distributed() if is_torchs else None
     texts: list[str] = []
-    failed: BaseException | None = None
-    try:
-        yield texts.append
-    except BaseException as error:
-        if distributed is None:
-            raise
-        failed = error
     if distributed is None or distributed.get_world_size() == 1:
-        if failed is not None:
-            raise failed
+        yield texts.append
         return
-    ranks = _gather(distributed, task, (told(failed), "".join(texts)))
-    if failed is not None:
-        raise failed
-    for rank, (other, _) in enumerate(ranks):
-        if other is not None:
-            raise BY_CODE[other[0]](f"rank {rank}: {other[1]}")
-    for rank, (_, text) in enumerate(ranks):
-        try:
-            _rota.require_same_lines(task, text, ranks[0][1])
-        except Error as error:
-            raise type(error)(f"rank {rank}: {error}") from None
+
+    def compare(failed: BaseException | None) -> None:
+        ranks = _gather(distributed, task, (told(failed), "".join(texts)))
+        for rank, (other, _) in enumerate(ranks):
+            if other is not None:
+                raise BY_CODE[other[0]](f"rank {rank}: {other[1]}")
+        for rank, (_, text) in enumerate(ranks):
+            try:
+                _rota.require_same_lines(task, text, ranks[0][1])
+            except Error as error:
+                raise type(error)(f"rank {rank}: {error}") from None
+
+    with heard(compare):
+        yield texts.append
 
 
 _DEADLINE = timedelta(minutes=10)

@@ -139,6 +139,14 @@ class Ragged(Sequence["np.ndarray"]):
         return f"Ragged({len(self)} samples, {len(self.values)} rows of {self.values.dtype}{list(self.values.shape[1:])})"
 
 
+def of_torch(tensor: Any) -> tuple[np.ndarray, bool]:
+    """A tensor of torch as an array; and whether it is bfloat16, which numpy does not have: then it is the bits."""
+    tensor = tensor.detach().cpu()
+    if str(tensor.dtype) != "torch.bfloat16":
+        return tensor.numpy(), False
+    return tensor.contiguous().view(sys.modules["torch"].int16).numpy().view("uint16"), True
+
+
 def as_array(value: Any, dtype: np.dtype, is_bfloat16: bool = False) -> np.ndarray:
     """A contiguous array of `dtype`. TypeError where values would be lost; text and bytes are bytes.
 
@@ -152,10 +160,8 @@ def as_array(value: Any, dtype: np.dtype, is_bfloat16: bool = False) -> np.ndarr
         value = np.frombuffer(value, dtype=np.uint8)
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise TypeError("a masked array would lose its mask; give value.filled(...), and the mask as a field")
-    if hasattr(value, "detach"):  # a tensor of torch
-        value = value.detach().cpu()
-        is_brain = str(value.dtype) == "torch.bfloat16"
-        value = value.view(sys.modules["torch"].int16).numpy().view(np.uint16) if is_brain else value.numpy()
+    if hasattr(value, "detach"):
+        value, is_brain = of_torch(value)
         if is_brain and not is_bfloat16:
             raise TypeError("it is of torch.bfloat16; convert it")
     made = np.asarray(value)
