@@ -26,18 +26,19 @@ import atexit as _atexit
 import logging as _logging
 
 from rota import _rota
-from rota._batch_info import BatchInfo
 from rota._catalog import Catalog, CatalogChanges, Progress
-from rota._checkpoint import BlobInfo, Checkpoint, CheckpointInfo, Damage, TensorInfo, Verification, open_checkpoint, verify
-from rota._checkpoint_directory import CheckpointDirectory, RejectedCheckpoint, Rows, SaveReport
-from rota._checkpoint_directory import close_all as _close_directories
+from rota._checkpoint import (
+    BlobInfo, Checkpoint, CheckpointDirectory, CheckpointInfo, Damage, RejectedCheckpoint, Rows, SaveReport, TensorInfo,
+    Verification, open_checkpoint, verify,
+)  # fmt: skip
+from rota._checkpoint import close_all as _close_directories
 from rota._errors import (
     BadSample, BusyError, CallbackError, CorruptError, Error, InvalidArgumentError, IOError, MismatchError, NotFoundError,
     OutOfRangeError, TimeoutError, UnsupportedError,
 )  # fmt: skip
 from rota._loader import Batch, Loader, Mixture
 from rota._loader import close_all as _close_loaders
-from rota._sampler import BatchIterator, ElasticBatchSampler
+from rota._sampler import BatchInfo, BatchIterator, ElasticBatchSampler
 from rota._sources import (
     PythonSource, ShardReport, Source, cast, find_format, formats, join, open, pack, split, windows, write_shards,
 )  # fmt: skip

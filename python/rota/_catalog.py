@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
-from rota._communicator import agreed, as_communicator
+from rota._communicator import agreed
 from rota._errors import InvalidArgumentError
 
 PathLike = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
@@ -108,8 +108,7 @@ class Catalog(_rota.Catalog):
     def _make(
         self, kind: str, what: Any, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
     ) -> Catalog:
-        ranks = None if comm is None else as_communicator(comm)
-        with agreed(ranks, "make a catalog"):
+        with agreed(comm, "make a catalog") as ranks:
             given, numbers = _rota.CatalogOptions(**options), _rota.PatternOptions(**pattern)
             if kind == "path" and isinstance(what, (list, tuple)):
                 kind, what = "paths", [path_bytes(path) for path in what]

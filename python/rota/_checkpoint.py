@@ -1,15 +1,26 @@
-"""A checkpoint as it is read: what it says of itself, its tensors and blobs."""
+"""Checkpoints: loaders, tensors and blobs in one HDF5 file, saved by all ranks together, and found again."""
 
 from __future__ import annotations
 
+import itertools
+import operator
 import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota import _rota
+from rota._communicator import agreed, as_communicator, first
+from rota._errors import Error, InvalidArgumentError, told
 from rota._loader import make_mapping
+from rota._sampler import ElasticBatchSampler
+from rota._values import World, of_torch
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import numpy as np
 
 
 class CheckpointInfo(NamedTuple):
@@ -72,6 +83,24 @@ class Verification(NamedTuple):
         return not self.damage
 
 
+class SaveReport(NamedTuple):
+    """What a save did.
+
+    `mirror_error`: on rank 0, what could not be copied to the mirror since the last report; empty: nothing.
+    """
+
+    info: CheckpointInfo
+    seconds: float
+    mirror_error: str = ""
+
+
+class RejectedCheckpoint(NamedTuple):
+    """A damaged checkpoint that a restore went past."""
+
+    path: Path
+    reason: str
+
+
 Checkpoint = make_mapping(_rota.Checkpoint)
 Checkpoint.__doc__ = """An open checkpoint, of which every byte was verified: tensors by name, read as numpy arrays.
 
@@ -84,13 +113,9 @@ Each rank reads what it wants, in any world; any thread may. bfloat16 comes as i
 >>> checkpoint["model/w"], checkpoint.blob("notes"), checkpoint.info.step
 (array([0, 1, 2]), b'any text', 7)
 """
-
-
-def _repr(self: Any) -> str:
-    return f"<rota.Checkpoint {self.info.path}: step {self.info.step}, {len(self)} tensors, {len(self.blobs)} blobs>"
-
-
-Checkpoint.__repr__ = _repr
+Checkpoint.__repr__ = lambda self: (
+    f"<rota.Checkpoint {self.info.path}: step {self.info.step}, {len(self)} tensors, {len(self.blobs)} blobs>"
+)
 
 
 def open_checkpoint(file: str | os.PathLike) -> _rota.Checkpoint:
@@ -101,3 +126,265 @@ def open_checkpoint(file: str | os.PathLike) -> _rota.Checkpoint:
 def verify(file: str | os.PathLike) -> Verification:
     """Verifies a whole file, and goes on past damage."""
     return _rota.verify(file)
+
+
+# ---- what is saved ----
+
+
+class Rows(NamedTuple):
+    """This rank's rows of a tensor whose rows are distributed. They follow those of the lower ranks."""
+
+    array: Any
+
+
+def _loader_of(state: Any) -> Any:
+    """The loader that has the state of a loader, a sampler, or rota.torch.DataLoader; None for all else."""
+    sampler = getattr(state, "_order", state)
+    if isinstance(sampler, ElasticBatchSampler):
+        if sampler._evaluation:
+            raise InvalidArgumentError("save or restore a loader: one for evaluation has no state; leave it out")
+        return sampler._loader
+    return state if hasattr(state, "_save_to") else None
+
+
+def _named(states: tuple) -> Iterator[tuple[str, Any]]:
+    for state in states:
+        for name, value in state.items() if isinstance(state, Mapping) else [("main", state)]:
+            if not isinstance(name, str):
+                raise TypeError(f"the name of a state must be a text, not {name!r}")
+            yield name, value
+
+
+def _refuse(name: str, value: Any) -> None:
+    kind = type(value).__name__
+    if isinstance(getattr(value, "batch_sampler", None), ElasticBatchSampler):
+        raise TypeError(f'save "{name}": a {kind} does not count what it delivers; take rota.torch.DataLoader')
+    if hasattr(value, "state_dict"):
+        raise TypeError(f'save "{name}": a {kind} is saved by its state: give json.dumps(value.state_dict()), or its tensors')
+    if value is None:
+        raise TypeError(f'save "{name}": it is None; every rank gives the tensor, and only rank 0\'s rows are written')
+    if isinstance(value, (int, float, list, tuple)):
+        raise TypeError(f'save "{name}": a {kind} has no dtype; give np.asarray(value), or json.dumps(value)')
+    raise TypeError(
+        f'save "{name}": a {kind} is no loader, array, tensor, bytes or str; give json.dumps(value) or '
+        "pickle.dumps(value), or the tensors in it, each by a name"
+    )
+
+
+def _to_array(value: Any) -> tuple[np.ndarray, Any]:
+    """A contiguous array of one dimension at least, and its dtype."""
+    import numpy as np
+
+    is_bfloat16 = False
+    if hasattr(value, "detach"):
+        value, is_bfloat16 = of_torch(value)
+    array = np.ascontiguousarray(value)
+    return array, "bfloat16" if is_bfloat16 else array.dtype
+
+
+def _add(snapshot: Any, name: str, value: Any, is_root: bool) -> None:
+    loader = _loader_of(value)
+    if loader is not None:
+        return loader._save_to(snapshot, name)
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return snapshot.blob(name, bytes(value))
+    is_mine = is_root
+    if isinstance(value, Rows):
+        is_mine, value = True, value.array
+        if not getattr(value, "ndim", 0):
+            raise TypeError(f'save "{name}": Rows takes an array of rows')
+    if not (hasattr(value, "ndim") and hasattr(value, "dtype")):
+        _refuse(name, value)
+    if hasattr(value, "mask") and hasattr(value, "filled"):
+        raise TypeError(f'save "{name}": a masked array would lose its mask; give value.filled(...), and the mask by a name')
+    try:
+        array, dtype = _to_array(value if is_mine or not value.ndim else value[:0])
+        return snapshot.tensor(name, dtype, array.shape[1:], array if is_mine else array[:0])
+    except Error as error:
+        raise type(error)(f'save "{name}": {error}') from error
+
+
+# ---- the directory ----
+
+_numbers = itertools.count()
+_open: weakref.WeakValueDictionary[int, CheckpointDirectory] = weakref.WeakValueDictionary()
+_saving: set[CheckpointDirectory] = set()  # which live until their save is waited for
+
+
+def close_all() -> None:
+    """When Python ends: closes directories, in the same order on all ranks."""
+    for _, directory in sorted(_open.items()):
+        if directory._process != os.getpid():
+            continue
+        try:
+            directory._end(is_failing=hasattr(sys, "last_type"))
+        except Exception:
+            sys.excepthook(*sys.exc_info())
+
+
+class CheckpointDirectory(_rota.CheckpointDirectory):
+    """A directory of checkpoints. A file appears whole or not at all, and the newest good one is found again.
+
+    **Collective**: in an MPI job, all ranks make the same calls, and all return or all raise. `comm` is
+    mpi4py's or a `rota.mpi.Communicator`, or None for a process alone. The directory belongs to one job at a time:
+    BusyError otherwise. One thread at a time uses it.
+
+    What is saved are states:
+
+    - a loader (`Loader`, `ElasticBatchSampler`, `rota.torch.DataLoader`), which is then called "main";
+    - a mapping of names, such as "model/layer0.weight", to loaders, arrays, tensors of torch (on any device), bytes
+      and texts.
+
+    A tensor is whole on rank 0, which writes it; all ranks name it. `Rows(array)` is this rank's part of it instead.
+    A scalar is saved as one row, [1]. Bytes and texts are rank 0's, too.
+
+    - `keep_last` checkpoints of this run stay, and for ever each one of a step that `keep_every` divides (0: none).
+      A run goes on where its newest one is restored. Those of other runs stay, and the first save beside such says so.
+    - `deadline`: seconds that the other ranks wait for one; 0: for ever. After TimeoutError, end the job.
+    - `mirror`: "s3://bucket/run", where rank 0 copies each checkpoint to, in the background. Of those that wait for an
+      earlier one, only the newest is copied; nothing is deleted there. `latest` and `restore` look there, too.
+
+    >>> import rota, tempfile
+    >>> sampler = rota.ElasticBatchSampler(100, 8)
+    >>> with rota.CheckpointDirectory(None, tempfile.mkdtemp()) as directory:
+    ...     _ = sampler.advance()
+    ...     _ = directory.save(1, sampler, {"config": '{"lr": 0.1}'})
+    ...     checkpoint = directory.restore(sampler)
+    >>> sampler.position, checkpoint.blob("config")
+    (Position(epoch=0, consumed=8, step=1), b'{"lr": 0.1}')
+    """
+
+    def __init__(
+        self,
+        comm: Any,
+        path: str | os.PathLike,
+        *,
+        keep_last: int = 2,
+        keep_every: int = 0,
+        deadline: float = 600.0,
+        mirror: str | None = None,
+    ) -> None:
+        what = "open a checkpoint directory"
+        mpi = _rota.mpi_world() if comm is None else None
+        if mpi is not None:
+            raise InvalidArgumentError(
+                f"{what}: MPI runs {mpi[1]} ranks, which save together; pass MPI.COMM_WORLD, or "
+                "rota.mpi.Communicator() for a directory of this rank alone"
+            )
+        ranks = as_communicator(comm)
+        with agreed(ranks, what):
+            policy = _rota.CheckpointPolicy(keep_last=keep_last, keep_every=keep_every, deadline=deadline, mirror=mirror)
+            path = os.fsdecode(path)
+        super().__init__(ranks, path, policy)
+        self._path = path
+        self._world = World(ranks.rank, ranks.size)
+        self._process = os.getpid()
+        self._number = next(_numbers)
+        _open[self._number] = self
+
+    def save(self, step: int, *states: Any) -> SaveReport:
+        """Writes the newest checkpoint. When this returns it is complete and on disk; then old ones are deleted.
+
+        When it raises, the directory is as before. A rank that fails at its own states raises that; the others
+        raise an Error that names the rank.
+        """
+        report = self._write(self._save, step, states)
+        _saving.discard(self)
+        return report
+
+    def save_async(self, step: int, *states: Any) -> None:
+        """The same in the background: copies the states, and returns. Call `poll` every step.
+
+        A save under way is waited for first. What fails is raised by the next collective call, such as `wait`.
+        `close`, and Python's end, wait for it. Do not use another HDF5 library meanwhile.
+        """
+        self._write(self._save_async, step, states)
+        _saving.add(self)
+
+    def _write(self, write: Callable, step: int, states: tuple) -> Any:
+        snapshot = self._new_snapshot()
+        failed = None
+        try:
+            step = operator.index(step)
+            for name, value in _named(states):
+                _add(snapshot, name, value, self._world.rank == 0)
+        except BaseException as error:
+            if self._world.size == 1:
+                raise
+            step, failed = 0, error
+        with first(lambda: failed):
+            return write(step, snapshot, told(failed))
+
+    def wait(self) -> SaveReport | None:
+        """Waits for the background save, and raises its error; None without one."""
+        _saving.discard(self)
+        return self._wait()
+
+    def wait_for_mirror(self) -> None:
+        """Waits until all checkpoints are copied to the mirror, and raises what could not be since the last report.
+
+        `close` waits, too, and raises nothing.
+        """
+        _saving.discard(self)
+        self._wait_for_mirror()
+
+    def restore(self, *states: Any) -> _rota.Checkpoint | None:
+        """Restores loaders, named as in `save`, from the newest checkpoint that verifies; None in an empty directory.
+
+        The checkpoint has the tensors and blobs. It goes back to an older one only past damage: see `rejected`.
+        MismatchError on all ranks, if one has another dataset or order. Some loaders may be restored then.
+        """
+        loaders = [(name, state, _loader_of(state)) for name, state in _named(states)]
+        for name, state, loader in loaders:
+            if loader is None:
+                kind = type(state).__name__
+                raise TypeError(f'restore "{name}": a {kind} is no loader; read it: checkpoint["{name}"]')
+        failed = None
+
+        def restore(raw: Any) -> tuple[str, str] | None:
+            nonlocal failed
+            failed = None  # of an older checkpoint, behind one that is corrupt in itself
+            try:
+                for name, state, loader in loaders:
+                    loader._restore_from(raw, name)
+                    if loader is not state:  # let the sampler know that it was moved
+                        state.load_state_dict(state.state_dict())
+            except BaseException as error:
+                failed = error
+            return told(failed)
+
+        with first(lambda: failed):
+            return self._restore(restore)
+
+    @property
+    def path(self) -> str:
+        """As it was given."""
+        return self._path
+
+    def close(self) -> None:
+        """Waits for a save under way, whose error it raises, and unlocks the directory. Collective."""
+        self._end(is_failing=False)
+
+    def _end(self, is_failing: bool) -> None:
+        """Closes; a rank that fails alone gives a save up, for the others may never come to its end."""
+        if self.is_closed:
+            return
+        try:
+            if self in _saving and (not is_failing or self._world.size == 1):
+                self.wait()
+        finally:
+            _saving.discard(self)
+            self._close()
+
+    def __enter__(self) -> CheckpointDirectory:
+        return self
+
+    def __exit__(self, type: Any, *_: Any) -> None:
+        self._end(is_failing=type is not None)
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_path"):
+            return "<rota.CheckpointDirectory, not made>"
+        return f"<rota.CheckpointDirectory {self._path}{', closed' if self.is_closed else ''}>"

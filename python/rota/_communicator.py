@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -55,12 +55,19 @@ def heard(by_all: Callable[[BaseException | None], Any]) -> Iterator[None]:
         raise failed
 
 
-def agreed(comm: Communicator | None, phase: str) -> AbstractContextManager[None]:
-    """**Collective.** What one rank fails at inside is raised on all, before they do something together."""
-    if comm is None:
-        return nullcontext()
-    agree = comm._agree
-    return heard(lambda failed: agree(phase, told(failed)))
+@contextmanager
+def agreed(comm: Any, phase: str) -> Iterator[Communicator | None]:
+    """**Collective** over `comm`, which it gives as a Communicator; or None, of None.
+
+    What one rank fails at inside is raised on all, before they do something together.
+    """
+    ranks = None if comm is None else as_communicator(comm)
+    if ranks is None:
+        yield None
+        return
+    agree = ranks._agree
+    with heard(lambda failed: agree(phase, told(failed))):
+        yield ranks
 
 
 def torch_distributed() -> Any:

@@ -92,5 +92,14 @@ def told(error: BaseException | None) -> tuple[str, str] | None:
         return None
     if isinstance(error, Error):
         return error.code, str(error)
-    code = "invalid_argument" if isinstance(error, (TypeError, ValueError)) else "callback"
-    return code, f"{type(error).__name__}: {error}"
+    return "invalid_argument" if isinstance(error, (TypeError, ValueError)) else "callback", text_of(error).decode()
+
+
+def text_of(error: BaseException) -> bytes:
+    """What was raised, as "ValueError: its message"; of a Refusal the message alone. A user's own may fail to say."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "its __str__ fails"
+    kind = "" if isinstance(error, Refusal) else f"{type(error).__name__}: "
+    return f"{kind}{text}".encode(errors="backslashreplace")

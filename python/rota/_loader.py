@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rota import _rota, _sources
-from rota._communicator import Communicator, agreed, as_communicator, compared, torch_distributed
+from rota._communicator import agreed, as_communicator, compared, torch_distributed
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
 from rota._sources import Source
@@ -222,7 +222,7 @@ class Loader(_rota.Loader):
             options.pop(name, None)
         place = _place(world, comm)
         with compared("make loaders", comm is None and is_torchs(world)) as describe:
-            with agreed(place if isinstance(place, Communicator) else None, "make a loader"):
+            with agreed(place if comm is not None else None, "make a loader"):
                 given = _rota.LoaderOptions(**options)
                 self._source = _taken(source, cast)
                 data: Any = self._source

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rota import _rota
-from rota._batch_info import BatchInfo
 from rota._communicator import compared
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
 from rota._loader import Loader, Mixture, find_world, is_torchs
@@ -51,6 +50,55 @@ def _length(dataset: Any) -> int:
     if length < 0:
         raise InvalidArgumentError(f"order a dataset: its length is {length}; it must be 0 or more")
     return length
+
+
+def _of_batch(name: str, text: str) -> Any:
+    def get(self: BatchInfo) -> Any:
+        value = getattr(self._batch, name)
+        return value if isinstance(value, int) else self._as(value)
+
+    return property(get, doc=text)
+
+
+class BatchInfo:
+    """What is in one rank's batch. Arrays of numpy, one number for each of its slots."""
+
+    @staticmethod
+    def _as(array: Any) -> Any:
+        return array
+
+    def __init__(self, batch: Any, end: Position) -> None:
+        self._batch = batch
+        self.end: Position = end
+        """the position behind it"""
+
+    @property
+    def start(self) -> Position:
+        """The position before it."""
+        return self._batch.start
+
+    @property
+    def step(self) -> int:
+        """Its number since the run began."""
+        return self._batch.start.step
+
+    ids: Any = _of_batch("ids", "The samples.")
+    kinds: Any = _of_batch("kinds", "0: a sample; 1: one that pads the batch.")
+    mask: Any = _of_batch("mask", "True where a sample counts.")
+    epochs: Any = _of_batch("epochs", "Of each sample.")
+    datasets: Any = _of_batch("datasets", "Which of several datasets each sample is of.")
+    slots: Any = _of_batch("slots", "The slots of the global batch, ascending.")
+    size: int = _of_batch("size", "Slots of this rank.")
+    real: int = _of_batch("real", "Samples that count, of this rank.")
+    global_size: int = _of_batch("global_size", "Slots of all ranks.")
+    global_real: int = _of_batch("global_real", "Samples that count, over all ranks.")
+
+    def __repr__(self) -> str:
+        return f"<rota.BatchInfo of step {self.step}: {self.size} slots, {self.real} samples>"
+
+
+def _of_loader(name: str, text: str) -> Any:
+    return property(lambda self: getattr(self._loader, name), doc=text)
 
 
 class ElasticBatchSampler:
@@ -103,22 +151,18 @@ class ElasticBatchSampler:
                     '"pad" or "partial"'
                 )
             self._lengths = _lengths(dataset, weights)
-            if weights is None:
-                if steps or end != "first_exhausted":
-                    raise InvalidArgumentError(f"{what}: end= and steps= are of a mixture; give weights, too")
-                data: Any = _rota.numbers(self._lengths[0], fingerprint)
-            else:
-                if fingerprint is not None:
-                    raise UnsupportedError(f"{what}: fingerprint= of a mixture; leave it out")
-                how = _rota.MixtureOptions.plain(end=end, steps=steps)
-                data = Mixture([_rota.numbers(n, None) for n in self._lengths], list(weights), **how)
-                if epochs is None:
-                    epochs = 1  # of a dataset: until one is exhausted
             self._is_mixture = weights is not None
+            if not self._is_mixture and (steps or end != "first_exhausted"):
+                raise InvalidArgumentError(f"{what}: end= and steps= are of a mixture; give weights, too")
+            if self._is_mixture and fingerprint is not None:
+                raise UnsupportedError(f"{what}: fingerprint= of a mixture; leave it out")
+            if self._is_mixture and epochs is None:
+                epochs = 1  # of a dataset: until one is exhausted
+            self._fingerprint = fingerprint
+            self._mixing = weights, _rota.MixtureOptions.plain(end=end, steps=steps)
             self._name: dict[str, str] = {}  # kept for people
             if fingerprint is not None and re.fullmatch("[0-9a-f]{32}", fingerprint) is None:
                 self._name = {"fingerprint": fingerprint}
-            self._data = data
             self._options: dict[str, Any] = _rota.LoaderOptions.plain(
                 global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
                 seed=seed, tail=tail, epochs=epochs, rank_split=rank_split,
@@ -135,7 +179,10 @@ class ElasticBatchSampler:
             self._has_warned = False
 
     def _make(self, world: Any) -> Loader:
-        return Loader(self._data, **self._options, world=world, workers=0)
+        weights, how = self._mixing
+        sources = [_rota.numbers(length, self._fingerprint) for length in self._lengths]
+        data = Mixture(sources, weights, **how) if weights is not None else sources[0]
+        return Loader(data, **self._options, world=world, workers=0)
 
     # ---- what a loader asks of a batch sampler ----
 
@@ -193,20 +240,9 @@ class ElasticBatchSampler:
 
     # ---- where it is ----
 
-    @property
-    def position(self) -> Position:
-        """Behind the last batch that was delivered."""
-        return self._loader.position
-
-    @property
-    def world(self) -> World:
-        """This process among those that share the data."""
-        return self._loader.world
-
-    @property
-    def global_batch_size(self) -> int:
-        """Samples of all ranks in a step."""
-        return self._loader.global_batch_size
+    position: Position = _of_loader("position", "Behind the last batch that was delivered.")
+    world: World = _of_loader("world", "This process among those that share the data.")
+    global_batch_size: int = _of_loader("global_batch_size", "Samples of all ranks in a step.")
 
     @property
     def seed(self) -> int:
@@ -339,19 +375,13 @@ class ElasticBatchSampler:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {key: value for key, value in self.__dict__.items() if key not in ("_loader", "_data")}
-        mixture = ([*map(float, self._data.weights)], self._data.end, self._data.steps) if self._is_mixture else None
-        return {**kept, "_world": self.world, "_state": self._loader.state_dict(), "_mixture": mixture,
-                "_fingerprint": None if self._is_mixture else self._data.fingerprint}
+        (weights, how), kept = self._mixing, dict(self.__dict__)
+        kept["_mixing"] = None if weights is None else [*map(float, weights)], how
+        return {**kept, "_loader": (self.world, self._loader.state_dict())}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        world, at, mixture, fingerprint = (state.pop(key) for key in ("_world", "_state", "_mixture", "_fingerprint"))
         self.__dict__.update(state)
-        if mixture is None:
-            self._data = _rota.numbers(self._lengths[0], fingerprint)
-        else:
-            weights, end, steps = mixture
-            self._data = Mixture([_rota.numbers(n, None) for n in self._lengths], weights, end, steps)
+        world, at = state["_loader"]
         self._loader = self._make(world)
         self._loader.load_state_dict(at)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rota import _rota
 from rota._catalog import Catalog, PathLike
-from rota._communicator import agreed, as_communicator
+from rota._communicator import agreed
 from rota._errors import CallbackError, InvalidArgumentError
 from rota._values import DTypeLike, Field, FieldsLike, World, as_fields, copy_of
 
@@ -63,8 +63,7 @@ def formats() -> list[str]:
 
 
 def _as_catalog(path: PathLike | Sequence[PathLike] | Catalog, comm: Any) -> Catalog:
-    ranks = None if comm is None else as_communicator(comm)
-    with agreed(ranks, "open files"):
+    with agreed(comm, "open files") as ranks:
         if ranks is not None and isinstance(path, Catalog):
             raise InvalidArgumentError("open files: a catalog has its ranks; give comm= to the catalog")
     return path if isinstance(path, Catalog) else Catalog(path, comm=ranks)
@@ -101,8 +100,7 @@ def open(path: PathLike | Sequence[PathLike] | Catalog, format: str = "auto", *,
     >>> bytes(rota.open(file)[1]["text"])
     b'{"x": 2}'
     """
-    ranks = None if comm is None else as_communicator(comm)
-    with agreed(ranks, "open files"):
+    with agreed(comm, "open files") as ranks:
         options = _rota.plain_format_options(format, options)
     return _made("open", _as_catalog(path, ranks), format, options)
 
@@ -202,8 +200,7 @@ def pack(
     """
     options = dict(locals())
     del options["documents"], options["comm"]
-    ranks = None if comm is None else as_communicator(comm)
-    with agreed(ranks, "pack documents"):
+    with agreed(comm, "pack documents") as ranks:
         options = _rota.PackOptions.plain(**options)
         documents = _as_source("pack documents", documents)
     return _made("pack", documents, options, comm=ranks)

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from rota import _rota
-from rota._communicator import agreed, as_communicator
+from rota._communicator import agreed
 from rota._loader import Loader
 from rota._streams import StreamLoader
 
@@ -34,8 +34,7 @@ class TraceWriter(_rota.TraceWriter):
         comm: Any = None,
         phase: int | None = None,
     ) -> None:
-        ranks = None if comm is None else as_communicator(comm)
-        with agreed(ranks, "begin a trace"):
+        with agreed(comm, "begin a trace") as ranks:
             number = None if phase is None else operator.index(phase)
             path = os.fspath(directory)
             if not isinstance(loader, (Loader, StreamLoader)):

@@ -272,30 +272,27 @@ class SkippedSample(NamedTuple):
     error: str
 
 
-class Sample(dict):
-    """One sample, for a transform: arrays by name, which end with the call.
-
-    `key` is 64 bits of randomness of seed, epoch and id. What draws from it repeats in any world and after any resume.
-    """
-
-    __slots__ = ("epoch", "id", "key")
-
-    def __init__(self, fields: Mapping[str, Any], id: int = 0, epoch: int = 0, key: int = 0) -> None:
-        super().__init__(fields)
-        self.id = id
-        self.epoch = epoch
-        self.key = key
-
-
 class StreamSample(dict):
     """One sample of a stream: read-only arrays by name, which end with the call. `id` is a `StreamId`."""
 
     __slots__ = ("epoch", "id")
 
-    def __init__(self, fields: Mapping[str, Any], id: StreamId, epoch: int = 0) -> None:
+    def __init__(self, fields: Mapping[str, Any], id: Any, epoch: int = 0) -> None:
         super().__init__(fields)
-        self.id = id
-        self.epoch = epoch
+        self.id, self.epoch = id, epoch
+
+
+class Sample(StreamSample):
+    """One sample, for a transform: arrays by name, which end with the call.
+
+    `key` is 64 bits of randomness of seed, epoch and id. What draws from it repeats in any world and after any resume.
+    """
+
+    __slots__ = ("key",)
+
+    def __init__(self, fields: Mapping[str, Any], id: int = 0, epoch: int = 0, key: int = 0) -> None:
+        super().__init__(fields, id, epoch)
+        self.key = key
 
 
 class Index(int):

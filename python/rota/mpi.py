@@ -15,7 +15,7 @@ Calls that are **collective** are to be made by all ranks, in the same order. Wh
 
 from __future__ import annotations
 
-from rota._checkpoint_directory import CheckpointDirectory
+from rota._checkpoint import CheckpointDirectory
 from rota._communicator import Communicator
 
 __all__ = ["CheckpointDirectory", "Communicator"]

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch.utils import data as _data
 
-from rota import _batch_info, _rota, _sources
+from rota import _rota, _sampler, _sources
 from rota._communicator import compared
 from rota._errors import CallbackError, InvalidArgumentError, MismatchError
 from rota._loader import Loader
@@ -34,7 +34,7 @@ from rota._values import Index, Position, Ragged
 __all__ = ["BatchInfo", "DataLoader", "Tensors", "ToDevice", "open", "pinned", "seeded", "tensors", "to_device"]
 
 
-class BatchInfo(_batch_info.BatchInfo):
+class BatchInfo(_sampler.BatchInfo):
     """What is in one rank's batch, as tensors: `mask`, `ids`, `epochs`, `slots`."""
 
     _as = staticmethod(lambda array: torch.from_numpy(array.copy()))

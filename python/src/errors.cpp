@@ -63,19 +63,6 @@ ErrorCode code_of(const py::error_already_set& raised, ErrorCode numberless) {
   return raised.value().attr("errno").is_none() ? numberless : ErrorCode::io;
 }
 
-// What an exception says, in UTF-8. A user's own may fail to.
-std::string message_of(const py::error_already_set& raised) {
-  const auto text = py::reinterpret_steal<py::object>(PyObject_Str(raised.value().ptr()));
-  py::object bytes;
-  if (text) {
-    bytes =
-        py::reinterpret_steal<py::object>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
-  }
-  if (bytes) return bytes.cast<std::string>();
-  PyErr_Clear();
-  return "its __str__ fails";
-}
-
 std::atomic<bool> has_python_ended = false;
 
 struct Dead {
@@ -216,13 +203,13 @@ void keep_thread_state() {
 }
 
 std::string text_of(const py::error_already_set& raised) {
-  return fmt::format("{}: {}", raised.type().attr("__name__").cast<std::string>(), message_of(raised));
+  return errors().attr("text_of")(raised.value()).cast<std::string>();
 }
 
 void throw_as_error(const py::error_already_set& raised, ErrorCode numberless) {
   if (raised.matches(PyExc_MemoryError)) throw std::bad_alloc();
-  if (raised.matches(errors().attr("Refusal"))) refuse(message_of(raised));
   const std::string text = text_of(raised);
+  if (raised.matches(errors().attr("Refusal"))) refuse(text);
   const ErrorCode code = code_of(raised, numberless);
   PyException_SetTraceback(raised.value().ptr(), raised.trace() ? raised.trace().ptr() : Py_None);
   auto cause = std::make_exception_ptr(Raised{Shared(raised.value())});

@@ -295,7 +295,7 @@ def test_a_forked_child_has_no_part_in_a_directory(tmp_path):
     def child():
         with pytest.raises(rota.UnsupportedError):
             directory.save(2, {})
-        rota._checkpoint_directory.close_all()
+        rota._checkpoint.close_all()
 
     assert in_child(child) == 0
     directory.close()
