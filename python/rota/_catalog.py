@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Union
@@ -167,13 +168,9 @@ class Catalog(_rota.Catalog):
         self._save(path_bytes(file), format)
 
     def __reduce__(self) -> tuple:
-        return _load, (type(self), self.to_bytes(), self._options)
+        return functools.partial(type(self).from_bytes, **self._options), (self.to_bytes(),)
 
     def __repr__(self) -> str:
         if "_options" not in self.__dict__:
             return "<rota.Catalog, not made>"
         return f"<rota.Catalog of {len(self)} files: {self.origin or 'a list of paths'}>"
-
-
-def _load(cls: type[Catalog], data: bytes, options: dict[str, Any]) -> Catalog:
-    return cls.from_bytes(data, **options)

@@ -225,11 +225,9 @@ class Loader(_rota.Loader):
             with agreed(place if comm is not None else None, "make a loader"):
                 given = _rota.LoaderOptions(**options)
                 self._source = _taken(source, cast)
-                data: Any = self._source
-                if isinstance(data, Mixture):
-                    data = data.sources, data.weights, {"end": data.end, "steps": data.steps}
-                    _rota.check_mixture(data)
-            super().__init__(data, given, place)
+                if isinstance(self._source, Mixture):
+                    _rota.check_mixture(self._source)
+            super().__init__(self._source, given, place)
             self._functions = transform, collate  # which C++ holds weakly
             opened(self)
             describe(self._described())

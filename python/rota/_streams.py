@@ -73,6 +73,7 @@ class Stream:
         return ""
 
 
+_MANY = 1 << 63
 _NUMBER, _TUPLE, _BYTES = 1, 2, 3  # kinds of cursors, in states; 0: nothing was yielded yet
 
 
@@ -115,7 +116,10 @@ class Opened(Iterator[tuple]):
     def __next__(self) -> tuple:
         item = next(self._samples)
         if isinstance(item, tuple) and len(item) == 2:
-            return item[0], *self._taken(item[1])
+            sample, cursor = item
+            if type(cursor) is int and self._count == 1 and -_MANY <= cursor < _MANY:  # as most are, and fast
+                return sample, _NUMBER, item[1:], b""
+            return sample, *self._taken(cursor)
         raise Refusal(
             f"a stream yielded a {type(item).__name__}; yield a pair: the sample, and the cursor behind it, as in "
             '`yield {"x": 1}, i + 1`'
@@ -153,7 +157,7 @@ def _number(value: Any) -> int | None:
         number = operator.index(value)
     except TypeError:
         return None
-    return number if -(1 << 63) <= number < 1 << 63 else None
+    return number if -_MANY <= number < _MANY else None
 
 
 StreamLike = Union[Stream, StreamSource]
@@ -268,9 +272,8 @@ class StreamLoader(_rota.StreamLoader):
         with agreed(ranks, "make a stream loader"):
             given = _rota.StreamLoaderOptions(**options)
             if isinstance(stream, Dispatch):
-                how = {"shards": stream.shards, "rank_split": stream.rank_split}
-                _rota.DispatchOptions(**how)
-                data: Any = None if stream.stream is None else _source(stream.stream), how
+                data: Any = stream._replace(stream=None if stream.stream is None else _source(stream.stream))
+                _rota.check_dispatch(data)
             else:
                 data = _source(stream)
         super().__init__(data, given, ranks)

@@ -12,18 +12,11 @@
 namespace rota::python {
 namespace {
 
-std::span<const std::int64_t> numbers_of(std::span<const SampleId> ids) {
-  static_assert(sizeof(SampleId) == sizeof(std::int64_t));
-  return {reinterpret_cast<const std::int64_t*>(ids.data()), ids.size()};
-}
-
-std::span<const std::int64_t> numbers_of(std::span<const StreamId> ids) {
-  static_assert(sizeof(StreamId) == 3 * sizeof(std::int64_t));
-  return {reinterpret_cast<const std::int64_t*>(ids.data()), 3 * ids.size()};
-}
-
-std::span<const std::uint8_t> numbers_of(std::span<const SlotKind> kinds) {
-  return {reinterpret_cast<const std::uint8_t*>(kinds.data()), kinds.size()};
+// Values that are numbers to Python.
+template <typename Number, typename T>
+std::span<const Number> numbers_of(std::span<const T> values) {
+  static_assert(sizeof(T) % sizeof(Number) == 0);
+  return {reinterpret_cast<const Number*>(values.data()), values.size_bytes() / sizeof(Number)};
 }
 
 // A list of `rota.Index`. Those of one epoch share a dictionary of what makes their keys, which costs half of
@@ -84,14 +77,16 @@ void define_batches(py::module_& module) {
       .def_property_readonly("start", &Batch::start)
       .def_property_readonly("global_size", &Batch::global_size)
       .def_property_readonly("global_real", &Batch::global_real)
-      .def_property_readonly("ids", [](Self self) { return view(numbers_of(batch_of(self).ids()), self); })
-      .def_property_readonly("kinds",
-                             [](Self self) { return view(numbers_of(batch_of(self).kinds()), self); })
+      .def_property_readonly(
+          "ids", [](Self self) { return view(numbers_of<std::int64_t>(batch_of(self).ids()), self); })
+      .def_property_readonly(
+          "kinds", [](Self self) { return view(numbers_of<std::uint8_t>(batch_of(self).kinds()), self); })
       .def_property_readonly("epochs", [](Self self) { return view(batch_of(self).epochs(), self); })
       .def_property_readonly("datasets", [](Self self) { return view(batch_of(self).datasets(), self); })
       .def_property_readonly("slots", [](Self self) { return view(batch_of(self).slots(), self); })
-      .def_property_readonly("stream_ids",
-                             [](Self self) { return view(numbers_of(batch_of(self).stream_ids()), self, 3); })
+      .def_property_readonly(
+          "stream_ids",
+          [](Self self) { return view(numbers_of<std::int64_t>(batch_of(self).stream_ids()), self, 3); })
       .def_property_readonly("positions", [](Self self) { return view(batch_of(self).positions(), self); })
       .def("_indices", &make_indices);
   module.def("sample_key", [](std::uint64_t seed, std::int64_t epoch, std::int64_t id) {

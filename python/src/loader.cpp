@@ -160,11 +160,13 @@ std::vector<double> to_weights(py::handle given) {
   return weights;
 }
 
-// Of sources, weights and options.
-Mixture to_mixture(const py::tuple& given) {
-  const MixtureOptions options = kMixtureOptions.parse(given[2]);
-  const auto sources = given[0].cast<std::vector<PySource>>();
-  const auto weights = to_weights(given[1]);
+// Of a `rota.Mixture`.
+Mixture to_mixture(py::handle given) {
+  using namespace py::literals;
+  const MixtureOptions options =
+      kMixtureOptions.parse(py::dict("end"_a = given.attr("end"), "steps"_a = given.attr("steps")));
+  const auto sources = given.attr("sources").cast<std::vector<PySource>>();
+  const auto weights = to_weights(given.attr("weights"));
   if (sources.size() != weights.size()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("mix datasets: {} datasets, but {} weights", sources.size(), weights.size()));
@@ -188,8 +190,7 @@ std::unique_ptr<PyLoader> make_loader_at(py::handle data, const LoaderOptions& o
     return ranks ? make_with<Loader>(ranks, given, options)
                  : make_loader<Loader>(false, given, options, world_at(place));
   };
-  return py::isinstance<PySource>(data) ? of(data.cast<const PySource&>().source)
-                                        : of(to_mixture(py::reinterpret_borrow<py::tuple>(data)));
+  return py::isinstance<PySource>(data) ? of(data.cast<const PySource&>().source) : of(to_mixture(data));
 }
 
 void define_place(LoaderClass& loader) {
@@ -244,7 +245,7 @@ void define_loader(py::module_& module) {
   LoaderClass loader = define_loader_class<Loader>(module, "Loader");
   loader.def(py::init(&make_loader_at));
   module.def("require_same_lines", &internal::require_same_lines);
-  module.def("check_mixture", [](const py::tuple& mixture) { (void)to_mixture(mixture); });
+  module.def("check_mixture", [](py::handle mixture) { static_cast<void>(to_mixture(mixture)); });
   define_place(loader);
   define_changes(loader);
   loader
@@ -275,21 +276,27 @@ void define_loader(py::module_& module) {
 
 // ---- loaders of streams ----
 
-Dispatch to_dispatch(const py::tuple& given) {
-  Dispatch dispatch = kDispatchOptions.parse(given[1]);
-  if (!given[0].is_none()) dispatch.source = given[0].cast<const PyStreamSource&>().source;
+// Of a `rota.Dispatch`, of whose stream there is a source, or None.
+Dispatch to_dispatch(py::handle given) {
+  using namespace py::literals;
+  Dispatch dispatch = kDispatchOptions.parse(
+      py::dict("shards"_a = given.attr("shards"), "rank_split"_a = given.attr("rank_split")));
+  const py::object stream = given.attr("stream");
+  if (!stream.is_none()) dispatch.source = stream.cast<const PyStreamSource&>().source;
   return dispatch;
 }
 
 std::unique_ptr<OneThread<StreamLoader>> make_stream_loader(py::handle data,
                                                             const StreamLoaderOptions& options,
                                                             const PyCommunicator& comm) {
+  const auto ranks = comm.get();
   if (!py::isinstance<PyStreamSource>(data))
-    return make_with<StreamLoader>(comm.get(), to_dispatch(py::reinterpret_borrow<py::tuple>(data)), options);
-  return make_with<StreamLoader>(comm.get(), data.cast<const PyStreamSource&>().source, options);
+    return make_with<StreamLoader>(ranks, to_dispatch(data), options);
+  return make_with<StreamLoader>(ranks, data.cast<const PyStreamSource&>().source, options);
 }
 
 void define_stream_loader(py::module_& module) {
+  module.def("check_dispatch", [](py::handle dispatch) { static_cast<void>(to_dispatch(dispatch)); });
   define_loader_class<StreamLoader>(module, "StreamLoader")
       .def(py::init(&make_stream_loader))
       .def(

@@ -152,18 +152,18 @@ class PythonSource final : public Source {
     std::unordered_map<std::int64_t, std::int64_t> times;
     for (const SampleId id : ids) ++times[id.value];
     for (const SampleId id : ids) {
-      if (const auto asked = times.extract(id.value)) asked_->keep(id, take(id), asked.mapped());
+      const auto asked = times.extract(id.value);
+      if (!asked) continue;
+      Item item = take(id);
+      for (py::array& array : item) {
+        // Where others have it, too, the next sample may be written over it.
+        if (array.ref_count() > 1 || !array.owndata()) array = py::array(array.attr("copy")());
+      }
+      asked_->keep(id, std::move(item), asked.mapped());
     }
   }
 
-  Item take(SampleId id) const {
-    Item item = items_.sample((*dataset_)[py::int_(id.value)]);
-    for (py::array& array : item) {
-      // Where others have it, too, the next sample may be written over it.
-      if (array.ref_count() > 1 || !array.owndata()) array = py::array(array.attr("copy")());
-    }
-    return item;
-  }
+  Item take(SampleId id) const { return items_.sample((*dataset_)[py::int_(id.value)]); }
 
   void put(const py::array& from, std::size_t f, std::span<std::byte> to) const {
     const auto bytes = bytes_of(from);
