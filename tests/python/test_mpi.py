@@ -177,8 +177,7 @@ def test_what_one_rank_gets_wrong_is_raised_on_all(comm, data, path):
             lambda: rota.pack(documents, wrong(rank, 2.5, 8), comm=comm),
             lambda: rota.CheckpointDirectory(comm, path, deadline=wrong(rank, "typo", 60)),
             lambda: rota.CheckpointDirectory(comm, path, keep_last=wrong(rank, 3, 2), deadline=60) if SIZE > 1 else 1 / "",
-            lambda: rota.mpi.Communicator(COMM, wrong(rank, "typo", 60)),
-            lambda: comm.data_parallel(wrong(rank, "typo", 0)),
+            lambda: rota.mpi.Communicator(COMM, wrong(rank, "typo", 60)), lambda: comm.data_parallel(wrong(rank, "typo", 0)),
         ):  # fmt: skip
             with pytest.raises((rota.Error, TypeError)):
                 use()
