@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -104,17 +105,17 @@ def compared(task: str, is_torchs: bool) -> Iterator[Callable[[str], None]]:
 
 
 _DEADLINE = timedelta(minutes=10)
-_gloo: tuple[Any, Any] = (None, None)  # the group of all ranks, and one by gloo
+_gloo: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # of the group of all ranks, one by gloo
 
 
 def _gather(distributed: Any, task: str, mine: Any) -> list[Any]:
     """What all ranks have, in their order."""
-    global _gloo
     ranks: list[Any] = [None] * distributed.get_world_size()
     try:
-        if _gloo[0] is not distributed.group.WORLD:
-            _gloo = distributed.group.WORLD, distributed.new_group(timeout=_DEADLINE, backend="gloo")
-        distributed.all_gather_object(ranks, mine, group=_gloo[1])
+        all_ranks = distributed.group.WORLD
+        if all_ranks not in _gloo:
+            _gloo[all_ranks] = distributed.new_group(timeout=_DEADLINE, backend="gloo")
+        distributed.all_gather_object(ranks, mine, group=_gloo[all_ranks])
     except RuntimeError as error:
         raise TimeoutError(
             f"{task}: ranks of torch.distributed could not compare what they make: {error}. All of them make it, within "

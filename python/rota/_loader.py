@@ -14,7 +14,7 @@ from rota._communicator import agreed, as_communicator, compared, torch_distribu
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
 from rota._sources import Source
-from rota._values import DTypeLike, FieldsLike, World, document
+from rota._values import DTypeLike, FieldsLike, World
 
 
 def make_mapping(batch: Any) -> Any:
@@ -40,8 +40,7 @@ Memory goes back to the loader when the batch and all of its arrays are gone. On
 """
 Batch.mask = property(lambda self: self.kinds == 0, doc="[size], True where a sample counts.")
 Batch.__repr__ = lambda self: f"<rota.Batch of {self.size} samples: {', '.join(self)}>"
-document(
-    Batch,
+for _name, _text in dict(
     fields="What tensors there are.",
     size="Samples here, which count or not.",
     start="The position before it.",
@@ -55,7 +54,8 @@ document(
     real="Samples here that count.",
     global_size="Samples of all ranks, which count or not. Not of streams.",
     global_real="Samples of all ranks that count. An error where several ranks may skip some: sum `real` over ranks.",
-)
+).items():
+    getattr(Batch, _name).__doc__ = _text
 
 
 class Mixture(NamedTuple):

@@ -80,12 +80,6 @@ def as_fields(fields: FieldsLike) -> list[Field]:
     return [Field(field) if isinstance(field, str) else Field(*field) for field in fields]
 
 
-def document(cls: Any, **texts: str) -> None:
-    """Says what properties are that the C++ side gives."""
-    for name, text in texts.items():
-        cls.__dict__[name].__doc__ = text
-
-
 class Ragged(Sequence["np.ndarray"]):
     """Rows of all samples, one sample after the other; sample i has rows [offsets[i], offsets[i + 1]).
 

@@ -12,6 +12,7 @@ Position(epoch=1, consumed=0, step=13)
 
 from __future__ import annotations
 
+import functools
 import pickle
 import random
 import time
@@ -40,14 +41,9 @@ class BatchInfo(_sampler.BatchInfo):
     _as = staticmethod(lambda array: torch.from_numpy(array.copy()))
 
 
-class _UnlessEmpty:
-    """Collates a batch, and gives None for that of a rank with no sample in a short last batch."""
-
-    def __init__(self, collate: Callable[[list], Any]) -> None:
-        self.collate = collate
-
-    def __call__(self, samples: list) -> Any:
-        return self.collate(samples) if samples else None
+def _unless_empty(collate: Callable[[list], Any], samples: list) -> Any:
+    """Of a rank with no sample in a short last batch, None."""
+    return collate(samples) if samples else None
 
 
 class DataLoader(_data.DataLoader):
@@ -72,7 +68,7 @@ class DataLoader(_data.DataLoader):
             raise InvalidArgumentError("in_order=False: batches would come in another order at every run")
         if hasattr(dataset, "__len__") and len(dataset) != sampler.samples:
             raise MismatchError(f"the dataset has {len(dataset)} samples, the sampler orders {sampler.samples}")
-        options["collate_fn"] = _UnlessEmpty(options.get("collate_fn") or _data.default_collate)
+        options["collate_fn"] = functools.partial(_unless_empty, options.get("collate_fn") or _data.default_collate)
         # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
         self._has_own_generator = options.setdefault("generator", None) is None
         options["generator"] = options["generator"] or torch.Generator()

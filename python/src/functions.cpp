@@ -108,15 +108,9 @@ void Guard::clear_frames(const py::error_already_set& raised) const {
   }
 }
 
-void Guard::refuse_both(const char* whose, const py::error_already_set& raised) {
-  refuse(fmt::format(
-      "the {} kept a view of its input, whose memory is used again; keep a copy; and it raised {}", whose,
-      text_of(raised)));
-}
-
-void Guard::require_alone(const char* whose) const {
-  if (is_alone()) return;
-  refuse(fmt::format("the {} kept a view of its input, whose memory is used again; keep a copy", whose));
+void Guard::refuse_kept(const char* whose, const std::string& raised) {
+  refuse(fmt::format("the {} kept a view of its input, whose memory is used again; keep a copy{}", whose,
+                     raised));
 }
 
 void take(py::handle function, const Argument& /*as*/, Transform& to) {

@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -31,9 +32,9 @@ class Guard {
     } catch (const py::error_already_set& raised) {
       clear_frames(raised);
       if (is_alone()) throw;
-      refuse_both(whose, raised);
+      refuse_kept(whose, "; and it raised " + text_of(raised));
     }
-    require_alone(whose);
+    if (!is_alone()) refuse_kept(whose, "");
   }
 
   [[nodiscard]] py::handle owner() const { return capsule_; }
@@ -41,8 +42,7 @@ class Guard {
  private:
   void clear_frames(const py::error_already_set& raised) const;
   [[nodiscard]] bool is_alone() const { return capsule_.ref_count() == 1; }
-  void require_alone(const char* whose) const;
-  [[noreturn]] static void refuse_both(const char* whose, const py::error_already_set& raised);
+  [[noreturn]] static void refuse_kept(const char* whose, const std::string& raised);
 
   py::capsule capsule_;
 };

@@ -29,8 +29,6 @@ Option<LoaderOptions> shards_option() {
   return made;
 }
 
-}  // namespace
-
 const OptionTable<LoaderOptions> kLoaderOptions{
     "make a loader",
     {option("global_batch_size", &LoaderOptions::global_batch_size), shards_option(),
@@ -89,6 +87,14 @@ const OptionTable<CheckpointPolicy> kCheckpointPolicy{
     {option("keep_last", &CheckpointPolicy::keep_last), option("keep_every", &CheckpointPolicy::keep_every),
      option("deadline", &CheckpointPolicy::deadline), option("mirror", &CheckpointPolicy::mirror)}};
 
+const OptionTable<ShardOptions> kShardOptions{
+    "write shards",
+    {option("format", &ShardOptions::format), option("shard_bytes", &ShardOptions::shard_bytes),
+     option("world", &ShardOptions::world), option("workers", &ShardOptions::workers),
+     option("progress", &ShardOptions::progress)}};
+
+}  // namespace
+
 const OptionTable<PackOptions> kPackOptions{
     "pack documents",
     {option("length", &PackOptions::length), option("bos", &PackOptions::bos),
@@ -100,12 +106,6 @@ const OptionTable<WindowOptions> kWindowOptions{
     "make windows",
     {option("length", &WindowOptions::length), option("stride", &WindowOptions::stride),
      option("across_files", &WindowOptions::across_files)}};
-
-const OptionTable<ShardOptions> kShardOptions{
-    "write shards",
-    {option("format", &ShardOptions::format), option("shard_bytes", &ShardOptions::shard_bytes),
-     option("world", &ShardOptions::world), option("workers", &ShardOptions::workers),
-     option("progress", &ShardOptions::progress)}};
 
 const OptionTable<FlatMapOptions> kFlatMapOptions{
     "make samples of samples",

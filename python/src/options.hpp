@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "functions.hpp"
-#include "rota/checkpoint_directory.hpp"
 #include "rota/packing.hpp"
 #include "rota/stream.hpp"
 #include "rota/stream_loader.hpp"
@@ -102,17 +101,11 @@ struct MixtureOptions {
   std::int64_t steps = Mixture().steps;
 };
 
-extern const OptionTable<LoaderOptions> kLoaderOptions;
-extern const OptionTable<StreamLoaderOptions> kStreamLoaderOptions;
-extern const OptionTable<CatalogOptions> kCatalogOptions;
-extern const OptionTable<PatternOptions> kPatternOptions;
-extern const OptionTable<CheckpointPolicy> kCheckpointPolicy;
+// Those that Python keeps as dictionaries, to be pickled, or in a named tuple.
 extern const OptionTable<PackOptions> kPackOptions;
 extern const OptionTable<WindowOptions> kWindowOptions;
-extern const OptionTable<ShardOptions> kShardOptions;
 extern const OptionTable<FlatMapOptions> kFlatMapOptions;
 extern const OptionTable<MixtureOptions> kMixtureOptions;
-/// Without the source.
-extern const OptionTable<Dispatch> kDispatchOptions;
+extern const OptionTable<Dispatch> kDispatchOptions;  // without the source
 
 }  // namespace rota::python

@@ -253,12 +253,10 @@ void define_adaptors(py::module_& module) {
   module.def("cast", &cast_source);
   module.def("join",
              [](const std::vector<PySource>& sources) { return PySource(join(sources_of(sources))); });
-  module.def("split", [](const PySource& source, py::handle given, py::handle seed) {
-    constexpr std::string_view kTask = "split a dataset";
-    std::vector<double> fractions;
-    for (const py::handle one : given) fractions.push_back(take<double>(one, {kTask, "a fraction"}));
+  module.def("split", [](const PySource& source, const std::vector<double>& fractions, py::handle seed) {
     std::vector<PySource> parts;
-    for (auto& part : split(source.source, fractions, take<std::uint64_t>(seed, {kTask, "seed"}))) {
+    for (auto& part :
+         split(source.source, fractions, take<std::uint64_t>(seed, {"split a dataset", "seed"}))) {
       parts.emplace_back(std::move(part));
     }
     return parts;

@@ -187,9 +187,7 @@ KeepFunction to_keep(py::object function, std::vector<Field> fields) {
       guard.lend("filter", [&] {
         const py::object returned = (*shared)(sample_of(epoch, sample, fields, guard));
         if (returned.is_none()) refuse("a filter returned None; return True or False");
-        const int truth = PyObject_IsTrue(returned.ptr());
-        if (truth < 0) throw py::error_already_set();
-        keeps = truth == 1;
+        keeps = py::bool_(returned);
       });
       return keeps;
     });
