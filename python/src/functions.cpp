@@ -168,7 +168,7 @@ void take(py::handle function, const Argument& as, ProgressFunction& to) {
   };
 }
 
-void send_messages_to(py::function function) {
+void send_messages_to(const py::function& function) {
   set_message_sink([shared = Shared(function)](std::string_view message) {
     if (Py_IsInitialized() == 0) return;  // nobody is left to hear it
     const py::gil_scoped_acquire gil;

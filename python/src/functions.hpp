@@ -62,7 +62,7 @@ inline py::object give(const Allocator& /*none*/) { return py::none(); }
 inline py::object give(const ProgressFunction& /*none*/) { return py::none(); }
 
 /// Calls it with each message of the process.
-void send_messages_to(py::function function);
+void send_messages_to(const py::function& function);
 
 /// Takes what Python code returned as arrays of these fields: `rota._values.Items`. Throws Error{callback}
 /// naming the field; `task` begins the message. Made and used with the GIL.

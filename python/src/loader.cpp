@@ -162,7 +162,7 @@ std::vector<double> to_weights(py::handle given) {
 
 // Of a `rota.Mixture`.
 Mixture to_mixture(py::handle given) {
-  using namespace py::literals;
+  using py::literals::operator""_a;
   const MixtureOptions options =
       kMixtureOptions.parse(py::dict("end"_a = given.attr("end"), "steps"_a = given.attr("steps")));
   const auto sources = given.attr("sources").cast<std::vector<PySource>>();
@@ -278,7 +278,7 @@ void define_loader(py::module_& module) {
 
 // Of a `rota.Dispatch`, of whose stream there is a source, or None.
 Dispatch to_dispatch(py::handle given) {
-  using namespace py::literals;
+  using py::literals::operator""_a;
   Dispatch dispatch = kDispatchOptions.parse(
       py::dict("shards"_a = given.attr("shards"), "rank_split"_a = given.attr("rank_split")));
   const py::object stream = given.attr("stream");

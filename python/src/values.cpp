@@ -249,7 +249,7 @@ py::object to_python(const Verification& found) {
 }
 
 py::object to_python(const LoaderStats& stats) {
-  using namespace py::literals;
+  using py::literals::operator""_a;
   py::list workers;
   for (const LoaderStats::Worker& worker : stats.workers) {
     workers.append(py::dict("samples"_a = worker.samples, "bytes"_a = worker.bytes,
