@@ -42,7 +42,8 @@ std::unique_ptr<Exchange> duplicate_of(Exchange& meeting, std::chrono::milliseco
   Operation operation("duplicate a communicator", copy, [copy](MPI_Comm comm, Requests& requests) {
     check(MPI_Comm_idup(comm, copy.get(), &requests.emplace_back()), "MPI_Comm_idup");
   });
-  meeting.finish(operation);
+  if (meeting.size() == 1) check(MPI_Comm_dup(meeting.comm(), copy.get()), "MPI_Comm_dup");
+  if (meeting.size() > 1) meeting.finish(operation);  // which begins nothing for one rank
   MPI_Comm_set_errhandler(*copy, MPI_ERRORS_RETURN);
   return std::make_unique<Exchange>(*copy, deadline);
 }
