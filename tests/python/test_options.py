@@ -51,6 +51,14 @@ def test_a_sampler_has_those_of_a_loader():
         assert of_cpp[name] == value, name
 
 
+def test_the_table_of_a_loaders_options_in_the_docs_is_whole():
+    text = (Path(os.environ["ROTA_ROOT"]) / "docs/train.md").read_text()
+    rows = text[text.index("| `LoaderOptions` | default |") :].split("\n\n")[0].splitlines()[2:]
+    of_bad_samples = {"on_bad_sample", "max_skipped", "io_retries", "retry_wait"}
+    of_cpp = set(_rota.LoaderOptions.defaults()) - of_bad_samples - {"transform_fields", "collate_fields"}
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])} == of_cpp | {"bad_samples", "on_slow"}
+
+
 def test_the_documentation_of_open_names_the_options_of_each_format():
     rows = dict(re.findall(r"^    (\w+) {2,}(\S.*)$", rota.open.__doc__, re.M))
     for format, options in _rota.format_options().items():
