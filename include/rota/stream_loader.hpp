@@ -119,10 +119,6 @@ class StreamLoader {
 
   /// The position after the last batch returned: epochs known to be complete, and steps.
   [[nodiscard]] Position position() const;
-  /// The rank that owns `shard` in this epoch. Throws Error{out_of_range} for an invalid shard,
-  /// Error{unsupported} in a dispatch by sample, where no rank owns a shard.
-  [[nodiscard]] int owner(ShardId shard) const;
-
   [[nodiscard]] World world() const;
   [[nodiscard]] const StreamLoaderOptions& options() const;
   /// The source. In a dispatch it only describes itself: its `open` throws Error{unsupported}.

@@ -297,15 +297,7 @@ std::unique_ptr<OneThread<StreamLoader>> make_stream_loader(py::handle data,
 
 void define_stream_loader(py::module_& module) {
   module.def("check_dispatch", [](py::handle dispatch) { static_cast<void>(to_dispatch(dispatch)); });
-  define_loader_class<StreamLoader>(module, "StreamLoader")
-      .def(py::init(&make_stream_loader))
-      .def(
-          "owner",
-          [](OneThread<StreamLoader>& self, py::handle shard) {
-            const auto number = take<std::int64_t>(shard, {"look up a shard", "its number"});
-            return self.use([&](StreamLoader& l) { return l.owner({number}); });
-          },
-          py::arg("shard"), "The rank that reads `shard` now.");
+  define_loader_class<StreamLoader>(module, "StreamLoader").def(py::init(&make_stream_loader));
 }
 
 // ---- traces, which the GIL guards ----

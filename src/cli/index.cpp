@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "catalog/location.hpp"
 #include "catalog/saved.hpp"

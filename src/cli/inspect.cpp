@@ -15,8 +15,7 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
-#include "resume/json.hpp"
-#include "resume/loader_state.hpp"
+#include "resume/saved_state.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "rota/resume.hpp"

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <string>
 
 #include "rota/catalog.hpp"

@@ -22,7 +22,7 @@
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "files/file.hpp"
-#include "resume/loader_state.hpp"
+#include "resume/saved_state.hpp"
 #include "rota/error.hpp"
 #include "rota/resume.hpp"
 #include "rota/verify.hpp"

@@ -1,8 +1,9 @@
-#include "resume/saved_stream.hpp"
+#include "resume/stream_state.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -28,7 +29,6 @@ struct ItemRow {
   std::int64_t bytes = 0;
 };
 
-constexpr std::string_view kCursors = "cursors";
 constexpr std::string_view kPending = "pending";
 constexpr std::string_view kItems = "items";
 constexpr std::int64_t kDispatchColumns = 4;
@@ -64,23 +64,24 @@ void add_rows(const StreamLoader& loader, const PendingItems& pending, std::vect
 // ---- restoring: all of it is checked before anything is moved ----
 
 // Where it is, without what is pending.
-DispatchStart read_start(const SavedStream& saved) {
-  const StateObject state = saved.state();
-  const StateObject read = state.object("read");
-  return {
-      .epoch = saved.head().run.position.epoch,
-      .delivered = state.number("delivered"),
-      .source = {.epoch = read.number("epoch"),
-                 .shard = {.shard = {},
-                           .is_done = read.number("is_done") != 0,
-                           .position = read.number("position"),
-                           .skip = read.number("skip"),
-                           .cursor = {.numbers = read.any_numbers("numbers"), .blob = read.bytes("blob")}}}};
+DispatchStart read_start(const SavedState& saved) {
+  const JsonObject state = saved.object();
+  const JsonObject read = state.object("read");
+  using Limits = std::numeric_limits<std::int64_t>;
+  return {.epoch = head_of(saved).run.position.epoch,
+          .delivered = state.number("delivered"),
+          .source = {.epoch = read.number("epoch"),
+                     .shard = {.shard = {},
+                               .is_done = read.number("is_done") != 0,
+                               .position = read.number("position"),
+                               .skip = read.number("skip"),
+                               .cursor = {.numbers = read.numbers("numbers", Limits::min(), Limits::max()),
+                                          .blob = from_base64(read, "blob")}}}};
 }
 
 // Where it is, and what each shard's cursor says, must agree.
-void require_sound(const SavedStream& saved, const DispatchStart& start, const DispatchPlan& plan) {
-  const StreamHead head = saved.head();
+void require_sound(const SavedState& saved, const DispatchStart& start, const DispatchPlan& plan) {
+  const StreamHead head = head_of(saved);
   const auto rows = saved.rows<ShardRow>(kCursors);
   const ShardProgress& source = start.source.shard;
   const auto numbers = std::ssize(source.cursor.numbers);
@@ -93,12 +94,12 @@ void require_sound(const SavedStream& saved, const DispatchStart& start, const D
                row.delivered == plan.count_of({s}, start.delivered);
   }
   if (is_sound) return;
-  saved.refusal().fail(
+  saved.fail(
       fmt::format("its cursors cannot be those of epoch {}, step {}", start.epoch, head.run.position.step));
 }
 
 // They are dealt to shards in turn, so that with their numbers their order is back.
-PendingItems read_pending(const SavedStream& saved, std::int64_t shards, const RecordLayout& layout) {
+PendingItems read_pending(const SavedState& saved, std::int64_t shards, const RecordLayout& layout) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(saved.bytes(kItems)));
   saved.read(kItems, 0, bytes);
   std::vector<PendingItems::Item> items;
@@ -107,7 +108,7 @@ PendingItems read_pending(const SavedStream& saved, std::int64_t shards, const R
     const bool fits = row.shard >= 0 && row.shard < shards && row.position >= 0 && row.bytes >= 0 &&
                       row.bytes <= std::ssize(bytes) - static_cast<std::int64_t>(at) &&
                       row.position < kMaxCount / shards;
-    if (!fits) saved.refusal().fail(fmt::format("pending item {} cannot be one", items.size()));
+    if (!fits) saved.fail(fmt::format("pending item {} cannot be one", items.size()));
     items.push_back({.epoch = row.epoch,
                      .number = row.position * shards + row.shard,
                      .begin = at,
@@ -119,14 +120,14 @@ PendingItems read_pending(const SavedStream& saved, std::int64_t shards, const R
   PendingItems pending;
   for (const auto& item : items) {
     const ByteSpan record = ByteSpan(bytes).subspan(item.begin, item.size);
-    if (layout.first(record).size() != record.size()) saved.refusal().fail("a pending item is too long");
+    if (layout.first(record).size() != record.size()) saved.fail("a pending item is too long");
     pending.add(item.epoch, item.number, record);
   }
   return pending;
 }
 
 // The items that are pending must be those between what was delivered and what was read.
-void require_joined(const SavedStream& saved, const DispatchStart& start) {
+void require_joined(const SavedState& saved, const DispatchStart& start) {
   std::int64_t epoch = start.epoch;
   std::int64_t number = start.delivered;
   bool is_sound = true;
@@ -141,9 +142,8 @@ void require_joined(const SavedStream& saved, const DispatchStart& start) {
   }
   go_to(start.source.epoch);
   if (is_sound && number == start.source.shard.position) return;
-  saved.refusal().fail(
-      fmt::format("its {} pending items are not those between what was delivered and what was read",
-                  start.pending.items().size()));
+  saved.fail(fmt::format("its {} pending items are not those between what was delivered and what was read",
+                         start.pending.items().size()));
 }
 
 }  // namespace
@@ -168,16 +168,16 @@ StreamParts parts_of_dispatch(const StreamLoader& loader) {
   return {.head = head.dump(), .tensors = std::move(tensors)};
 }
 
-void restore_dispatch(StreamLoader& loader, const SavedStream& saved) {
+void restore_dispatch(StreamLoader& loader, const SavedState& saved) {
   DispatchFeed& feed = *loader.impl().dispatch();
-  saved.require_same_source(loader);
+  require_same_source(saved, loader);
   DispatchStart start = read_start(saved);
   require_sound(saved, start, feed.plan());
   if (loader.world().rank == 0) {
     start.pending = read_pending(saved, feed.plan().shards, feed.layout());
     require_joined(saved, start);
   }
-  const StreamRun run = saved.head().run;
+  const StreamRun run = head_of(saved).run;
   feed.restart(std::move(start));
   loader.impl().restart(run);
 }

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <utility>
 
 namespace rota::internal {
 namespace {
@@ -27,7 +26,7 @@ OrderedJson order_of(const Loader& loader) {
           {"block_blocks", std::min(options.block.blocks, kMaxCount)}};
 }
 
-std::string describe_dataset(const StateObject& order) {
+std::string describe_dataset(const JsonObject& order) {
   return fmt::format("{} samples with fingerprint {}", order.number("samples"), order.text("dataset"));
 }
 
@@ -37,7 +36,7 @@ struct ContentChange {
   std::string first;  // that is another: where it lies
 };
 
-ContentChange compare_content(const Loader& loader, const StateObject& saved) {
+ContentChange compare_content(const Loader& loader, const JsonObject& saved) {
   ContentChange change;
   if (!saved.has("content")) return change;
   const std::vector<SampleContent>& now = loader.impl().content();
@@ -50,40 +49,39 @@ ContentChange compare_content(const Loader& loader, const StateObject& saved) {
   return change;
 }
 
-void require_same_dataset(const Loader& loader, const StateObject& saved, const StateObject& then,
-                          const StateObject& now, const Refusal& refusal) {
-  const ContentChange content = compare_content(loader, saved);
+void require_same_dataset(const Loader& loader, const SavedState& saved, const JsonObject& then,
+                          const JsonObject& now) {
+  const ContentChange content = compare_content(loader, saved.object());
   const bool is_same = describe_dataset(then) == describe_dataset(now);
   if (!is_same && then.number("samples") == now.number("samples") && content.same > 0 &&
       content.first.empty()) {
-    refusal.fail(ErrorCode::mismatch,
-                 "the dataset differs in names or shapes alone, as far as was looked; give its files the "
-                 "names that they had");
+    saved.fail(ErrorCode::mismatch,
+               "the dataset differs in names or shapes alone, as far as was looked; give its files the "
+               "names that they had");
   }
-  refusal.require_same("the dataset", describe_dataset(then), describe_dataset(now));
+  saved.require_same("the dataset", describe_dataset(then), describe_dataset(now));
   if (content.first.empty()) return;
-  refusal.fail(ErrorCode::mismatch,
-               fmt::format("the content of the dataset differs: {}has changed since {} was made; {}",
-                           content.first, refusal.saved, refusal.rule));
+  saved.fail(ErrorCode::mismatch,
+             fmt::format("the content of the dataset differs: {}has changed since {} was made; {}",
+                         content.first, saved.where(), saved.rule()));
 }
 
-void require_same(const Loader& loader, const StateObject& saved, const StateObject& now,
-                  const Refusal& refusal) {
-  const StateObject then = saved.object("order");
+void require_same(const Loader& loader, const SavedState& saved, const JsonObject& now) {
+  const JsonObject then = saved.object().object("order");
   const auto numbers = [&](std::string_view part, std::string_view key) {
-    refusal.require_same(part, then.number(key), now.number(key));
+    saved.require_same(part, then.number(key), now.number(key));
   };
   const auto texts = [&](std::string_view part, std::string_view key) {
-    refusal.require_same(part, then.text(key), now.text(key));
+    saved.require_same(part, then.text(key), now.text(key));
   };
   numbers("the order's version", "version");
-  require_same_dataset(loader, saved, then, now, refusal);
+  require_same_dataset(loader, saved, then, now);
   texts("the shuffle", "shuffle");
   if (then.number("shards") != now.number("shards")) {
-    refusal.fail(
+    saved.fail(
         ErrorCode::mismatch,
         fmt::format("the number of shards differs: {} has {}, this loader has {}; set shards to {}",
-                    refusal.saved, then.number("shards"), now.number("shards"), then.number("shards")));
+                    saved.where(), then.number("shards"), now.number("shards"), then.number("shards")));
   }
   texts("the digest of the shards' lengths", "lengths");
   numbers("interleave", "interleave");
@@ -94,7 +92,7 @@ void require_same(const Loader& loader, const StateObject& saved, const StateObj
 }
 
 // Unless `saved` has all texts and numbers of `own`.
-void require_like(const StateObject& saved, const Json& own) {
+void require_like(const JsonObject& saved, const Json& own) {
   for (const auto& [key, value] : own.items()) {
     if (value.is_string()) {
       static_cast<void>(saved.text(key));
@@ -108,13 +106,13 @@ std::size_t mixed(const MixtureState* mixture) { return mixture == nullptr ? 0 :
 
 }  // namespace
 
-LoaderPosition place_of(const StateObject& state) {
-  const StateObject position = state.object("position");
+LoaderPosition place_of(const JsonObject& state) {
+  const JsonObject position = state.object("position");
   LoaderPosition place{.position = {.epoch = position.number("epoch"),
                                     .consumed = position.number("consumed"),
                                     .step = position.number("step")}};
   if (!state.has("mixture")) return place;
-  const StateObject mixture = state.object("mixture");
+  const JsonObject mixture = state.object("mixture");
   place.mixture = {.weights = mixture.numbers("weights"),
                    .changed_at = mixture.number("changed_at"),
                    .counts = mixture.numbers("counts")};
@@ -150,24 +148,25 @@ OrderedJson state_of(const Loader& loader, std::optional<std::int64_t> skipped) 
   return json;
 }
 
-LoaderPosition require_fits(const Loader& loader, const StateObject& saved, const Refusal& refusal) {
+LoaderPosition require_fits(const Loader& loader, const SavedState& saved) {
   const Json own(state_of(loader));
-  for (const char* const part : {"order", "run"}) require_like(saved.object(part), own[part]);
-  LoaderPosition place = place_of(saved);
-  require_same(loader, saved, StateObject(own, refusal).object("order"), refusal);
-  refusal.require_same("the number of datasets mixed", mixed(place.mixture ? &*place.mixture : nullptr),
-                       mixed(loader.mixture()));
+  const JsonObject state = saved.object();
+  for (const char* const part : {"order", "run"}) require_like(state.object(part), own[part]);
+  LoaderPosition place = place_of(state);
+  require_same(loader, saved, {own["order"], {}});
+  saved.require_same("the number of datasets mixed", mixed(place.mixture ? &*place.mixture : nullptr),
+                     mixed(loader.mixture()));
   try {
     loader.impl().require_place(place);
   } catch (const Error& error) {
-    refusal.fail(fmt::format("its place cannot be ({})", error.what()));
+    saved.fail(fmt::format("its place cannot be ({})", error.what()));
   }
   return place;
 }
 
-std::string describe(const StateObject& state) {
-  const StateObject order = state.object("order");
-  const StateObject run = state.object("run");
+std::string describe(const JsonObject& state) {
+  const JsonObject order = state.object("order");
+  const JsonObject run = state.object("run");
   const auto [at, mixture] = place_of(state);
   std::string text = fmt::format(
       "{}, {} shards, interleave {}, seed {}, shuffle {} (blocks {} x {}), batch {}, tail {}, {} epochs, "

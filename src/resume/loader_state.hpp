@@ -5,11 +5,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "loader/loader_impl.hpp"
-#include "resume/json.hpp"
-#include "rota/checkpoint.hpp"
+#include "resume/saved_state.hpp"
 #include "rota/loader.hpp"
 
 namespace rota::internal {
@@ -21,19 +19,14 @@ namespace rota::internal {
 /// Adds what its dataset holds, which may have to be read.
 void add_content(const Loader& loader, OrderedJson& state);
 
-/// The place of a saved state, of which nothing is believed. Throws Error{corrupt} for what no loader's state
-/// has, Error{mismatch} unless it is of `loader`'s order and content,
-/// Error{corrupt} for a place that this does not have. Moves nothing.
-[[nodiscard]] LoaderPosition require_fits(const Loader& loader, const StateObject& saved,
-                                          const Refusal& refusal);
+/// The place of a saved state. Throws Error{corrupt} for what no loader's state has, Error{mismatch} unless
+/// it is of `loader`'s order and content, Error{corrupt} for a place that this does not have. Moves nothing.
+[[nodiscard]] LoaderPosition require_fits(const Loader& loader, const SavedState& saved);
 
 /// Where a saved state says that the loader was. Throws Error{corrupt}.
-[[nodiscard]] LoaderPosition place_of(const StateObject& state);
-
-/// Of loader `name` of a checkpoint. Throws Error{not_found} where there is none, and as `parse_state`.
-[[nodiscard]] std::string kind_of_loader(const Checkpoint& checkpoint, std::string_view name);
+[[nodiscard]] LoaderPosition place_of(const JsonObject& state);
 
 /// In a line for people. Throws Error{corrupt}.
-[[nodiscard]] std::string describe(const StateObject& state);
+[[nodiscard]] std::string describe(const JsonObject& state);
 
 }  // namespace rota::internal

@@ -2,37 +2,26 @@
 
 #include <fmt/format.h>
 
-#include <map>
+#include <cstddef>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/snapshot_data.hpp"
 #include "loader/loader_impl.hpp"
 #include "order/weighted_turns.hpp"
-#include "resume/json.hpp"
 #include "resume/loader_state.hpp"
-#include "resume/saved_stream.hpp"
-#include "resume/skipped.hpp"
+#include "resume/stream_state.hpp"
 
 namespace rota {
 namespace {
 
+using internal::JsonObject;
+using internal::kCursors;
 using internal::LoaderPosition;
-using internal::Refusal;
-using internal::StateObject;
-
-Refusal refusal_of(std::string from, std::string_view saved) {
-  return {.what = "a loader",
-          .from = std::move(from),
-          .saved = saved,
-          .rule = "a run can only go on in the order that it began"};
-}
-Refusal refusal_of(const Checkpoint& checkpoint) {
-  return refusal_of(checkpoint.info().path.string(), "the checkpoint");
-}
-
-internal::Json parse_loader(std::string_view state, const Refusal& refusal) {
-  return internal::parse_state(state, internal::kLoaderKind, refusal);
-}
+using internal::part_of_loader;
+using internal::SavedState;
 
 /// Shards of all datasets.
 std::int64_t shards_of(const Loader& loader) {
@@ -52,34 +41,30 @@ std::vector<std::int64_t> cursors_of(const Loader& loader, const LoaderPosition&
   return cursors;
 }
 
-[[noreturn]] void refuse_cursors(const LoaderPosition& place, const Refusal& refusal) {
-  refusal.fail(fmt::format("its cursors are not those of epoch {}, sample {}", place.position.epoch,
-                           place.position.consumed));
+[[noreturn]] void refuse_cursors(const LoaderPosition& place, const SavedState& saved) {
+  saved.fail(fmt::format("its cursors are not those of epoch {}, sample {}", place.position.epoch,
+                         place.position.consumed));
 }
 
 void check_cursors(const Loader& loader, const LoaderPosition& place, const Checkpoint& checkpoint,
-                   std::string_view name, const Refusal& refusal) {
-  const auto tensor = internal::cursors_name(name);
+                   const SavedState& saved) {
+  const std::string tensor = saved.checked(kCursors, DType::int64, 2);
   const RowRange rows = cursor_rows(loader, loader.world());
-  refusal.require_tensor(checkpoint, tensor, DType::int64, {2});
   if (checkpoint.tensor(tensor).rows() != shards_of(loader) ||
       checkpoint.read<std::int64_t>(tensor, rows) != cursors_of(loader, place, rows)) {
-    refuse_cursors(place, refusal);
+    refuse_cursors(place, saved);
   }
 }
 
 // Unless cursors fit the position as far as they tell without the loader.
-void require_cursors(const StateObject& state, const Checkpoint& checkpoint, std::string_view name,
-                     const Refusal& refusal) {
-  const auto tensor = internal::cursors_name(name);
-  const LoaderPosition place = internal::place_of(state);
+void require_cursors(const SavedState& saved) {
+  const LoaderPosition place = internal::place_of(saved.object());
   const std::int64_t datasets = place.mixture ? std::ssize(place.mixture->weights) : 1;
-  refusal.require_tensor(checkpoint, tensor, DType::int64, {2});
-  const std::int64_t shards = checkpoint.tensor(tensor).rows();
-  bool is_good =
-      datasets > 0 && shards % datasets == 0 && shards / datasets == state.object("order").number("shards");
+  const auto cursors = saved.numbers(kCursors, 2);
+  const std::int64_t shards = std::ssize(cursors) / 2;
+  bool is_good = datasets > 0 && shards % datasets == 0 &&
+                 shards / datasets == saved.object().object("order").number("shards");
   if (is_good && !place.mixture) {  // whose datasets have epochs of their own
-    const auto cursors = checkpoint.read<std::int64_t>(tensor);
     std::int64_t consumed = 0;
     for (std::size_t i = 0; is_good && i < cursors.size(); i += 2) {
       is_good = cursors[i] == place.position.epoch && cursors[i + 1] >= 0 &&
@@ -87,20 +72,116 @@ void require_cursors(const StateObject& state, const Checkpoint& checkpoint, std
     }
     is_good = is_good && consumed == place.position.consumed;
   }
-  if (!is_good) refuse_cursors(place, refusal);
+  if (!is_good) refuse_cursors(place, saved);
 }
 
 // The program's own weights count from here on, if they are others than those of the program that saved.
-MixtureState mixture_of(const Loader& loader, const LoaderPosition& place, const StateObject& saved) {
+MixtureState mixture_of(const Loader& loader, const LoaderPosition& place, const SavedState& saved) {
   const std::vector<std::int64_t>& own = loader.impl().run_order.mix_plan->given;
-  const StateObject mixture = saved.object("mixture");
+  const JsonObject mixture = saved.object().object("mixture");
   if (!mixture.has("given") || mixture.numbers("given") == own) return *place.mixture;
   return internal::WeightedTurns(*place.mixture).changed(own, place.position.consumed);
 }
 
+// ---- skipped samples: STATE.md says in which tensors they are ----
+
+constexpr std::int64_t kSkippedColumns = 4;  // epoch, id, bytes of the place, bytes of the error
+constexpr std::string_view kCounts = "skipped_counts";
+constexpr std::string_view kSkipped = "skipped";
+constexpr std::string_view kSkippedText = "skipped_text";
+
+template <typename T>
+std::vector<std::byte> bytes_of(const T& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+// `is_alone`: no other rank saves. What others have skipped is then left out, as `state` does.
+void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name, bool is_alone) {
+  const internal::SkipCounter& counter = loader.impl().counter;
+  if (!counter.skips() && counter.before() == 0) return;  // on all ranks alike
+  const World own = loader.world();
+  const World world = is_alone ? World{} : own;
+  const bool knows_all = world.size == own.size;  // with those who save, too
+  const bool writes = world.replica == 0;
+  std::vector<std::int64_t> rows;
+  std::string text;
+  for (const SkippedSamples::Sample& sample : counter.skipped().samples) {
+    if (!writes || !knows_all) break;
+    rows.insert(rows.end(),
+                {sample.epoch, sample.id.value, std::ssize(sample.where), std::ssize(sample.error)});
+    text += sample.where;
+    text += sample.error;
+  }
+  const std::int64_t count =
+      knows_all ? counter.since() + (world.rank == 0 ? counter.before() : 0) : counter.known(own);
+  const RowRange mine{world.rank, writes ? 1 : 0};
+  snapshot.tensor(part_of_loader(name, kCounts), DType::int64, {}, std::span(&mine, 1),
+                  bytes_of(std::span(&count, static_cast<std::size_t>(mine.count))));
+  snapshot.tensor(part_of_loader(name, kSkipped), DType::int64, {kSkippedColumns},
+                  std::ssize(rows) / kSkippedColumns, bytes_of(rows));
+  snapshot.tensor(part_of_loader(name, kSkippedText), DType::uint8, {}, std::ssize(text), bytes_of(text));
+}
+
+std::int64_t count_skipped(const SavedState& saved) {
+  std::int64_t sum = 0;
+  if (!saved.has(kCounts)) return sum;
+  for (const std::int64_t count : saved.numbers(kCounts, 0)) {
+    saved.require(count >= 0 && !__builtin_add_overflow(sum, count, &sum), kCounts,
+                  "has a number that cannot be");
+  }
+  return sum;
+}
+
+/// What was skipped in a run, of which `samples` are the listed ones that a rank has its equal share of.
+struct SavedSkips {
+  std::int64_t count = 0;
+  std::vector<SkippedSamples::Sample> samples = {};
+};
+
+// Where the texts of the listed samples end, one after the other: two for each row.
+std::vector<std::int64_t> text_ends(const std::vector<std::int64_t>& rows, std::int64_t size,
+                                    const SavedState& saved) {
+  const std::int64_t bytes = saved.bytes(kSkippedText);
+  std::vector<std::int64_t> ends{0};
+  for (auto row = std::span(rows); !row.empty(); row = row.subspan(kSkippedColumns)) {
+    saved.require(row[0] >= 0 && row[1] >= 0 && row[1] < size, kSkipped, "names a sample that is not");
+    for (const std::int64_t length : row.subspan(2, 2)) {
+      saved.require(length >= 0 && length <= bytes - ends.back(), kSkipped, "has texts that are not");
+      ends.push_back(ends.back() + length);
+    }
+  }
+  saved.require(ends.back() == bytes, kSkippedText, "is longer than what is listed");
+  return ends;
+}
+
+// Of a dataset of `size` samples. Nothing skipped where the checkpoint does not say.
+SavedSkips read_skipped(const SavedState& saved, World world, std::int64_t size) {
+  SavedSkips skips{.count = count_skipped(saved)};
+  if (!saved.has(kCounts)) return skips;
+  const auto rows = saved.numbers(kSkipped, kSkippedColumns);
+  const auto ends = text_ends(rows, size, saved);
+  const std::int64_t listed = std::ssize(rows) / kSkippedColumns;
+  saved.require(listed <= skips.count, kSkipped, "lists more than were counted");
+  const auto first = static_cast<std::size_t>(share(listed, world.rank, world.size));
+  const auto end = static_cast<std::size_t>(share(listed, world.rank + 1, world.size));
+  const std::int64_t begin = ends[2 * first];
+  std::string texts(static_cast<std::size_t>(ends[2 * end] - begin), '\0');
+  saved.read(kSkippedText, begin, std::as_writable_bytes(std::span(texts)));
+  const auto text = [&](std::size_t i) {
+    return texts.substr(static_cast<std::size_t>(ends[i] - begin),
+                        static_cast<std::size_t>(ends[i + 1] - ends[i]));
+  };
+  for (std::size_t i = first; i < end; ++i) {
+    const std::int64_t* const row = &rows[i * kSkippedColumns];
+    skips.samples.push_back(
+        {.epoch = row[0], .id = {row[1]}, .where = text(2 * i), .error = text(2 * i + 1)});
+  }
+  return skips;
+}
+
 // All that could be refused was looked at.
-void go_to(Loader& loader, const LoaderPosition& place, const StateObject& saved,
-           internal::SavedSkips skipped) {
+void go_to(Loader& loader, const LoaderPosition& place, const SavedState& saved, SavedSkips skipped) {
   if (place.mixture) {
     loader.seek(place.position, mixture_of(loader, place, saved));
   } else {
@@ -110,12 +191,6 @@ void go_to(Loader& loader, const LoaderPosition& place, const StateObject& saved
 }
 
 }  // namespace
-
-std::string internal::kind_of_loader(const Checkpoint& checkpoint, std::string_view name) {
-  const Refusal refusal = refusal_of(checkpoint);
-  const Json state = parse_state(checkpoint.blob(internal::state_name(name)), refusal);
-  return StateObject(state, refusal).text("kind");
-}
 
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   checkpoint::SnapshotData& data = SnapshotAccess::data(snapshot);
@@ -134,25 +209,23 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   const auto bytes = std::as_bytes(std::span(cursors));
   // Named by their numbers, so that two that take themselves for one place are an error and not a longer
   // tensor.
-  snapshot.tensor(internal::cursors_name(name), DType::int64, {2}, std::span(&rows, 1),
+  snapshot.tensor(part_of_loader(name, kCursors), DType::int64, {2}, std::span(&rows, 1),
                   std::vector<std::byte>(bytes.begin(), bytes.end()));
   internal::OrderedJson json = internal::state_of(loader);
   if (world.rank == 0) internal::add_content(loader, json);  // the other blobs are not saved
-  snapshot.blob(internal::state_name(name), json.dump());
-  internal::save_skipped(loader, snapshot, name, data.is_alone());
+  snapshot.blob(part_of_loader(name, internal::kState), json.dump());
+  save_skipped(loader, snapshot, name, data.is_alone());
   snapshot.same(fmt::format("loader/{}", name),
                 loader.impl().described() + fmt::format("a world of {}", loader.world().size));
   data.share_out(world.size);
 }
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
-  const Refusal refusal = refusal_of(checkpoint);
-  const internal::Json json = parse_loader(checkpoint.blob(internal::state_name(name)), refusal);
-  const StateObject saved(json, refusal);
-  const LoaderPosition place = require_fits(loader, saved, refusal);
-  check_cursors(loader, place, checkpoint, name, refusal);
-  const std::int64_t samples = saved.object("order").number("samples");
-  go_to(loader, place, saved, internal::read_skipped(checkpoint, name, loader.world(), samples, refusal));
+  const SavedState saved(internal::kLoaderKind, checkpoint, name);
+  const LoaderPosition place = require_fits(loader, saved);
+  check_cursors(loader, place, checkpoint, saved);
+  const std::int64_t samples = saved.object().object("order").number("samples");
+  go_to(loader, place, saved, read_skipped(saved, loader.world(), samples));
 }
 
 std::string state(const Loader& loader) {
@@ -162,13 +235,11 @@ std::string state(const Loader& loader) {
 }
 
 void restore(Loader& loader, std::string_view state) {
-  const Refusal refusal = refusal_of("a text", "the text");
-  const internal::Json json = parse_loader(state, refusal);
-  const StateObject saved(json, refusal);
-  const std::int64_t skipped = saved.has("skipped") ? saved.number("skipped") : 0;
-  const LoaderPosition place = require_fits(loader, saved, refusal);
-  require_digest(json, refusal);
-  go_to(loader, place, saved, {.count = skipped, .samples = {}});
+  const SavedState saved(internal::kLoaderKind, state);
+  const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
+  const LoaderPosition place = require_fits(loader, saved);
+  saved.require_digest();
+  go_to(loader, place, saved, {.count = skipped});
 }
 
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {
@@ -176,12 +247,10 @@ std::string describe_loader(const Checkpoint& checkpoint, std::string_view name)
   if (kind == internal::kStreamKind || kind == internal::kDispatchKind) {
     return internal::describe_stream(kind, checkpoint, name);
   }
-  const Refusal refusal = refusal_of(checkpoint);
-  const internal::Json json = parse_loader(checkpoint.blob(internal::state_name(name)), refusal);
-  const StateObject state(json, refusal);
-  require_cursors(state, checkpoint, name, refusal);
-  const std::string text = describe(state);
-  const std::int64_t skipped = internal::count_skipped(checkpoint, name, refusal);
+  const SavedState saved(internal::kLoaderKind, checkpoint, name);
+  require_cursors(saved);
+  const std::string text = describe(saved.object());
+  const std::int64_t skipped = count_skipped(saved);
   return skipped == 0 ? text : fmt::format("{}; bad samples skipped: {}", text, skipped);
 }
 

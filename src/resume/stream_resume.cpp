@@ -5,7 +5,7 @@
 
 #include "checkpoint/snapshot_data.hpp"
 #include "core/bytes.hpp"
-#include "resume/saved_stream.hpp"
+#include "resume/stream_state.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "rota/snapshot.hpp"
@@ -17,8 +17,9 @@
 namespace rota {
 namespace {
 
+using internal::kCursors;
 using internal::kStreamKind;
-using internal::SavedStream;
+using internal::SavedState;
 using internal::ShardProgress;
 using internal::ShardRun;
 using internal::StreamHead;
@@ -41,7 +42,6 @@ struct Row {
 constexpr std::size_t kShardColumns = 9;
 static_assert(sizeof(Row) == kShardColumns * sizeof(std::int64_t));
 
-constexpr std::string_view kCursors = "cursors";
 constexpr std::string_view kBlobs = "blobs";
 
 std::int64_t digest_of(std::string_view blob) {
@@ -94,8 +94,9 @@ StreamParts parts_of(const StreamLoader& loader) {
 class Saved {
  public:
   /// Throws Error{mismatch} where it is of another source than `loader`'s, Error{corrupt}.
-  Saved(const SavedStream& saved, const StreamLoader& loader) : saved_(saved), head_(saved.head()) {
-    saved.require_same_source(loader);
+  Saved(const SavedState& saved, const StreamLoader& loader)
+      : saved_(saved), head_(internal::head_of(saved)) {
+    internal::require_same_source(saved, loader);
     read_rows();
     lay_out_blobs();
   }
@@ -113,7 +114,7 @@ class Saved {
     return kShardColumns + static_cast<std::size_t>(head_.cursor_numbers);
   }
 
-  const SavedStream& saved_;
+  const SavedState& saved_;
   StreamHead head_;
   std::int64_t bytes_ = 0;  // of all blobs
   std::vector<std::int64_t> cursors_;
@@ -131,16 +132,16 @@ bool Saved::is_sound(const Row& row) const noexcept {
 }
 
 void Saved::read_rows() {
-  cursors_ = saved_.numbers(kCursors, width());
+  cursors_ = saved_.numbers(kCursors, static_cast<std::int64_t>(width()));
   bytes_ = saved_.bytes(kBlobs);
   if (std::ssize(cursors_) != head_.shards * static_cast<std::int64_t>(width())) {
-    saved_.refusal().fail(fmt::format("its cursors are not [{}, {}]", head_.shards, width()));
+    saved_.fail(fmt::format("its cursors are not [{}, {}]", head_.shards, width()));
   }
   for (std::size_t at = 0; at < cursors_.size(); at += width()) {
     rows_.push_back(internal::load<Row>(std::as_bytes(std::span(cursors_)), at * sizeof(std::int64_t)));
     if (is_sound(rows_.back())) continue;
-    saved_.refusal().fail(fmt::format("the cursor of shard {} cannot be one of epoch {}, step {}",
-                                      rows_.size() - 1, head_.run.position.epoch, head_.run.position.step));
+    saved_.fail(fmt::format("the cursor of shard {} cannot be one of epoch {}, step {}", rows_.size() - 1,
+                            head_.run.position.epoch, head_.run.position.step));
   }
 }
 
@@ -157,7 +158,7 @@ void Saved::lay_out_blobs() {
     if (at > bytes_) break;
   }
   if (at != bytes_) {
-    saved_.refusal().fail(fmt::format("its {} bytes of blobs are not as long as its cursors say", bytes_));
+    saved_.fail(fmt::format("its {} bytes of blobs are not as long as its cursors say", bytes_));
   }
 }
 
@@ -187,7 +188,7 @@ ShardProgress Saved::place_of(std::size_t shard) const {
     saved_.read(kBlobs, blob_begins_[shard], std::as_writable_bytes(std::span(place.cursor.blob)));
   }
   if (digest_of(place.cursor.blob) != row.blob_digest) {
-    saved_.refusal().fail(
+    saved_.fail(
         fmt::format("the blob of shard {} is not the one that was saved with its cursor; ranks are to save "
                     "in the order of the loader's",
                     shard));
@@ -196,12 +197,13 @@ ShardProgress Saved::place_of(std::size_t shard) const {
 }
 
 ShardRun Saved::shards_in(const World& world) const {
-  ShardRun run{.owners = owners_in(world), .places = {}, .first = 0};
+  const std::vector<int> owners = owners_in(world);
   std::vector<std::size_t> mine;
   for (std::size_t s = 0; s < rows_.size(); ++s) {
-    if (run.owners[s] == world.rank) mine.push_back(s);
+    if (owners[s] == world.rank) mine.push_back(s);
   }
   std::ranges::stable_sort(mine, {}, [&](std::size_t s) { return rows_[s].turn; });
+  ShardRun run;
   for (const std::size_t s : mine) run.places.push_back(place_of(s));
   return run;
 }
@@ -214,16 +216,15 @@ StreamParts parts_of_any(const StreamLoader& loader) {
   return loader.impl().dispatch() == nullptr ? parts_of(loader) : internal::parts_of_dispatch(loader);
 }
 
-// `make` makes a SavedStream of the loader's kind. Restores of a dispatch are counted whatever fails, on
-// whichever rank.
-template <typename Make>
-void restore_from(StreamLoader& loader, Make make) {
-  if (auto* const dispatch = loader.impl().dispatch()) {
-    dispatch->count_restore();
-    return internal::restore_dispatch(loader, make());
-  }
-  const SavedStream stream = make();
-  const Saved saved(stream, loader);
+// `from` is what a SavedState is made of.
+template <typename... From>
+void restore_from(StreamLoader& loader, const From&... from) {
+  auto* const dispatch = loader.impl().dispatch();
+  if (dispatch != nullptr) dispatch->count_restore();  // whatever fails, on whichever rank
+  const SavedState state(kind_of(loader), from...);
+  state.require_digest();
+  if (dispatch != nullptr) return internal::restore_dispatch(loader, state);
+  const Saved saved(state, loader);
   ShardRun run = saved.shards_in(loader.world());
   loader.impl().shards()->restart(saved.run().position.epoch, std::move(run));
   loader.impl().restart(saved.run());
@@ -250,15 +251,13 @@ void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name)
 }
 
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name) {
-  restore_from(loader, [&] { return SavedStream(kind_of(loader), checkpoint, name); });
+  restore_from(loader, checkpoint, name);
 }
 
 std::string state(const StreamLoader& loader) {
   return internal::gather_text(loader, [&] { return parts_of_any(loader); });
 }
 
-void restore(StreamLoader& loader, std::string_view state) {
-  restore_from(loader, [&] { return SavedStream(kind_of(loader), state); });
-}
+void restore(StreamLoader& loader, std::string_view state) { restore_from(loader, state); }
 
 }  // namespace rota

@@ -34,7 +34,6 @@ class DispatchFeed final : public Feed {
   [[nodiscard]] std::optional<FeedHead> peek() override;
   [[nodiscard]] FeedHead wait() override;
   std::unique_ptr<BatchMemory> take() override;
-  [[nodiscard]] int owner(ShardId shard) const override;
   void set_quiet(bool is_quiet) noexcept override { is_quiet_ = is_quiet; }
   void add_stats(LoaderStats& stats) const override;
 

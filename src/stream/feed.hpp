@@ -33,8 +33,6 @@ class Feed {
   /// which `wait` tries again.
   virtual std::unique_ptr<BatchMemory> take() = 0;
 
-  /// Which rank has this shard, one of those that there are. Throws Error{unsupported} where none does.
-  [[nodiscard]] virtual int owner(ShardId shard) const = 0;
   /// Says whether all ranks know that none has anything on its way to another; see mpi::DeferredReduction.
   virtual void set_quiet(bool /*is_quiet*/) noexcept {}
   virtual void add_stats(LoaderStats& stats) const = 0;

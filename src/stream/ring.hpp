@@ -13,14 +13,13 @@
 #include "loader/batch_memory.hpp"
 #include "rota/stream_loader.hpp"
 #include "stream/feed.hpp"
-#include "stream/instance.hpp"
 #include "stream/shard_reader.hpp"
+#include "stream/stream_facts.hpp"
 
 namespace rota::internal {
 
 /// Where a rank is in the shards that it owns.
 struct ShardRun {
-  std::vector<int> owners;            // of all shards, in this epoch
   std::vector<ShardProgress> places;  // of those that are this rank's; they take turns in this order
   std::size_t first = 0;              // the next one's
 };

@@ -1,9 +1,60 @@
 #include "stream/shard_feed.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <queue>
+#include <tuple>
 #include <utility>
 
 namespace rota::internal {
+
+namespace {
+
+// The mean of the known weights, at least 1; halves are added by parts, so that no sum overflows.
+std::int64_t mean_of(std::span<const std::int64_t> weights) {
+  double sum = 0;
+  std::int64_t known = 0;
+  for (const std::int64_t weight : weights) {
+    if (weight == kUnknownWeight) continue;
+    sum += static_cast<double>(weight);
+    ++known;
+  }
+  return known == 0 ? 1
+                    : std::max<std::int64_t>(1, static_cast<std::int64_t>(sum / static_cast<double>(known)));
+}
+
+struct Load {
+  double weight = 0;
+  std::int64_t shards = 0;
+  int rank = 0;
+  friend bool operator>(const Load& a, const Load& b) {
+    return std::tie(a.weight, a.shards, a.rank) > std::tie(b.weight, b.shards, b.rank);
+  }
+};
+
+}  // namespace
+
+std::vector<int> share_out(std::span<const std::int64_t> weights, int ranks) {
+  const std::int64_t mean = mean_of(weights);
+  const auto weight_of = [&](std::size_t s) { return weights[s] == kUnknownWeight ? mean : weights[s]; };
+  std::vector<std::size_t> heaviest(weights.size());
+  std::iota(heaviest.begin(), heaviest.end(), std::size_t{0});
+  std::ranges::stable_sort(heaviest, std::greater<>(), weight_of);
+
+  std::priority_queue<Load, std::vector<Load>, std::greater<>> loads;
+  for (int rank = 0; rank < ranks; ++rank) loads.push({.weight = 0, .shards = 0, .rank = rank});
+  std::vector<int> owners(weights.size());
+  for (const std::size_t s : heaviest) {
+    Load least = loads.top();
+    loads.pop();
+    owners[s] = least.rank;
+    least.weight += static_cast<double>(weight_of(s));
+    ++least.shards;
+    loads.push(least);
+  }
+  return owners;
+}
+
 namespace {
 
 std::int64_t batch_of(std::int64_t global_batch_size, const World& world) {
@@ -14,16 +65,13 @@ std::int64_t batch_of(std::int64_t global_batch_size, const World& world) {
 }  // namespace
 
 ShardFeed::ShardFeed(const StreamSource& source, BatchPool& pool, const StreamLoaderOptions& options,
-                     const World& world, std::vector<int> owners)
+                     const World& world, std::vector<ShardId> owned)
     : source_(&source),
       pool_(&pool),
       options_(&options),
       world_(world),
       batch_size_(batch_of(options.global_batch_size, world)),
-      owners_(std::move(owners)) {
-  for (std::size_t s = 0; s < owners_.size(); ++s) {
-    if (owners_[s] == world.rank) owned_.push_back({static_cast<std::int64_t>(s)});
-  }
+      owned_(std::move(owned)) {
   begin_epoch(0);
   prepare();
   if (error_) std::rethrow_exception(error_);
@@ -31,7 +79,7 @@ ShardFeed::ShardFeed(const StreamSource& source, BatchPool& pool, const StreamLo
 
 void ShardFeed::begin_epoch(std::int64_t epoch) {
   epoch_ = epoch;
-  run_ = {.owners = owners_, .places = {}, .first = 0};
+  run_ = {};
   for (const ShardId shard : owned_) run_.places.push_back({.shard = shard, .cursor = {}});
 }
 

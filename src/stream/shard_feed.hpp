@@ -22,16 +22,13 @@ std::vector<int> share_out(std::span<const std::int64_t> weights, int ranks);
 /// Batches from the shards that this rank owns, read by a ring, which is made anew after an error.
 class ShardFeed final : public Feed {
  public:
-  /// `owners` are those of each epoch begun; `source`, `pool` and `options` must outlive it.
+  /// `owned` are this rank's shards, in each epoch begun; `source`, `pool` and `options` must outlive it.
   ShardFeed(const StreamSource& source, BatchPool& pool, const StreamLoaderOptions& options,
-            const World& world, std::vector<int> owners);
+            const World& world, std::vector<ShardId> owned);
 
   [[nodiscard]] std::optional<FeedHead> peek() override;
   [[nodiscard]] FeedHead wait() override;
   std::unique_ptr<BatchMemory> take() override;
-  [[nodiscard]] int owner(ShardId shard) const override {
-    return run_.owners[static_cast<std::size_t>(shard.value)];
-  }
   void add_stats(LoaderStats& stats) const override;
 
   [[nodiscard]] const ShardRun& run() const noexcept { return run_; }
@@ -48,8 +45,7 @@ class ShardFeed final : public Feed {
   const StreamLoaderOptions* options_;
   World world_;
   std::int64_t batch_size_;
-  std::vector<int> owners_;     // of all shards, in each epoch begun
-  std::vector<ShardId> owned_;  // this rank's of them
+  std::vector<ShardId> owned_;  // in each epoch begun
   std::int64_t epoch_ = 0;
   ShardRun run_;
   std::exception_ptr error_;  // of a ring that cannot be made

@@ -12,11 +12,10 @@
 #include "core/bytes.hpp"
 #include "core/mutex.hpp"
 #include "mpi/messages.hpp"
-#include "stream/dispatch_plan.hpp"
+#include "stream/dispatch_items.hpp"
 #include "stream/feed.hpp"
-#include "stream/instance.hpp"
-#include "stream/record_layout.hpp"
 #include "stream/shard_reader.hpp"
+#include "stream/stream_facts.hpp"
 
 namespace rota::internal {
 

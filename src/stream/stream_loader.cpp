@@ -57,9 +57,9 @@ void refuse_replicas(const mpi::Communicator& comm) {
               "and send its batches to the others");
 }
 
-// Shares out the shards of a whole epoch. Each rank asks what is in some of them.
-std::vector<int> share_out_all(const mpi::Communicator& comm, const StreamSource& source,
-                               std::int64_t shards) {
+// Shares out the shards of a whole epoch; returns this rank's. Each rank asks what is in some of them.
+std::vector<ShardId> share_out_all(const mpi::Communicator& comm, const StreamSource& source,
+                                   std::int64_t shards) {
   std::vector<std::int64_t> weights(static_cast<std::size_t>(shards), 0);
   mpi::together(comm, "ask what is in the shards of a stream", [&] {
     const std::int64_t end = share(shards, comm.rank() + 1, comm.size());
@@ -69,7 +69,12 @@ std::vector<int> share_out_all(const mpi::Communicator& comm, const StreamSource
     }
   });
   mpi::sum(comm, weights);
-  return internal::share_out(weights, comm.size());
+  const std::vector<int> owners = internal::share_out(weights, comm.size());
+  std::vector<ShardId> owned;
+  for (std::int64_t s = 0; s < shards; ++s) {
+    if (owners[static_cast<std::size_t>(s)] == comm.rank()) owned.push_back({s});
+  }
+  return owned;
 }
 
 internal::StreamFacts facts_of(const StreamSource* source) {
@@ -117,9 +122,9 @@ StreamLoader::Impl::Impl(const mpi::Communicator& comm, std::shared_ptr<const St
         source_ = std::move(source);
       }) {
   mpi::require_same(comm, "make stream loaders", described());
-  std::vector<int> owners = share_out_all(comm, *source_, facts_.shards);
+  std::vector<ShardId> owned = share_out_all(comm, *source_, facts_.shards);
   start(
-      [&] { shards_ = std::make_unique<ShardFeed>(*source_, *pool_, options_, world(), std::move(owners)); });
+      [&] { shards_ = std::make_unique<ShardFeed>(*source_, *pool_, options_, world(), std::move(owned)); });
 }
 
 StreamLoader::Impl::Impl(const mpi::Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options)
@@ -250,18 +255,6 @@ void StreamLoader::Impl::restart(const StreamRun& run) {
   is_elsewhere_ = true;
 }
 
-int StreamLoader::Impl::owner(ShardId shard) const {
-  if (shard.value >= 0 && shard.value < facts_.shards) return feed().owner(shard);
-  throw Error(ErrorCode::out_of_range,
-              fmt::format("ask who owns shard {}: there are {}, from 0 on", shard.value, facts_.shards));
-}
-
-LoaderStats StreamLoader::Impl::stats() const {
-  LoaderStats stats = stats_;
-  feed().add_stats(stats);
-  return stats;
-}
-
 StreamLoader::StreamLoader(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source,
                            StreamLoaderOptions options)
     : impl_(new Impl(comm, std::move(source), std::move(options))) {}
@@ -279,12 +272,15 @@ StreamLoader& StreamLoader::operator=(StreamLoader&&) noexcept = default;
 StreamLoader::Impl& StreamLoader::impl() const { return internal::owned(impl_, "a stream loader"); }
 
 NextBatch StreamLoader::next() { return impl().next(); }
-Position StreamLoader::position() const { return impl().run().position; }
-int StreamLoader::owner(ShardId shard) const { return impl().owner(shard); }
+Position StreamLoader::position() const { return impl().run_.position; }
 World StreamLoader::world() const { return impl().world(); }
-const StreamLoaderOptions& StreamLoader::options() const { return impl().options(); }
-const StreamSource& StreamLoader::source() const { return impl().source(); }
-Fingerprint StreamLoader::fingerprint() const { return impl().fingerprint(); }
-LoaderStats StreamLoader::stats() const { return impl().stats(); }
+const StreamLoaderOptions& StreamLoader::options() const { return impl().options_; }
+const StreamSource& StreamLoader::source() const { return *impl().source_; }
+Fingerprint StreamLoader::fingerprint() const { return impl().fingerprint_; }
+LoaderStats StreamLoader::stats() const {
+  LoaderStats stats = impl().stats_;
+  impl().feed().add_stats(stats);
+  return stats;
+}
 
 }  // namespace rota

@@ -36,24 +36,19 @@ class StreamLoader::Impl {
   [[nodiscard]] std::vector<std::string> gather(const std::function<std::string()>& make);
   /// Goes on from `run`, once its feed has. All ranks do so at the same step.
   void restart(const internal::StreamRun& run);
-  [[nodiscard]] int owner(ShardId shard) const;
   /// What its source said when the loader was made.
   [[nodiscard]] const internal::StreamFacts& facts() const noexcept { return facts_; }
-  [[nodiscard]] LoaderStats stats() const;
-
   [[nodiscard]] const internal::StreamRun& run() const noexcept { return run_; }
   /// What it is fed by, one of the two; null for the other.
   [[nodiscard]] internal::ShardFeed* shards() const noexcept { return shards_.get(); }
   [[nodiscard]] internal::DispatchFeed* dispatch() const noexcept { return dispatch_.get(); }
-  [[nodiscard]] World world() const noexcept { return agreement_.comm().world(); }
-  [[nodiscard]] const StreamLoaderOptions& options() const noexcept { return options_; }
-  [[nodiscard]] const StreamSource& source() const noexcept { return *source_; }
-  [[nodiscard]] Fingerprint fingerprint() const noexcept { return fingerprint_; }
 
  private:
+  friend class StreamLoader;
   template <typename Check>
   Impl(const mpi::Communicator& comm, std::string_view kind, StreamLoaderOptions options, Check check);
   [[nodiscard]] const mpi::Communicator& comm() const noexcept { return agreement_.comm(); }
+  [[nodiscard]] World world() const noexcept { return comm().world(); }
   [[nodiscard]] bool is_end() const noexcept { return is_over_ || run_.position.epoch >= options_.epochs; }
   [[nodiscard]] std::string described() const;
   template <typename Make>

@@ -6,13 +6,12 @@
 #include <cerrno>
 #include <charconv>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
 #include <tuple>
-#include <utility>
 
+#include "core/json.hpp"
 #include "files/descriptor.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
@@ -20,88 +19,63 @@
 namespace rota::trace {
 namespace {
 
-using nlohmann::json;
+using internal::Json;
+using internal::JsonObject;
 
 // A record that is not what the format says.
 class Damage : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-json parse_record(const std::string& line) {
-  json record = json::parse(line, nullptr, false);
+JsonObject object_of(const Json& record) {
   if (!record.is_object()) throw Damage("not a JSON object");
-  return record;
+  return {record, [](std::string_view member, std::string_view why) {
+            throw Damage(fmt::format("\"{}\" {}", member, why));
+          }};
 }
 
-const json& member(const json& record, const char* name) {
-  const auto found = record.find(name);
-  if (found == record.end()) throw Damage(fmt::format("there is no \"{}\"", name));
-  return *found;
+std::int64_t natural(const JsonObject& record, std::string_view name) {
+  return record.number(name, kMaxTraced);
 }
 
-std::string text(const json& record, const char* name) {
-  const json& value = member(record, name);
-  if (!value.is_string()) throw Damage(fmt::format("\"{}\" is not a text", name));
-  return value.get<std::string>();
+int small(const JsonObject& record, std::string_view name) {
+  return static_cast<int>(record.number(name, std::numeric_limits<int>::max()));
 }
 
-const json& list(const json& record, const char* name) {
-  const json& value = member(record, name);
-  if (!value.is_array()) throw Damage(fmt::format("\"{}\" is not a list", name));
-  return value;
-}
-
-std::int64_t to_natural(const json& value, const char* name, std::int64_t most = kMaxTraced) {
-  const bool is_natural =
-      value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
-  if (!is_natural) {
-    throw Damage(fmt::format("\"{}\" is {}, and not from 0 to {}", name,
-                             value.is_number() ? value.dump() : std::string(value.type_name()), most));
-  }
-  return value.get<std::int64_t>();
-}
-
-std::int64_t natural(const json& record, const char* name) { return to_natural(member(record, name), name); }
-
-int small(const json& record, const char* name) {
-  return static_cast<int>(to_natural(member(record, name), name, std::numeric_limits<int>::max()));
-}
-
-std::uint64_t to_digest(const json& value) {
-  if (!value.is_string()) throw Damage("a digest is not a text");
-  const auto& digits = value.get_ref<const std::string&>();
+std::uint64_t to_digest(const Json& value) {
+  const std::string digits = value.is_string() ? value.get<std::string>() : std::string();
   std::uint64_t digest = 0;
   const char* const last = digits.data() + digits.size();
   const auto [end, error] = std::from_chars(digits.data(), last, digest, 16);
   if (digits.size() != 16 || error != std::errc() || end != last)
-    throw Damage("a digest is not 16 hexadecimal digits");
+    throw Damage("a digest is not a text of 16 hexadecimal digits");
   return digest;
 }
 
-Position to_position(const json& record, bool is_stream) {
+Position to_position(const JsonObject& record, bool is_stream) {
   return {.epoch = natural(record, "epoch"),
           .consumed = is_stream ? 0 : natural(record, "consumed"),
           .step = natural(record, "step")};
 }
 
-TraceStart to_start(const json& record) {
-  if (text(record, "event") != "start") throw Damage("the first record is not the start record");
+TraceStart to_start(const JsonObject& record) {
+  if (record.text("event") != "start") throw Damage("the first record is not the start record");
   const std::int64_t version = natural(record, "v");
   if (version != 1) throw Damage(fmt::format("trace version {}; this program reads version 1", version));
   TraceStart start{.phase = natural(record, "phase"),
                    .world = {.rank = small(record, "rank"), .size = small(record, "world")},
                    .workers = small(record, "workers"),
                    .batch = natural(record, "batch"),
-                   .split = parse_split(text(record, "split")),
-                   .fingerprint = text(record, "fingerprint")};
-  if (record.contains("shards")) {
+                   .split = parse_split(record.text("split")),
+                   .fingerprint = record.text("fingerprint")};
+  if (record.has("shards")) {
     start.shards = natural(record, "shards");
   } else {
-    start.tail = parse_tail(text(record, "tail"));
-    std::int64_t sum = 0;
-    for (const json& samples : list(record, "samples")) {
-      start.samples.push_back(to_natural(samples, "samples"));
-      if ((sum += start.samples.back()) > kMaxTraced) throw Damage("\"samples\" are too many");
+    start.tail = parse_tail(record.text("tail"));
+    start.samples = record.numbers("samples", 0, kMaxTraced);
+    std::int64_t rest = kMaxTraced;
+    for (const std::int64_t samples : start.samples) {
+      if ((rest -= samples) < 0) throw Damage("\"samples\" are too many");
     }
     if (start.samples.empty()) throw Damage("it has no dataset");
   }
@@ -113,39 +87,38 @@ TraceStart to_start(const json& record) {
 
 // Hands `take` the slots, each with its value of this list.
 template <typename Take>
-void read_list(const json& record, const char* name, std::vector<TraceSlot>& slots, Take take) {
-  const json& values = list(record, name);
+void read_list(const JsonObject& record, std::string_view name, std::vector<TraceSlot>& slots, Take take) {
+  const Json& values = record.array(name);
   if (values.size() != slots.size())
     throw Damage(fmt::format("{} digests and {} {}", slots.size(), values.size(), name));
   auto slot = slots.begin();
-  for (const json& value : values) take(*slot++, value);
+  for (const Json& value : values) take(*slot++, value);
 }
 
-void read_naturals(const json& record, const char* name, std::vector<TraceSlot>& slots,
+void read_naturals(const JsonObject& record, std::string_view name, std::vector<TraceSlot>& slots,
                    std::int64_t TraceSlot::*member) {
-  read_list(record, name, slots,
-            [&](TraceSlot& slot, const json& value) { slot.*member = to_natural(value, name); });
+  read_list(record, name, slots, [&](TraceSlot& slot, const Json& value) {
+    slot.*member = record.number_in(value, name, 0, kMaxTraced);
+  });
 }
 
-void read_samples(const json& record, const TraceStart& start, TraceBatch& batch) {
+void read_samples(const JsonObject& record, const TraceStart& start, TraceBatch& batch) {
   batch.n = natural(record, "n");
   read_naturals(record, "ids", batch.slots, &TraceSlot::id);
-  if (record.contains("mask")) {
-    read_list(record, "mask", batch.slots, [](TraceSlot& slot, const json& value) {
-      const std::int64_t kind = to_natural(value, "mask");
-      if (kind > 2) throw Damage(fmt::format("a mask of {}; it may be 0, 1 or 2", kind));
-      slot.kind = static_cast<SlotKind>(kind);
+  if (record.has("mask")) {
+    read_list(record, "mask", batch.slots, [&](TraceSlot& slot, const Json& value) {
+      slot.kind = static_cast<SlotKind>(record.number_in(value, "mask", 0, 2));
     });
   }
-  if (record.contains("epochs")) read_naturals(record, "epochs", batch.slots, &TraceSlot::epoch);
-  if (record.contains("datasets")) read_naturals(record, "datasets", batch.slots, &TraceSlot::set);
+  if (record.has("epochs")) read_naturals(record, "epochs", batch.slots, &TraceSlot::epoch);
+  if (record.has("datasets")) read_naturals(record, "datasets", batch.slots, &TraceSlot::set);
   if (start.split != Split::by_sample) return read_naturals(record, "slots", batch.slots, &TraceSlot::slot);
   std::int64_t next = share(batch.n, start.world.rank, start.world.size);  // an equal share
   for (TraceSlot& slot : batch.slots) slot.slot = next++;
 }
 
-void read_stream(const json& record, TraceBatch& batch) {
-  read_list(record, "ids", batch.slots, [](TraceSlot& slot, const json& value) {
+void read_stream(const JsonObject& record, TraceBatch& batch) {
+  read_list(record, "ids", batch.slots, [](TraceSlot& slot, const Json& value) {
     const StreamId id = parse_stream_id(value.get_ref<const std::string&>());
     std::tie(slot.set, slot.id, slot.output) = std::tuple(id.shard.value, id.input, id.output);
   });
@@ -257,7 +230,8 @@ TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
   if (!stream_) throw internal::system_error("open trace file", path.native(), errno == 0 ? EIO : errno);
   if (!read_line()) return;
   try {
-    start_ = to_start(parse_record(line_));
+    const Json record = Json::parse(line_, nullptr, false);
+    start_ = to_start(object_of(record));
   } catch (const std::exception& damage) {
     damage_ = fmt::format("{}:{}: {}", path_.filename().string(), line_number_, damage.what());
   }
@@ -286,8 +260,9 @@ bool TraceFile::read_line() {
 }
 
 bool TraceFile::take(TraceBatch& batch) {
-  const json record = parse_record(line_);
-  const std::string event = text(record, "event");
+  const Json parsed = Json::parse(line_, nullptr, false);
+  const JsonObject record = object_of(parsed);
+  const std::string& event = record.text("event");
   if (event == "start") throw Damage("a second start record");
   if (event != "batch" && event != "end") return false;
   const std::int64_t phase = natural(record, "phase");
@@ -302,7 +277,7 @@ bool TraceFile::take(TraceBatch& batch) {
   }
   batch.start = at;
   batch.slots.clear();
-  for (const json& digest : list(record, "digests"))
+  for (const Json& digest : record.array("digests"))
     batch.slots.push_back({.epoch = at.epoch, .digest = to_digest(digest)});
   if (start_->is_stream()) {
     read_stream(record, batch);

@@ -161,13 +161,9 @@ StreamLoader make_loader() { return StreamLoader(told_stream(4), {.global_batch_
 
 TEST(StreamValues, ThatALoaderIsAskedForAreRefusedByName) {
   StreamLoader loader = make_loader();
-  refused(kRange, {"shard 4:"}, [&] { loader.owner({4}); });
-  refused(kRange, {"shard -1:"}, [&] { loader.owner({-1}); });
   const auto batch = loader.next();
   refused(kMissing, {"it has \"x\""}, [&] { batch->tensor("z"); });
   refused(kRange, {"field 1:"}, [&] { batch->tensor(1); });
-  const StreamLoader dispatched(Dispatch{.source = told_stream(1)});
-  refused(ErrorCode::unsupported, {"dispatched by sample"}, [&] { dispatched.owner({0}); });
 }
 
 TEST(StreamValues, OfALoaderOutliveItsEndAndTheLoader) {
@@ -175,7 +171,6 @@ TEST(StreamValues, OfALoaderOutliveItsEndAndTheLoader) {
   const auto batch = loader.next();
   EXPECT_EQ(count(loader), 8);
   EXPECT_FALSE(loader.next().has_value());
-  EXPECT_EQ(loader.owner({0}), 0);
   loader = make_loader();
   EXPECT_EQ(batch->stream_ids().size(), 4U);
 }

@@ -125,9 +125,10 @@ TEST_F(RefusedRestore, OfAPlaceThatIsNoneMovesNothing) {
     return changed([&](json& s) { s["position"][key] = value; });
   };
   refuses(corrupt, "an epoch has 100 samples", at("consumed", 101));
-  refuses(corrupt, "\"position.consumed\" of its state is not from 0", at("consumed", -1));
-  refuses(corrupt, "\"position.epoch\" of its state is not from 0", at("epoch", -1));
-  refuses(corrupt, "\"position.step\" of its state is not from 0",
+  refuses(corrupt, "\"position.consumed\" of its state is -1, and no whole number from 0",
+          at("consumed", -1));
+  refuses(corrupt, "\"position.epoch\" of its state is -1, and no whole number from 0", at("epoch", -1));
+  refuses(corrupt, "\"position.step\" of its state is 9223372036854775807, and no whole number from 0",
           at("step", std::numeric_limits<std::int64_t>::max()));
   expect_undisturbed();
 }

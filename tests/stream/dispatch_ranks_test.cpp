@@ -18,7 +18,6 @@ TEST(Dispatch, TellsAllRanksWhatTheSourceIs) {
   EXPECT_EQ(loader.source().shards(), 7);
   EXPECT_EQ(loader.source().fields()[1].name, "text");
   EXPECT_THROW(static_cast<void>(loader.source().open({0}, 0, {})), Error);
-  EXPECT_EQ(loader.owner({5}), 5 % everyone().size());
   EXPECT_NE(StreamLoader(everyone(), dispatch_of(numbered({3}), 8)).fingerprint(), loader.fingerprint());
 }
 

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "resume/json.hpp"
+#include "resume/saved_state.hpp"
 #include "source/reading.hpp"
 #include "stream/dispatched.hpp"
 #include "test.hpp"

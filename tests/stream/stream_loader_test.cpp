@@ -149,10 +149,9 @@ TEST(StreamLoader, RefusesEveryCallWhereItWasMovedFrom) {
   Snapshot snapshot;
   expect_refused("a stream loader",
                  {[&] { (void)from.next(); }, [&] { static_cast<void>(from.position()); },
-                  [&] { static_cast<void>(from.owner({0})); }, [&] { static_cast<void>(from.world()); },
-                  [&] { static_cast<void>(from.options()); }, [&] { static_cast<void>(from.source()); },
-                  [&] { static_cast<void>(from.fingerprint()); }, [&] { static_cast<void>(from.stats()); },
-                  [&] { save(from, snapshot); }});
+                  [&] { static_cast<void>(from.world()); }, [&] { static_cast<void>(from.options()); },
+                  [&] { static_cast<void>(from.source()); }, [&] { static_cast<void>(from.fingerprint()); },
+                  [&] { static_cast<void>(from.stats()); }, [&] { save(from, snapshot); }});
   EXPECT_EQ((*to.next()).start().step, 0);
   from = std::move(to);
   EXPECT_EQ((*from.next()).start().step, 1);

@@ -86,7 +86,7 @@ TEST_F(WorkerStream, IsMadeAnewWhereItsShardsChangeBetweenEpochs) {
   };
   const StreamLoaderOptions options{.epochs = 3, .workers = 2};
   BatchPool pool(source_->fields(), {}, 6, options.read_ahead_bytes);
-  ShardRun run{.owners = {}, .places = std::vector<ShardProgress>(4), .first = 0};
+  ShardRun run{.places = std::vector<ShardProgress>(4), .first = 0};
   {
     StreamRing ring(*source_, pool, options, 8,
                     {.world = {.rank = 1, .size = 2},

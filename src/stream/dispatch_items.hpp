@@ -1,9 +1,14 @@
 #pragma once
 
+// What a dispatch sends: which rank gets which items, and an item as bytes.
+
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "loader/batch_memory.hpp"
+#include "rota/stream.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
@@ -30,6 +35,28 @@ struct DispatchPlan {
   /// The batch of items first, ..., first + count - 1 of an epoch in its canonical order, that of (shard,
   /// position): [count].
   [[nodiscard]] std::vector<Slot> slots(std::int64_t first, std::int64_t count) const;
+};
+
+using ByteSpan = std::span<const std::byte>;
+
+/// A sample as bytes: the row counts of its ragged fields, int64 each, then the bytes of all fields, in
+/// declared order. *Immutable.*
+class RecordLayout {
+ public:
+  explicit RecordLayout(std::vector<Field> fields);
+
+  [[nodiscard]] const std::vector<Field>& fields() const noexcept { return fields_; }
+  /// Appends the record of `sample`.
+  void append(const StreamSample& sample, std::vector<std::byte>& out) const;
+  /// The record that `bytes` begin with. Throws Error{corrupt} where they are too few.
+  [[nodiscard]] ByteSpan first(ByteSpan bytes) const;
+  /// Fills `batch` with the tensors of such records.
+  void decode(std::span<const ByteSpan> records, BatchMemory& batch) const;
+
+ private:
+  std::vector<Field> fields_;
+  std::size_t ragged_ = 0;       // fields
+  std::size_t fixed_bytes_ = 0;  // of the fields that are not
 };
 
 }  // namespace rota::internal

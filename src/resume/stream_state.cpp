@@ -1,4 +1,4 @@
-#include "resume/saved_stream.hpp"
+#include "resume/stream_state.hpp"
 
 #include <fmt/format.h>
 
@@ -12,15 +12,6 @@
 
 namespace rota::internal {
 namespace {
-
-constexpr std::string_view kTensors = "tensors";
-
-Refusal refusal_from(std::string from, std::string_view saved) {
-  return {.what = "a stream loader",
-          .from = std::move(from),
-          .saved = saved,
-          .rule = "a run can only go on with the data and the transforms that it began with"};
-}
 
 // Adds a rank's part to those of the ranks before it.
 void add_part(const TensorPart& part, std::string& all) {
@@ -78,7 +69,7 @@ void save(const StreamParts& parts, Snapshot& snapshot, std::string_view name) {
       snapshot.tensor(tensor, dtype, row_shape, std::ssize(part.data) / part.row_bytes(), std::move(data));
     }
   }
-  snapshot.blob(state_name(name), parts.head);
+  snapshot.blob(part_of_loader(name, kState), parts.head);
 }
 
 std::string gather_text(const StreamLoader& loader, const std::function<StreamParts()>& make) {
@@ -91,26 +82,15 @@ std::string gather_text(const StreamLoader& loader, const std::function<StreamPa
     const TensorPart& tensor = ranks.front().tensors[t];
     std::string all;
     for (const StreamParts& parts : ranks) add_part(parts.tensors[t], all);
-    json[kTensors][tensor.name] = as_json(all, tensor.columns);
+    json["tensors"][tensor.name] = as_json(all, tensor.columns);
   }
   return sealed(std::move(json));
 }
 
-SavedStream::SavedStream(std::string_view kind, const Checkpoint& checkpoint, std::string_view name)
-    : checkpoint_(&checkpoint),
-      name_(name),
-      refusal_(refusal_from(checkpoint.info().path.string(), "the checkpoint")),
-      json_(parse_state(checkpoint.blob(state_name(name)), kind, refusal_)) {}
-
-SavedStream::SavedStream(std::string_view kind, std::string_view text)
-    : refusal_(refusal_from("a text", "the text")), json_(parse_state(text, kind, refusal_)) {
-  require_digest(json_, refusal_);
-}
-
-StreamHead SavedStream::head() const {
-  const StateObject source = state().object("source");
-  const StateObject position = state().object("position");
-  const StateObject run = state().object("run");
+StreamHead head_of(const SavedState& saved) {
+  const JsonObject source = saved.object().object("source");
+  const JsonObject position = saved.object().object("position");
+  const JsonObject run = saved.object().object("run");
   static_cast<void>(run.number("global_batch_size"));  // which, with the epochs, are for people
   static_cast<void>(run.text("epochs"));
   const StreamHead head{
@@ -124,61 +104,32 @@ StreamHead SavedStream::head() const {
                         head.run.epoch_began <= head.run.position.step && head.shards >= 1 &&
                         head.cursor_numbers >= 1 && head.world_size >= 1 && head.world_size <= INT_MAX;
   if (!is_sound) {
-    refusal_.fail(fmt::format(
+    saved.fail(fmt::format(
         "it cannot be at epoch {}, begun at step {}, and step {} of {} shards in a world of {}",
         head.run.position.epoch, head.run.epoch_began, head.run.position.step, head.shards, head.world_size));
   }
   return head;
 }
 
-void SavedStream::require_same_source(const StreamLoader& loader) const {
-  const StateObject then = state().object("source");
+void require_same_source(const SavedState& saved, const StreamLoader& loader) {
+  const JsonObject then = saved.object().object("source");
   const StreamFacts& now = loader.impl().facts();
-  refusal_.require_same("the number of shards", then.number("shards"), now.shards);
-  refusal_.require_same("the number of a cursor's numbers", then.number("cursor_numbers"),
-                        now.cursor_numbers);
-  refusal_.require_same("the dataset's fingerprint", then.text("dataset"), to_string(loader.fingerprint()));
-}
-
-std::vector<std::int64_t> SavedStream::numbers(std::string_view tensor, std::size_t columns) const {
-  if (checkpoint_ == nullptr) return state().object(kTensors).rows(tensor, columns);
-  const std::string name = part_of_loader(name_, tensor);
-  refusal_.require_tensor(*checkpoint_, name, DType::int64, {static_cast<std::int64_t>(columns)});
-  return checkpoint_->read<std::int64_t>(name);
-}
-
-const std::string& SavedStream::decoded(std::string_view tensor) const {
-  const auto known = decoded_.find(tensor);
-  if (known != decoded_.end()) return known->second;
-  return decoded_.emplace(tensor, state().object(kTensors).bytes(tensor)).first->second;
-}
-
-std::int64_t SavedStream::bytes(std::string_view tensor) const {
-  if (checkpoint_ == nullptr) return std::ssize(decoded(tensor));
-  const std::string name = part_of_loader(name_, tensor);
-  refusal_.require_tensor(*checkpoint_, name, DType::uint8, {});
-  return checkpoint_->tensor(name).rows();
-}
-
-void SavedStream::read(std::string_view tensor, std::int64_t first, std::span<std::byte> out) const {
-  if (checkpoint_ != nullptr) {
-    return checkpoint_->read(part_of_loader(name_, tensor), {.first = first, .count = std::ssize(out)}, out);
-  }
-  const auto bytes = std::as_bytes(std::span(decoded(tensor)));
-  std::copy_n(bytes.begin() + first, out.size(), out.begin());
+  saved.require_same("the number of shards", then.number("shards"), now.shards);
+  saved.require_same("the number of a cursor's numbers", then.number("cursor_numbers"), now.cursor_numbers);
+  saved.require_same("the dataset's fingerprint", then.text("dataset"), to_string(loader.fingerprint()));
 }
 
 std::string describe_stream(std::string_view kind, const Checkpoint& checkpoint, std::string_view name) {
-  const SavedStream saved(kind, checkpoint, name);
-  const StreamHead head = saved.head();
-  const StateObject run = saved.state().object("run");
+  const SavedState saved(kind, checkpoint, name);
+  const StreamHead head = head_of(saved);
+  const JsonObject run = saved.object().object("run");
   const std::string text = fmt::format(
       "{} shards with fingerprint {}, batch {}, {} epochs, at epoch {}, step {}, in a world of {}",
-      head.shards, saved.state().object("source").text("dataset"), run.number("global_batch_size"),
+      head.shards, saved.object().object("source").text("dataset"), run.number("global_batch_size"),
       run.text("epochs"), head.run.position.epoch, head.run.position.step, head.world_size);
   if (kind != kDispatchKind) return text;
   return fmt::format("{}; {} items of the epoch delivered, {} read and pending", text,
-                     saved.state().number("delivered"),
+                     saved.object().number("delivered"),
                      checkpoint.tensor(part_of_loader(name, "pending")).rows());
 }
 
