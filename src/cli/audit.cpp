@@ -16,7 +16,6 @@
 #include "cli/verbs.hpp"
 #include "core/scarce.hpp"
 #include "rota/error.hpp"
-#include "trace/facts.hpp"
 
 namespace rota::cli {
 namespace {

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "trace/phase_steps.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/phases.hpp"
 
 namespace rota::cli {
 

@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
-
-#include "trace/facts.hpp"
 
 namespace rota::cli {
 namespace {
@@ -25,7 +24,9 @@ using trace::TraceSlot;
 // they count in the end or were rolled back. *One thread.*
 class Auditor {
  public:
-  Auditor(const trace::TraceStart& run, const AuditOptions& options) : options_(options), start_(run) {
+  Auditor(const trace::Phases& phases, const trace::TraceStart& run, const AuditOptions& options)
+      : options_(options), start_(run) {
+    for (const auto& [number, phase] : phases) later_.insert(phase.start.from.step);
     if (run.is_stream()) sets_ = {{.samples = options.samples.empty() ? -1 : options.samples.front()}};
     std::int64_t samples = 0;
     for (const std::int64_t size : run.samples) {
@@ -40,29 +41,30 @@ class Auditor {
     report_.phases.push_back({.start = start_});
     owners_.clear();
     short_.reset();
+    end_.reset();
     const std::int64_t lacking = start_.world.size - std::ssize(phase.files);
     lacks_files_ = lacks_files_ || lacking > 0;
-    const std::int64_t limit = may_run && lacking > 0 ? start_.from.step : phase.limit;
-    undo_from(start_.from.step);
+    later_.erase(later_.find(start_.from.step));
+    go_back_to(start_.from.step);
     step_ = {.start = start_.from};
-    expect_at(start_.from.step < limit);
+    expect_at(start_.from.step < phase.limit);
     trace::PhaseSteps steps(phase);
-    for (bool has_step = true; has_step;) {
-      has_step = steps.next(step_);
+    for (;;) {
+      const bool has_step = steps.next(step_);
       for (const auto& [rank, damage] : step_.damage) report(Kind::format, rank, damage);
-      const bool is_written = !may_run || std::ranges::none_of(step_.absent, &trace::Absence::has_ended);
-      if (has_step) audit_step(is_written && step_.start.step < limit);
+      if (!has_step) check_ends(steps.ends());
+      const bool is_written = lacking == 0 && std::ranges::none_of(step_.absent, &trace::Absence::has_ended);
+      if (!has_step || (may_run && !is_written)) break;
+      audit_step(step_.start.step < phase.limit);
     }
-    check_ends(steps.ends());
     // A phase killed at once, before it had a batch, need not have all its files.
-    if (may_run || (start_.from.step >= limit && report_.phases.back().rolled_back == 0)) return;
+    if (may_run || (start_.from.step >= phase.limit && report_.phases.back().rolled_back == 0)) return;
     int rank = 0;
     while (phase.files.contains(rank)) ++rank;
     if (lacking > 0) report(Kind::files, rank, "its trace file is missing", 0, lacking);
   }
 
   AuditReport finish() {
-    undo_from(0);  // what not all ranks of a running phase have
     if (end_ && follows(*end_)) move_to(at_, *end_, true);
     if (at_.consumed > 0) move_to(at_, start_.settled(at_), true);
     step_ = {.start = at_};
@@ -100,35 +102,23 @@ class Auditor {
     std::vector<Fact> samples = {};  // of a shard
     std::int64_t next = 0;           // position in a shard
   };
-  struct Taken {  // in a step that may be rolled back
-    SetEpoch of;
-    std::int64_t position;  // -1: it was not ticked off
-    Fact order;
-  };
+  using Tracks = std::map<SetEpoch, Track>;
 
   // ---- where the run is ----
 
+  // Steps that count are never taken back. Before others, what a later phase resumes from is kept.
   void expect_at(bool counts) {
     expect(follows(step_.start), Kind::gap, -1, "begins here, but the batches before lead to {}", text(at_));
-    if (!counts) undo_.emplace_back(at_, taken_.size());
+    for (auto resume = later_.begin(); !counts && resume != later_.end() && *resume <= at_.step; ++resume)
+      kept_.try_emplace(*resume, at_, tracks_);
     move_to(at_, step_.start, counts);
   }
 
-  void undo_from(std::int64_t step) {
-    redone_at_ = std::max(redone_at_, {at_.epoch + (is_stream() ? 1 : 0), at_.consumed});
-    for (; !undo_.empty() && undo_.back().first.step >= step; undo_.pop_back()) {
-      at_ = undo_.back().first;
-      for (; taken_.size() > undo_.back().second; taken_.pop_back()) {
-        const auto& [of, position, order] = taken_.back();
-        rolled_back_.push_back(order);
-        if (position < 0 || (!is_stream() && of.second < sets_[index(of.first)].open_from)) continue;
-        Track& track = tracks_[of];
-        --(is_stream() ? tracks_[{-1, of.second}] : track).count;
-        if (!is_stream()) track.seen[index(position)] = false;
-        if (is_stream()) track.samples.pop_back();
-        track.next = position;
-      }
-    }
+  void go_back_to(std::int64_t step) {
+    if (const auto kept = kept_.find(step); kept != kept_.end()) std::tie(at_, tracks_) = kept->second;
+    kept_.erase(kept_.lower_bound(step), kept_.end());
+    rolled_back_.insert(rolled_back_.end(), taken_.begin(), taken_.end());
+    taken_.clear();
     std::ranges::sort(rolled_back_);
   }
 
@@ -250,7 +240,6 @@ class Auditor {
 
   void check_ends(const std::map<int, Position>& ends) {
     step_ = {.start = at_};
-    end_.reset();
     const auto right = std::ranges::find_if(ends, [&](const auto& end) { return follows(end.second); });
     const Position end = right == ends.end() ? at_ : right->second;
     for (const auto& [rank, at] : ends)
@@ -269,12 +258,11 @@ class Auditor {
           fmt::format("{}; there are {} {}", name(slot), limit, is_stream() ? "shards" : "samples"));
     }
     const SetEpoch of{set_of(start_, slot), epoch_of(start_, step_.start, slot)};
-    const std::int64_t position =
-        is_stream() ? take_entry(slice.rank, slot, of) : take_sample(slice.rank, slot, of, counts);
+    is_stream() ? take_entry(slice.rank, slot, of) : take_sample(slice.rank, slot, of, counts);
     print_ += trace::hash_of(slot);
-    if (counts && std::pair(step_.start.epoch, step_.start.consumed) >= redone_at_) return;
+    if (counts && rolled_back_.empty()) return;
     const Fact order = trace::order_fact(start_, *slice.batch, slot);
-    if (!counts) taken_.push_back({of, position, order});
+    if (!counts) taken_.push_back(order);
     bool is_same = true;  // as whenever it was rolled back
     auto before = std::ranges::lower_bound(rolled_back_, order.key, {}, &Fact::key);
     for (; before != rolled_back_.end() && before->key == order.key; ++before) is_same &= *before == order;
@@ -283,7 +271,7 @@ class Auditor {
 
   // What a shard gives comes in order, so its next sample has the next position. Ranks own whole shards, for
   // as long as the epoch and the phase last, unless they are dispatched to by sample.
-  std::int64_t take_entry(int rank, const TraceSlot& slot, const SetEpoch& of) {
+  void take_entry(int rank, const TraceSlot& slot, const SetEpoch& of) {
     Track& shard = tracks_[of];
     const bool is_late = slot.slot < shard.next;
     const int owner = owners_.try_emplace(slot.set, rank).first->second;
@@ -296,11 +284,9 @@ class Auditor {
     shard.samples.push_back(trace::bytes_fact(start_, slot));
     shard.next = slot.slot + 1;
     ++tracks_[{-1, of.second}].count;  // of all shards
-    return slot.slot;
   }
 
-  // Returns the position in its dataset where it is ticked off, or -1.
-  std::int64_t take_sample(int rank, const TraceSlot& slot, const SetEpoch& of, bool counts) {
+  void take_sample(int rank, const TraceSlot& slot, const SetEpoch& of, bool counts) {
     const auto [set, epoch] = of;
     const bool is_pad = slot.kind == SlotKind::pad;
     const bool may_be_pad =
@@ -319,17 +305,14 @@ class Auditor {
     Dataset& dataset = sets_[index(set)];
     const bool is_over = epoch < dataset.open_from;
     if (is_over && is_mixture()) report(Kind::gap, rank, name(slot) + " is of an epoch that was over");
-    if (is_over || is_pad) return -1;
+    if (is_over || is_pad) return;
     if (counts) dataset.highest = std::max(dataset.highest, epoch);
     Track& track = tracks_[of];
     if (track.seen.empty()) track.seen.resize(index(dataset.samples));
-    const std::int64_t position = slot.id - dataset.first_id;
-    auto seen = track.seen[index(position)];
+    auto seen = track.seen[index(slot.id - dataset.first_id)];
     if (seen) report(Kind::repeated, rank, fmt::format("{} twice in epoch {}", name(slot), epoch), suspect());
-    if (seen) return -1;
+    track.count += seen ? 0 : 1;
     seen = true;
-    ++track.count;
-    return position;
   }
 
   // Prints the shards of a stream, and finds samples that came twice at different positions.
@@ -378,20 +361,20 @@ class Auditor {
   std::optional<Position> end_;    // of the phase, where all ranks say so
   std::optional<Position> short_;  // a batch of the phase that only the last may be
   std::vector<Dataset> sets_;      // a stream is one
-  std::map<SetEpoch, Track> tracks_;
-  std::vector<std::uint64_t> digests_;  // by sample
-  std::map<std::int64_t, int> owners_;  // of the shards of this phase and epoch
-  std::vector<Taken> taken_;
-  std::vector<std::pair<Position, std::size_t>> undo_;  // at_ and taken_.size() before each step of those
-  std::vector<Fact> rolled_back_;                       // sorted
-  std::pair<std::int64_t, std::int64_t> redone_at_;     // epoch and consumed from which none was rolled back
+  Tracks tracks_;
+  std::vector<std::uint64_t> digests_;                        // by sample
+  std::map<std::int64_t, int> owners_;                        // of the shards of this phase and epoch
+  std::multiset<std::int64_t> later_;                         // steps that later phases resume from
+  std::map<std::int64_t, std::pair<Position, Tracks>> kept_;  // before the steps that they take back
+  std::vector<Fact> taken_;                                   // of steps that do not count
+  std::vector<Fact> rolled_back_;                             // sorted
 };
 
 }  // namespace
 
 AuditReport audit_phases(const trace::Phases& phases, const trace::TraceStart& run,
                          const AuditOptions& options) {
-  Auditor auditor(run, options);
+  Auditor auditor(phases, run, options);
   for (const auto& [number, phase] : phases)
     auditor.audit_phase(phase, options.running && number == phases.rbegin()->first);
   return auditor.finish();

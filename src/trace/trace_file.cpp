@@ -233,21 +233,24 @@ TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
     const Json record = Json::parse(line_, nullptr, false);
     start_ = to_start(object_of(record));
   } catch (const std::exception& damage) {
-    damage_ = fmt::format("{}:{}: {}", path_.filename().string(), line_number_, damage.what());
+    add_damage(damage);
   }
 }
 
-TraceFile::Next TraceFile::next(TraceBatch& batch) {
+void TraceFile::add_damage(const std::exception& damage) {
+  damage_.push_back(fmt::format("{}:{}: {}", path_.filename().string(), line_number_, damage.what()));
+}
+
+bool TraceFile::next(TraceBatch& batch) {
   damage_.clear();
   while (read_line()) {
     try {
-      if (take(batch)) return Next::batch;
+      if (take(batch)) return true;
     } catch (const std::exception& damage) {
-      damage_ = fmt::format("{}:{}: {}", path_.filename().string(), line_number_, damage.what());
-      return Next::damaged;
+      add_damage(damage);
     }
   }
-  return Next::end;
+  return false;
 }
 
 bool TraceFile::read_line() {

@@ -99,24 +99,23 @@ std::int64_t highest_phase(const std::filesystem::path& dir);
 /// A trace file being read. An unterminated last line is passed over; unknown events are, too. *One thread.*
 class TraceFile {
  public:
-  enum class Next { batch, damaged, end };
-
   /// Opens the file and reads its start record. Throws Error{io}.
   explicit TraceFile(const std::filesystem::path& path);
 
   /// The start record; nothing where the file ends before it, or where it is damaged.
   [[nodiscard]] const std::optional<TraceStart>& start() const noexcept { return start_; }
-  /// What is wrong with the record read last, headed by file and line; empty where nothing is.
-  [[nodiscard]] const std::string& damage() const noexcept { return damage_; }
   /// The end record, once it was read.
   [[nodiscard]] const std::optional<TraceEnd>& end() const noexcept { return end_; }
+  /// What is wrong with the start record, or with records that the last `next` passed over: file, line, why.
+  [[nodiscard]] const std::vector<std::string>& damage() const noexcept { return damage_; }
 
-  /// Where there is a start record, reads on to the next batch record, into `batch` (unspecified where the
-  /// record is damaged).
-  Next next(TraceBatch& batch);
+  /// Where there is a start record, reads on to the next sound batch record, into `batch`; false where there
+  /// is none.
+  bool next(TraceBatch& batch);
 
  private:
-  bool read_line();              // false at the end
+  bool read_line();  // false at the end
+  void add_damage(const std::exception& damage);
   bool take(TraceBatch& batch);  // the line; false where it is no batch
   void take_end(const TraceEnd& end);
 
@@ -126,7 +125,7 @@ class TraceFile {
   std::int64_t line_number_ = 0;
   std::optional<TraceStart> start_;
   std::optional<TraceEnd> end_;
-  std::string damage_;
+  std::vector<std::string> damage_;
   TraceEnd read_;  // so far
 };
 

@@ -89,7 +89,8 @@ TEST(StreamRanks, ShareOutWhatRemains) {
   const auto checkpoint = checkpoints.latest();
   StreamLoader here(everyone(), source);
   restore(here, *checkpoint);
-  const auto ids = here.next().value().stream_ids();
+  const Batch batch = here.next().value();
+  const auto ids = batch.stream_ids();
   if (everyone().size() == 2) {  // the owners of before
     EXPECT_EQ(std::ranges::count(ids, ShardId{2}, &StreamId::shard) > 0, everyone().rank() == 1);
     EXPECT_EQ(std::ranges::count(ids, ShardId{3}, &StreamId::shard) > 0, everyone().rank() == 0);

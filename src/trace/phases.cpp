@@ -1,11 +1,22 @@
-#include "trace/phase_steps.hpp"
+#include "trace/phases.hpp"
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 namespace rota::trace {
+namespace {
+
+template <typename... Values>
+std::uint64_t hash(Values... values) {
+  const std::array<std::uint64_t, sizeof...(values)> all{static_cast<std::uint64_t>(values)...};
+  return XXH3_64bits(all.data(), sizeof(all)) | 1;
+}
+
+}  // namespace
 
 TraceStart most_common(const std::vector<TraceStart>& starts,
                        bool (TraceStart::*is_same)(const TraceStart&) const noexcept) {
@@ -22,7 +33,7 @@ Phases find_phases(const std::filesystem::path& dir, std::vector<std::string>& d
   Phases phases;
   for (const auto& path : trace_files(dir)) {
     const TraceFile file(path);
-    if (!file.damage().empty()) damage.push_back(file.damage());
+    damage.insert(damage.end(), file.damage().begin(), file.damage().end());
     if (!file.start()) continue;
     const int rank = file.start()->world.rank;
     Phase& phase = phases[file.start()->phase];
@@ -59,7 +70,11 @@ bool PhaseSteps::next(Step& step) {
   step = {};
   const Reader* lowest = nullptr;
   for (Reader& reader : readers_) {
-    if (reader.is_taken) advance(reader, step);
+    if (reader.is_taken) {
+      reader.has_batch = reader.file.next(reader.batch);
+      for (const std::string& damage : reader.file.damage()) step.damage.emplace_back(reader.rank, damage);
+    }
+    reader.is_taken = false;
     if (!reader.has_batch) continue;
     if (lowest == nullptr || reader.batch.start.step < lowest->batch.start.step) lowest = &reader;
   }
@@ -85,13 +100,42 @@ std::map<int, Position> PhaseSteps::ends() const {
   return ends;
 }
 
-void PhaseSteps::advance(Reader& reader, Step& step) {
-  TraceFile::Next next{};
-  reader.is_taken = false;
-  while ((next = reader.file.next(reader.batch)) == TraceFile::Next::damaged) {
-    step.damage.emplace_back(reader.rank, reader.file.damage());
+Fact bytes_fact(const TraceStart& start, const TraceSlot& slot) {
+  return {hash(start.is_stream() ? slot.set : 0, slot.id, slot.output),
+          start.is_stream() ? hash(slot.slot, slot.digest) : hash(slot.digest)};
+}
+
+Fact order_fact(const TraceStart& start, const TraceBatch& batch, const TraceSlot& slot) {
+  const auto [epoch, consumed, step] = batch.start;
+  if (start.is_stream())  // four values, for a key that no sample has
+    return {hash(0, epoch, slot.set, slot.slot), hash(slot.id, slot.output, slot.digest)};
+  const bool straddles = consumed + batch.n > start.epoch_samples();
+  const int tail = straddles ? static_cast<int>(start.tail) : -1;
+  return {hash(epoch, consumed, batch.n, tail, slot.slot), hash(slot.id)};
+}
+
+std::map<std::uint64_t, std::vector<Sighting>> find_facts(const Phases& phases,
+                                                          const std::set<std::uint64_t>& keys) {
+  std::map<std::uint64_t, std::vector<Sighting>> seen;
+  for (auto phase = phases.begin(); !keys.empty() && phase != phases.end(); ++phase) {
+    const auto& [number, files] = *phase;
+    PhaseSteps steps(files);
+    for (Step step; steps.next(step);) {
+      for (const auto& [rank, batch] : step.slices) {
+        for (const TraceSlot& slot : batch->slots) {
+          for (const Fact& fact : {bytes_fact(files.start, slot), order_fact(files.start, *batch, slot)}) {
+            if (slot.kind != SlotKind::skipped && keys.contains(fact.key))
+              seen[fact.key].push_back({fact.value, number, rank, batch->start});
+          }
+        }
+      }
+    }
   }
-  reader.has_batch = next == TraceFile::Next::batch;
+  return seen;
+}
+
+std::uint64_t hash_of(const TraceSlot& slot) {
+  return hash(slot.slot, slot.id, slot.kind, slot.kind == SlotKind::skipped ? 0 : slot.digest);
 }
 
 }  // namespace rota::trace
