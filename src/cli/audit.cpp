@@ -187,9 +187,9 @@ int run_audit(const AuditCommand& command) {
 
 }  // namespace
 
-Verb add_audit(CLI::App& app) {
+void add_audit(CLI::App& app, int& code) {
   const auto audit = std::make_shared<AuditCommand>();
-  return {.command = &add_options(app, *audit), .run = [audit] { return run_audit(*audit); }};
+  add_options(app, *audit).callback([audit, &code] { code = run_audit(*audit); });
 }
 
 }  // namespace rota::cli

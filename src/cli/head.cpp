@@ -74,7 +74,7 @@ int head(const DatasetOptions& dataset, std::int64_t first, std::int64_t samples
 
 }  // namespace
 
-Verb add_head(CLI::App& app) {
+void add_head(CLI::App& app, int& code) {
   struct Head {
     DatasetOptions dataset;
     std::int64_t first = 0;
@@ -85,8 +85,7 @@ Verb add_head(CLI::App& app) {
   add_dataset(command, options->dataset);
   add_number(command, "-n", options->samples, 0, "samples to show");
   add_number(command, "--at", options->first, 0, "the first of them");
-  return {.command = &command,
-          .run = [options] { return head(options->dataset, options->first, options->samples); }};
+  command.callback([options, &code] { code = head(options->dataset, options->first, options->samples); });
 }
 
 }  // namespace rota::cli

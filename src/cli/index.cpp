@@ -122,7 +122,7 @@ int index(const IndexOptions& options) {
 
 }  // namespace
 
-Verb add_index(CLI::App& app) {
+void add_index(CLI::App& app, int& code) {
   const auto options = std::make_shared<IndexOptions>();
   CLI::App& command = *app.add_subcommand(
       "index",
@@ -132,7 +132,7 @@ Verb add_index(CLI::App& app) {
   command.add_option("-o,--output", options->file, "the catalog")->required();
   add_number(command, "--threads", options->threads, 1, "that list and look into files", kMostThreads);
   command.add_flag("--force", options->force, "take the place of a file that is no catalog of this dataset");
-  return {.command = &command, .run = [options] { return index(*options); }};
+  command.callback([options, &code] { code = index(*options); });
 }
 
 }  // namespace rota::cli

@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -24,14 +21,12 @@ namespace rota::cli {
 namespace {
 
 std::string info_text(const CheckpointInfo& info) {
-  std::string text = fmt::format("{}: a good checkpoint, format {}, {} bytes\n", shown(info.path.native()),
-                                 info.format_version, grouped(info.bytes));
-  text += fmt::format("  serial    {}{}\n", info.serial,
-                      info.parent < 0 ? "" : fmt::format(" (after {})", info.parent));
-  text += fmt::format("  step      {}\n", grouped(info.step));
-  text += fmt::format("  saved by  {}\n", counted(info.world_size, "rank"));
-  text += fmt::format("  run       {}\n", info.run_id);
-  return text;
+  return fmt::format(
+      "{}: a good checkpoint, format {}, {} bytes\n  serial    {}{}\n  step      {}\n  saved by  {}\n"
+      "  run       {}\n",
+      shown(info.path.native()), info.format_version, grouped(info.bytes), info.serial,
+      info.parent < 0 ? "" : fmt::format(" (after {})", info.parent), grouped(info.step),
+      counted(info.world_size, "rank"), info.run_id);
 }
 
 std::string tensor_table(const Checkpoint& checkpoint) {
@@ -54,35 +49,11 @@ std::string blob_table(const Checkpoint& checkpoint) {
   return "\n" + table_text(table, 2);
 }
 
-std::string range(const std::vector<std::int64_t>& values) {
-  const auto [low, high] = std::ranges::minmax(values);
-  return low == high ? grouped(low) : fmt::format("{} to {}", grouped(low), grouped(high));
-}
-
-// Shards of an epoch that is over stand in the next one, so that positions there add up to what is consumed.
-std::string progress_text(const Checkpoint& checkpoint, std::string_view name) {
-  const std::string tensor = internal::part_of_loader(name, "cursors");
-  const auto cursors = checkpoint.read<std::int64_t>(tensor);
-  const auto& shape = checkpoint.tensor(tensor).shape;
-  if (shape[0] == 0 || shape != std::vector<std::int64_t>{shape[0], 2}) return "";
-  std::vector<std::int64_t> epochs;
-  std::vector<std::int64_t> positions;
-  for (std::size_t i = 0; i < cursors.size(); i += 2) {
-    epochs.push_back(cursors[i]);
-    positions.push_back(cursors[i + 1]);
-  }
-  return fmt::format(" in epoch {}, with {} samples of it consumed: {} shards at position {}", range(epochs),
-                     grouped(std::accumulate(positions.begin(), positions.end(), std::int64_t{0})),
-                     grouped(shape[0]), range(positions));
-}
-
 // The state and the cursors may be somebody else's, who has used a loader's names.
 std::string loader_text(const Checkpoint& checkpoint, std::string_view name) {
   try {
     const std::string kind = internal::kind_of_loader(checkpoint, name);
-    const std::string progress = kind == internal::kLoaderKind ? progress_text(checkpoint, name) : "";
-    return fmt::format("\nloader \"{}\" is a {}{}\n  {}\n", name, kind, progress,
-                       describe_loader(checkpoint, name));
+    return fmt::format("\nloader \"{}\" is a {}\n  {}\n", name, kind, describe_loader(checkpoint, name));
   } catch (const Error& error) {
     return fmt::format("\nloader \"{}\" cannot be read\n  {}\n", name, error.what());
   }
@@ -110,14 +81,14 @@ std::string inspect(const std::filesystem::path& file) {
 
 }  // namespace
 
-Verb add_inspect(CLI::App& app) {
+void add_inspect(CLI::App& app, int& code) {
   const auto file = std::make_shared<std::filesystem::path>();
   CLI::App& command = *app.add_subcommand("inspect", "Verifies a checkpoint and lists what it holds.");
   command.add_option("FILE", *file, "a checkpoint, checkpoint-<serial>.h5")->required();
-  return {.command = &command, .run = [file] {
-            fmt::print("{}", inspect(require_on_disk(*file)));
-            return 0;
-          }};
+  command.callback([file, &code] {
+    fmt::print("{}", inspect(require_on_disk(*file)));
+    code = 0;
+  });
 }
 
 }  // namespace rota::cli

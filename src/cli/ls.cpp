@@ -111,7 +111,7 @@ int ls(const LsOptions& options) {
 
 }  // namespace
 
-Verb add_ls(CLI::App& app) {
+void add_ls(CLI::App& app, int& code) {
   const auto options = std::make_shared<LsOptions>();
   CLI::App& command = *app.add_subcommand(
       "ls", "Lists the files that make a dataset, and what a saved catalog of it has not seen.");
@@ -119,10 +119,10 @@ Verb add_ls(CLI::App& app) {
   format.description("open the dataset, too, and count its samples; the format " + format.get_description());
   command.add_flag("--names", options->names, "do not ask files for their sizes, which is faster");
   add_number(command, "--limit", options->limit, 0, "files to list; 0: all");
-  return {.command = &command, .run = [options, &format] {
-            options->opens = format.count() > 0;
-            return ls(*options);
-          }};
+  command.callback([options, &format, &code] {
+    options->opens = format.count() > 0;
+    code = ls(*options);
+  });
 }
 
 }  // namespace rota::cli

@@ -61,24 +61,20 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.failure_message(failure_text);
   app.get_formatter()->column_width(std::min<std::size_t>(30, cli::columns_of(stdout) / 3));
-  std::vector<cli::Verb> verbs;
+  int code = cli::kUsage;
   for (const auto add : {cli::add_ls, cli::add_head, cli::add_index, cli::add_speed, cli::add_shard,
                          cli::add_audit, cli::add_inspect, cli::add_verify}) {
-    verbs.push_back(add(app));
+    add(app, code);
   }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) wrap_help(app);
     std::ostringstream out;
-    const int code = app.exit(error, out, std::cerr);
+    if (app.exit(error, out, std::cerr) == 0) code = 0;
     fmt::print("{}", out.str());
-    return code == 0 ? 0 : cli::kUsage;
   }
-  for (const cli::Verb& verb : verbs) {
-    if (verb.command->parsed()) return verb.run();
-  }
-  return cli::kUsage;
+  return code;
 }
 
 }  // namespace

@@ -55,9 +55,13 @@ int shard(ShardVerbOptions& options) {
   if (options.seed) source = split(source, {1}, *options.seed)[0];
   options.shards.format = options.to == to_string(ShardOptions::Format::mds) ? ShardOptions::Format::mds
                                                                              : ShardOptions::Format::tar;
-  options.shards.progress = bar.function();
   options.shards.world = world_from_environment();
+  if (options.shards.world.rank == 0) options.shards.progress = bar.function();
+  options.shards.world = world_from_environment();
+  if (options.shards.world.rank == 0) options.shards.progress = bar.function();
   const ShardReport report = write_shards(source, options.destination, options.shards);
+  // One of many processes reports, and the one that finds all done.
+  if (options.shards.world.rank > 0 && !report.is_complete) return 0;
   fmt::print("{}: {} in {}\n  there    {} of {}, {}\n  written  {}{}\n", shown(options.destination),
              counted(report.samples, "sample"), counted(report.shards, "shard"), grouped(report.there),
              grouped(report.shards), human_bytes(report.bytes), grouped(report.written),
@@ -67,7 +71,7 @@ int shard(ShardVerbOptions& options) {
 
 }  // namespace
 
-Verb add_shard(CLI::App& app) {
+void add_shard(CLI::App& app, int& code) {
   const auto options = std::make_shared<ShardVerbOptions>();
   CLI::App& command = *app.add_subcommand(
       "shard",
@@ -87,7 +91,7 @@ Verb add_shard(CLI::App& app) {
                      "a seed: writes the samples in an order of its own, as for class folders");
   command.add_flag("--numbered", options->is_numbered,
                    "tar files name samples by number, and not as their files");
-  return {.command = &command, .run = [options] { return shard(*options); }};
+  command.callback([options, &code] { code = shard(*options); });
 }
 
 }  // namespace rota::cli

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catalog/files.hpp"
@@ -16,6 +17,7 @@
 #include "cli/verbs.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
+#include "rota/message.hpp"
 #include "rota/open.hpp"
 
 namespace rota::cli {
@@ -136,6 +138,7 @@ int speed(const SpeedOptions& options) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("read {}: it has no samples", options.dataset.path.native()));
   }
+  set_message_sink([](std::string_view) {});  // what was left out was said once, and is the same in each row
   const std::string sent = catalog.serialize();
   const bool has_one_access =
       format_of(options.dataset, catalog) == "files" || internal::files_of(catalog).location().is_stored();
@@ -148,7 +151,7 @@ int speed(const SpeedOptions& options) {
 
 }  // namespace
 
-Verb add_speed(CLI::App& app) {
+void add_speed(CLI::App& app, int& code) {
   const auto options = std::make_shared<SpeedOptions>();
   CLI::App& command = *app.add_subcommand(
       "speed",
@@ -158,7 +161,7 @@ Verb add_speed(CLI::App& app) {
   add_number(command, "--batch", options->batch, 1, "samples of a batch", 1 << 20);
   add_number(command, "--workers", options->workers, 1, "reading threads, beside one", 4096);
   add_number(command, "--seconds", options->seconds, 1, "for each figure, about", 3600);
-  return {.command = &command, .run = [options] { return speed(*options); }};
+  command.callback([options, &code] { code = speed(*options); });
 }
 
 }  // namespace rota::cli

@@ -183,12 +183,11 @@ bool verify(const std::filesystem::path& file_or_directory, std::FILE* out) {
   return found.is_good();
 }
 
-Verb add_verify(CLI::App& app) {
+void add_verify(CLI::App& app, int& code) {
   const auto path = std::make_shared<std::filesystem::path>();
   CLI::App& command = *app.add_subcommand("verify", kVerifyHelp);
   command.add_option("PATH", *path, "a checkpoint, or a directory of checkpoints")->required();
-  return {.command = &command,
-          .run = [path] { return verify(require_on_disk(*path), stdout) ? 0 : kProblems; }};
+  command.callback([path, &code] { code = verify(require_on_disk(*path), stdout) ? 0 : kProblems; });
 }
 
 }  // namespace rota::cli

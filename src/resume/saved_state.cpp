@@ -5,7 +5,6 @@
 #include <cereal/external/base64.hpp>
 #include <limits>
 #include <set>
-#include <utility>
 
 #include "rota/fingerprint.hpp"
 

@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <climits>
+#include <cstring>
 #include <numeric>
 
 #include "checkpoint/snapshot_data.hpp"
 #include "core/bytes.hpp"
 #include "resume/stream_state.hpp"
+#include "rota/cereal.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/error.hpp"
 #include "rota/snapshot.hpp"
@@ -15,17 +18,70 @@
 #include "stream/stream_loader_impl.hpp"
 
 namespace rota {
-namespace {
+namespace internal {
 
-using internal::kCursors;
-using internal::kStreamKind;
-using internal::SavedState;
-using internal::ShardProgress;
-using internal::ShardRun;
-using internal::StreamHead;
-using internal::StreamParts;
-using internal::StreamRun;
-using internal::TensorPart;
+OrderedJson new_stream_state(std::string_view kind, const StreamLoader& loader) {
+  const StreamFacts& facts = loader.impl().facts();
+  const auto& [position, epoch_began] = loader.impl().run();
+  const std::int64_t epochs = loader.options().epochs;
+  OrderedJson json = new_state(kind);
+  json["source"] = {{"dataset", to_string(loader.fingerprint())},
+                    {"shards", facts.shards},
+                    {"cursor_numbers", facts.cursor_numbers}};
+  json["position"] = {{"epoch", position.epoch}, {"step", position.step}, {"epoch_began", epoch_began}};
+  json["run"] = {{"world_size", loader.world().size},
+                 {"global_batch_size", loader.options().global_batch_size},
+                 {"epochs", epochs == kEndless ? "endless" : std::to_string(epochs)}};
+  return json;
+}
+
+StreamHead head_of(const SavedState& saved) {
+  const JsonObject source = saved.object().object("source");
+  const JsonObject position = saved.object().object("position");
+  const JsonObject run = saved.object().object("run");
+  static_cast<void>(run.number("global_batch_size"));  // which, with the epochs, are for people
+  static_cast<void>(run.text("epochs"));
+  const StreamHead head{
+      .shards = source.number("shards"),
+      .cursor_numbers = source.number("cursor_numbers"),
+      .run = {.position = {.epoch = position.number("epoch"), .step = position.number("step")},
+              .epoch_began = position.number("epoch_began")},
+      .world_size = run.number("world_size")};
+  // Steps are agreed on by 2 epoch + 1.
+  const bool is_sound = head.run.position.epoch < kMaxCount / 2 &&
+                        head.run.epoch_began <= head.run.position.step && head.shards >= 1 &&
+                        head.cursor_numbers >= 1 && head.world_size >= 1 && head.world_size <= INT_MAX;
+  if (!is_sound) {
+    saved.fail(fmt::format(
+        "it cannot be at epoch {}, begun at step {}, and step {} of {} shards in a world of {}",
+        head.run.position.epoch, head.run.epoch_began, head.run.position.step, head.shards, head.world_size));
+  }
+  return head;
+}
+
+void require_same_source(const SavedState& saved, const StreamLoader& loader) {
+  const JsonObject then = saved.object().object("source");
+  const StreamFacts& now = loader.impl().facts();
+  saved.require_same("the number of shards", then.number("shards"), now.shards);
+  saved.require_same("the number of a cursor's numbers", then.number("cursor_numbers"), now.cursor_numbers);
+  saved.require_same("the dataset's fingerprint", then.text("dataset"), to_string(loader.fingerprint()));
+}
+
+std::string describe_stream(std::string_view kind, const Checkpoint& checkpoint, std::string_view name) {
+  const SavedState saved(kind, checkpoint, name);
+  const StreamHead head = head_of(saved);
+  const JsonObject run = saved.object().object("run");
+  const std::string text = fmt::format(
+      "{} shards with fingerprint {}, batch {}, {} epochs, at epoch {}, step {}, in a world of {}",
+      head.shards, saved.object().object("source").text("dataset"), run.number("global_batch_size"),
+      run.text("epochs"), head.run.position.epoch, head.run.position.step, head.world_size);
+  if (kind != kDispatchKind) return text;
+  return fmt::format("{}; {} items of the epoch delivered, {} read and pending", text,
+                     saved.object().number("delivered"),
+                     checkpoint.tensor(part_of_loader(name, "pending")).rows());
+}
+
+namespace {
 
 /// A shard's row of the cursors, before the numbers of the source's cursor.
 struct Row {
@@ -35,7 +91,7 @@ struct Row {
   std::int64_t skip = 0;
   std::int64_t turn = 0;
   std::int64_t owner = 0;
-  std::int64_t remaining = internal::kUnknownWeight;
+  std::int64_t remaining = kUnknownWeight;
   std::int64_t blob_bytes = 0;
   std::int64_t blob_digest = 0;
 };
@@ -52,8 +108,8 @@ std::int64_t digest_of(std::string_view blob) {
 
 std::int64_t remaining(const StreamSource& source, const ShardProgress& place) {
   if (place.is_done) return 0;
-  const auto samples = internal::ask_remaining(source, place.shard, place.cursor);
-  return samples ? std::clamp<std::int64_t>(*samples - place.skip, 0, kMaxCount) : internal::kUnknownWeight;
+  const auto samples = ask_remaining(source, place.shard, place.cursor);
+  return samples ? std::clamp<std::int64_t>(*samples - place.skip, 0, kMaxCount) : kUnknownWeight;
 }
 
 // What this rank saves, in order of its shards.
@@ -84,7 +140,7 @@ StreamParts parts_of(const StreamLoader& loader) {
     cursors.data.resize(cursors.rows.size() * static_cast<std::size_t>(cursors.row_bytes()));
     blobs.data += place.cursor.blob;
   }
-  return {.head = internal::new_stream_state(kStreamKind, loader).dump(),
+  return {.head = new_stream_state(kStreamKind, loader).dump(),
           .tensors = {std::move(cursors), std::move(blobs)}};
 }
 
@@ -95,125 +151,114 @@ class Saved {
  public:
   /// Throws Error{mismatch} where it is of another source than `loader`'s, Error{corrupt}.
   Saved(const SavedState& saved, const StreamLoader& loader)
-      : saved_(saved), head_(internal::head_of(saved)) {
-    internal::require_same_source(saved, loader);
+      : saved_(saved), head_(head_of(saved)), width_(std::int64_t{kShardColumns} + head_.cursor_numbers) {
+    require_same_source(saved, loader);
     read_rows();
     lay_out_blobs();
   }
 
   [[nodiscard]] const StreamRun& run() const noexcept { return head_.run; }
-  [[nodiscard]] ShardRun shards_in(const World& world) const;
+
+  [[nodiscard]] ShardRun shards_in(const World& world) const {
+    const std::vector<int> owners = owners_in(world);
+    std::vector<std::size_t> mine;
+    for (std::size_t s = 0; s < rows_.size(); ++s) {
+      if (owners[s] == world.rank) mine.push_back(s);
+    }
+    std::ranges::stable_sort(mine, {}, [&](std::size_t s) { return rows_[s].turn; });
+    ShardRun run;
+    for (const std::size_t s : mine) run.places.push_back(place_of(s));
+    return run;
+  }
 
  private:
-  void read_rows();
-  [[nodiscard]] bool is_sound(const Row& row) const noexcept;
-  void lay_out_blobs();
-  [[nodiscard]] std::vector<int> owners_in(const World& world) const;
-  [[nodiscard]] ShardProgress place_of(std::size_t shard) const;
-  [[nodiscard]] std::size_t width() const noexcept {
-    return kShardColumns + static_cast<std::size_t>(head_.cursor_numbers);
+  [[nodiscard]] bool is_sound(const Row& row) const noexcept {
+    const auto is_count = [](std::int64_t count) { return count >= 0 && count <= kMaxCount; };
+    return row.epoch == head_.run.position.epoch && (row.is_done == 0 || row.is_done == 1) &&
+           is_count(row.skip) && is_count(row.position) && row.position >= row.skip && row.owner >= 0 &&
+           row.owner < head_.world_size && (is_count(row.remaining) || row.remaining == kUnknownWeight) &&
+           row.blob_bytes >= 0 && row.blob_bytes <= bytes_ &&
+           (row.position > row.skip || row.blob_bytes == 0);
+  }
+
+  void read_rows() {
+    cursors_ = saved_.numbers(kCursors, width_);
+    bytes_ = saved_.bytes(kBlobs);
+    if (std::ssize(cursors_) != head_.shards * width_)
+      saved_.fail(fmt::format("its cursors are not [{}, {}]", head_.shards, width_));
+    const auto bytes = std::as_bytes(std::span(cursors_));
+    for (std::int64_t s = 0; s < head_.shards; ++s) {
+      const auto at = static_cast<std::size_t>(s * width_) * sizeof(std::int64_t);
+      rows_.push_back(load<Row>(bytes, at));
+      if (is_sound(rows_.back())) continue;
+      const Position& position = head_.run.position;
+      saved_.fail(fmt::format("the cursor of shard {} cannot be one of epoch {}, step {}", s, position.epoch,
+                              position.step));
+    }
+  }
+
+  // Blobs lie in order of their owners, then of shards.
+  void lay_out_blobs() {
+    std::vector<std::size_t> order(rows_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t s) { return rows_[s].owner; });
+    blob_begins_.resize(rows_.size());
+    std::int64_t at = 0;
+    for (const std::size_t s : order) {
+      blob_begins_[s] = at;
+      at += rows_[s].blob_bytes;
+      if (at > bytes_) break;
+    }
+    if (at != bytes_)
+      saved_.fail(fmt::format("its {} bytes of blobs are not as long as its cursors say", bytes_));
+  }
+
+  [[nodiscard]] std::vector<int> owners_in(const World& world) const {
+    std::vector<int> owners;
+    std::vector<std::int64_t> weights;
+    for (const Row& row : rows_) {
+      owners.push_back(static_cast<int>(row.owner));
+      weights.push_back(row.is_done == 1 ? 0 : row.remaining);
+    }
+    return world.size == head_.world_size ? owners : share_out(weights, world.size);
+  }
+
+  [[nodiscard]] ShardProgress place_of(std::size_t shard) const {
+    const Row& row = rows_[shard];
+    ShardProgress place{.shard = {static_cast<std::int64_t>(shard)},
+                        .is_done = row.is_done == 1,
+                        .position = row.position,
+                        .skip = row.skip,
+                        .cursor = {}};
+    if (row.position > row.skip) {
+      const auto end = cursors_.begin() + (place.shard.value + 1) * width_;
+      place.cursor.numbers.assign(end - head_.cursor_numbers, end);
+    }
+    place.cursor.blob.resize(static_cast<std::size_t>(row.blob_bytes));
+    if (row.blob_bytes > 0)
+      saved_.read(kBlobs, blob_begins_[shard], std::as_writable_bytes(std::span(place.cursor.blob)));
+    if (digest_of(place.cursor.blob) == row.blob_digest) return place;
+    saved_.fail(
+        fmt::format("the blob of shard {} is not the one that was saved with its cursor; ranks are "
+                    "to save in the order of the loader's",
+                    shard));
   }
 
   const SavedState& saved_;
   StreamHead head_;
+  std::int64_t width_;      // columns
   std::int64_t bytes_ = 0;  // of all blobs
   std::vector<std::int64_t> cursors_;
   std::vector<Row> rows_;
   std::vector<std::int64_t> blob_begins_;
 };
 
-bool Saved::is_sound(const Row& row) const noexcept {
-  const auto is_count = [](std::int64_t count) { return count >= 0 && count <= kMaxCount; };
-  return row.epoch == head_.run.position.epoch && (row.is_done == 0 || row.is_done == 1) &&
-         is_count(row.skip) && is_count(row.position) && row.position >= row.skip && row.owner >= 0 &&
-         row.owner < head_.world_size &&
-         (is_count(row.remaining) || row.remaining == internal::kUnknownWeight) && row.blob_bytes >= 0 &&
-         row.blob_bytes <= bytes_ && (row.position > row.skip || row.blob_bytes == 0);
-}
-
-void Saved::read_rows() {
-  cursors_ = saved_.numbers(kCursors, static_cast<std::int64_t>(width()));
-  bytes_ = saved_.bytes(kBlobs);
-  if (std::ssize(cursors_) != head_.shards * static_cast<std::int64_t>(width())) {
-    saved_.fail(fmt::format("its cursors are not [{}, {}]", head_.shards, width()));
-  }
-  for (std::size_t at = 0; at < cursors_.size(); at += width()) {
-    rows_.push_back(internal::load<Row>(std::as_bytes(std::span(cursors_)), at * sizeof(std::int64_t)));
-    if (is_sound(rows_.back())) continue;
-    saved_.fail(fmt::format("the cursor of shard {} cannot be one of epoch {}, step {}", rows_.size() - 1,
-                            head_.run.position.epoch, head_.run.position.step));
-  }
-}
-
-// Blobs lie in order of their owners, then of shards.
-void Saved::lay_out_blobs() {
-  std::vector<std::size_t> order(rows_.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t s) { return rows_[s].owner; });
-  blob_begins_.resize(rows_.size());
-  std::int64_t at = 0;
-  for (const std::size_t s : order) {
-    blob_begins_[s] = at;
-    at += rows_[s].blob_bytes;
-    if (at > bytes_) break;
-  }
-  if (at != bytes_) {
-    saved_.fail(fmt::format("its {} bytes of blobs are not as long as its cursors say", bytes_));
-  }
-}
-
-std::vector<int> Saved::owners_in(const World& world) const {
-  std::vector<int> owners;
-  std::vector<std::int64_t> weights;
-  for (const Row& row : rows_) {
-    owners.push_back(static_cast<int>(row.owner));
-    weights.push_back(row.is_done == 1 ? 0 : row.remaining);
-  }
-  return world.size == head_.world_size ? owners : internal::share_out(weights, world.size);
-}
-
-ShardProgress Saved::place_of(std::size_t shard) const {
-  const Row& row = rows_[shard];
-  ShardProgress place{.shard = {static_cast<std::int64_t>(shard)},
-                      .is_done = row.is_done == 1,
-                      .position = row.position,
-                      .skip = row.skip,
-                      .cursor = {}};
-  if (row.position > row.skip) {
-    const auto numbers = cursors_.begin() + static_cast<std::ptrdiff_t>(shard * width() + kShardColumns);
-    place.cursor.numbers.assign(numbers, numbers + static_cast<std::ptrdiff_t>(width() - kShardColumns));
-  }
-  place.cursor.blob.resize(static_cast<std::size_t>(row.blob_bytes));
-  if (row.blob_bytes > 0) {
-    saved_.read(kBlobs, blob_begins_[shard], std::as_writable_bytes(std::span(place.cursor.blob)));
-  }
-  if (digest_of(place.cursor.blob) != row.blob_digest) {
-    saved_.fail(
-        fmt::format("the blob of shard {} is not the one that was saved with its cursor; ranks are to save "
-                    "in the order of the loader's",
-                    shard));
-  }
-  return place;
-}
-
-ShardRun Saved::shards_in(const World& world) const {
-  const std::vector<int> owners = owners_in(world);
-  std::vector<std::size_t> mine;
-  for (std::size_t s = 0; s < rows_.size(); ++s) {
-    if (owners[s] == world.rank) mine.push_back(s);
-  }
-  std::ranges::stable_sort(mine, {}, [&](std::size_t s) { return rows_[s].turn; });
-  ShardRun run;
-  for (const std::size_t s : mine) run.places.push_back(place_of(s));
-  return run;
-}
-
 std::string_view kind_of(const StreamLoader& loader) {
-  return loader.impl().dispatch() == nullptr ? kStreamKind : internal::kDispatchKind;
+  return loader.impl().dispatch() == nullptr ? kStreamKind : kDispatchKind;
 }
 
 StreamParts parts_of_any(const StreamLoader& loader) {
-  return loader.impl().dispatch() == nullptr ? parts_of(loader) : internal::parts_of_dispatch(loader);
+  return loader.impl().dispatch() == nullptr ? parts_of(loader) : parts_of_dispatch(loader);
 }
 
 // `from` is what a SavedState is made of.
@@ -223,14 +268,74 @@ void restore_from(StreamLoader& loader, const From&... from) {
   if (dispatch != nullptr) dispatch->count_restore();  // whatever fails, on whichever rank
   const SavedState state(kind_of(loader), from...);
   state.require_digest();
-  if (dispatch != nullptr) return internal::restore_dispatch(loader, state);
+  if (dispatch != nullptr) return restore_dispatch(loader, state);
   const Saved saved(state, loader);
   ShardRun run = saved.shards_in(loader.world());
   loader.impl().shards()->restart(saved.run().position.epoch, std::move(run));
   loader.impl().restart(saved.run());
 }
 
+// ---- as a snapshot, or a text ----
+
+// Adds a rank's part to those of the ranks before it.
+void add_part(const TensorPart& part, std::string& all) {
+  if (!part.has_rows) all += part.data;
+  const auto width = static_cast<std::size_t>(part.row_bytes());
+  for (std::size_t i = 0; i < part.rows.size(); ++i) {
+    const std::size_t begin = static_cast<std::size_t>(part.rows[i]) * width;
+    all.resize(std::max(all.size(), begin + width));
+    part.data.copy(all.data() + begin, width, i * width);
+  }
+}
+
+OrderedJson as_json(const std::string& data, std::int64_t columns) {
+  if (columns == 0) return to_base64(data);
+  OrderedJson rows = OrderedJson::array();
+  std::vector<std::int64_t> row(static_cast<std::size_t>(columns));
+  const std::size_t bytes = row.size() * sizeof(std::int64_t);
+  for (std::size_t at = 0; at < data.size(); at += bytes) {
+    std::memcpy(row.data(), data.data() + at, bytes);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+void save_parts(const StreamParts& parts, Snapshot& snapshot, std::string_view name) {
+  for (const TensorPart& part : parts.tensors) {
+    const std::string tensor = part_of_loader(name, part.name);
+    const DType dtype = part.columns == 0 ? DType::uint8 : DType::int64;
+    std::vector<std::int64_t> row_shape;
+    if (part.columns > 0) row_shape.push_back(part.columns);
+    const auto bytes = std::as_bytes(std::span(part.data));
+    std::vector<std::byte> data(bytes.begin(), bytes.end());
+    if (part.has_rows) {
+      std::vector<RowRange> ranges;
+      for (const std::int64_t row : part.rows) ranges.push_back({.first = row, .count = 1});
+      snapshot.tensor(tensor, dtype, row_shape, ranges, std::move(data));
+    } else {
+      snapshot.tensor(tensor, dtype, row_shape, std::ssize(part.data) / part.row_bytes(), std::move(data));
+    }
+  }
+  snapshot.blob(part_of_loader(name, kState), parts.head);
+}
+
+std::string gather_text(const StreamLoader& loader, const std::function<StreamParts()>& make) {
+  std::vector<StreamParts> ranks;
+  for (const std::string& parts : loader.impl().gather([&] { return to_blob(make()); })) {
+    ranks.push_back(from_blob<StreamParts>(parts));
+  }
+  auto json = OrderedJson::parse(ranks.front().head);
+  for (std::size_t t = 0; t < ranks.front().tensors.size(); ++t) {
+    const TensorPart& tensor = ranks.front().tensors[t];
+    std::string all;
+    for (const StreamParts& parts : ranks) add_part(parts.tensors[t], all);
+    json["tensors"][tensor.name] = as_json(all, tensor.columns);
+  }
+  return sealed(std::move(json));
+}
 }  // namespace
+
+}  // namespace internal
 
 void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name) {
   checkpoint::SnapshotData& data = SnapshotAccess::data(snapshot);
@@ -243,7 +348,7 @@ void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name)
                     "communicator",
                     ranks));
   }
-  internal::save(parts_of_any(loader), snapshot, name);
+  internal::save_parts(internal::parts_of_any(loader), snapshot, name);
   const Position at = loader.position();
   snapshot.same(fmt::format("loader/{}", name),
                 fmt::format("its place at epoch {}, step {}\na world of {}", at.epoch, at.step, ranks));
@@ -251,13 +356,13 @@ void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name)
 }
 
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name) {
-  restore_from(loader, checkpoint, name);
+  internal::restore_from(loader, checkpoint, name);
 }
 
 std::string state(const StreamLoader& loader) {
-  return internal::gather_text(loader, [&] { return parts_of_any(loader); });
+  return internal::gather_text(loader, [&] { return internal::parts_of_any(loader); });
 }
 
-void restore(StreamLoader& loader, std::string_view state) { restore_from(loader, state); }
+void restore(StreamLoader& loader, std::string_view state) { internal::restore_from(loader, state); }
 
 }  // namespace rota

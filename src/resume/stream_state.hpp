@@ -7,7 +7,6 @@
 #include <cereal/types/vector.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,7 +14,6 @@
 
 #include "resume/saved_state.hpp"
 #include "rota/checkpoint.hpp"
-#include "rota/snapshot.hpp"
 #include "rota/stream_loader.hpp"
 #include "stream/stream_loader_impl.hpp"
 
@@ -59,9 +57,6 @@ struct StreamParts {
     archive(head, tensors);
   }
 };
-void save(const StreamParts& parts, Snapshot& snapshot, std::string_view name);
-/// **Collective.** What `make` makes on all ranks, as a text. Throws as StreamLoader::Impl::gather.
-[[nodiscard]] std::string gather_text(const StreamLoader& loader, const std::function<StreamParts()>& make);
 
 /// Throws Error{corrupt}.
 [[nodiscard]] StreamHead head_of(const SavedState& saved);

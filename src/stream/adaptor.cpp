@@ -45,11 +45,6 @@ std::optional<std::int64_t> StreamAdaptor::remaining(ShardId shard, const Stream
   return ask_remaining(*inner_, shard, split(shard, cursor).inner);
 }
 
-std::unique_ptr<ShardStream> StreamAdaptor::open_inner(ShardId shard, std::int64_t epoch,
-                                                       const StreamCursor& cursor) const {
-  return ask_stream(*inner_, shard, epoch, cursor);
-}
-
 SplitCursor StreamAdaptor::split(ShardId shard, const StreamCursor& cursor) const {
   SplitCursor parts;
   if (cursor.is_start()) return parts;

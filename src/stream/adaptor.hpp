@@ -38,9 +38,6 @@ class StreamAdaptor : public StreamSource {
  protected:
   [[nodiscard]] const StreamSource& inner() const noexcept { return *inner_; }
   [[nodiscard]] const std::vector<Field>& inner_fields() const noexcept { return inner_facts_.fields; }
-  /// A stream of what it is made of. Throws what that throws, and Error{callback} for none.
-  [[nodiscard]] std::unique_ptr<ShardStream> open_inner(ShardId shard, std::int64_t epoch,
-                                                        const StreamCursor& cursor) const;
   /// Throws Error{corrupt} for a cursor that cannot be one of this source.
   [[nodiscard]] SplitCursor split(ShardId shard, const StreamCursor& cursor) const;
 

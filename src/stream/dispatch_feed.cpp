@@ -159,12 +159,12 @@ void DispatchFeed::push() {
 
 // Messages of another generation are dropped.
 void DispatchFeed::receive() {
-  constexpr MessageHead kNoMemory{.kind = static_cast<std::int64_t>(FeedHead::Kind::failed)};
+  constexpr MessageHead kNoMemory{.kind = FeedHead::Kind::failed};
   try {
     while (RankMessage message = received_.receive()) {
       StepMessages step{.head = head_of(message)};
       if (step.head.generation != generation_) continue;
-      if (step.head.is(FeedHead::Kind::failed)) {
+      if (step.head.kind == FeedHead::Kind::failed) {
         step.error =
             std::make_exception_ptr(Error(ErrorCode::io, "take items of a dispatch: rank 0 has failed"));
       }
@@ -205,7 +205,7 @@ FeedHead DispatchFeed::open() {
   assert(step.error || (step.head.epoch == epoch_ && step.head.first == delivered_));
   OpenedStep& next = next_.emplace();
   next.error = step.error;
-  next.head = {.kind = static_cast<FeedHead::Kind>(step.head.kind), .epoch = epoch_};
+  next.head = {.kind = step.head.kind, .epoch = epoch_};
   try {
     if (step.is_batch()) next.batch = decode(step);
   } catch (...) {

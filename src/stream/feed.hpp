@@ -11,7 +11,7 @@ namespace rota::internal {
 
 /// What comes next for this rank: a batch, the end of an epoch, or an error.
 struct FeedHead {
-  enum class Kind { batch, epoch_end, failed };
+  enum class Kind : std::int64_t { batch, epoch_end, failed };
   Kind kind = Kind::batch;
   std::int64_t epoch = 0;
 };

@@ -290,11 +290,7 @@ void StepBuilder::require_message(std::size_t bytes) const {
 }
 
 MessageHead StepBuilder::head(FeedHead::Kind kind, std::int64_t count) const noexcept {
-  return {.generation = generation_,
-          .kind = static_cast<std::int64_t>(kind),
-          .epoch = epoch_,
-          .first = first_,
-          .count = count};
+  return {.generation = generation_, .kind = kind, .epoch = epoch_, .first = first_, .count = count};
 }
 
 StepMessages StepBuilder::empty_step(FeedHead::Kind kind) {

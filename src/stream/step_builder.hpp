@@ -24,13 +24,10 @@ using RankMessage = std::shared_ptr<const mpi::Bytes>;
 /// What a message begins with; the records of a rank's items in a batch follow, in canonical order.
 struct MessageHead {
   std::int64_t generation = 0;  // the restore that the loader goes on from
-  std::int64_t kind = 0;        // a FeedHead::Kind
-  std::int64_t epoch = 0;       // of the items
-  std::int64_t first = 0;       // number of the batch's first item in the epoch
-  std::int64_t count = 0;       // items of the batch, over all ranks
-  [[nodiscard]] bool is(FeedHead::Kind other) const noexcept {
-    return kind == static_cast<std::int64_t>(other);
-  }
+  FeedHead::Kind kind = FeedHead::Kind::batch;
+  std::int64_t epoch = 0;  // of the items
+  std::int64_t first = 0;  // number of the batch's first item in the epoch
+  std::int64_t count = 0;  // items of the batch, over all ranks
 };
 
 /// Of a message that comes from this program.
@@ -46,7 +43,7 @@ struct StepMessages {
   std::vector<RankMessage> by_rank = {};
   std::int64_t bytes = 0;  // of the records
   std::exception_ptr error = nullptr;
-  [[nodiscard]] bool is_batch() const noexcept { return head.is(FeedHead::Kind::batch); }
+  [[nodiscard]] bool is_batch() const noexcept { return head.kind == FeedHead::Kind::batch; }
 };
 
 /// Items that were read of a dispatched source and not delivered, as records.

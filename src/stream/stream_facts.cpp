@@ -69,21 +69,17 @@ void WorkerInstances::assign(std::vector<ShardId> shards) {
   ++assignment_;
 }
 
-WorkerInfo WorkerInstances::describe(std::size_t worker) const {
-  std::vector<ShardId> shards;
-  for (std::size_t i = worker; i < shards_.size(); i += own_.size()) shards.push_back(shards_[i]);
-  return {.world = world_,
-          .worker = static_cast<int>(worker),
-          .workers = static_cast<int>(own_.size()),
-          .shards = ShardList(std::move(shards))};
-}
-
 const StreamSource& WorkerInstances::source(std::size_t worker) {
   Own& own = own_[worker];
   if (own.made_for != assignment_) {
     own.source.reset();
     try {
-      own.source = instance_of(source_, describe(worker));
+      std::vector<ShardId> shards;
+      for (std::size_t i = worker; i < shards_.size(); i += own_.size()) shards.push_back(shards_[i]);
+      own.source = instance_of(source_, {.world = world_,
+                                         .worker = static_cast<int>(worker),
+                                         .workers = static_cast<int>(own_.size()),
+                                         .shards = ShardList(std::move(shards))});
       own.made_for = assignment_;
     } catch (...) {
       throw caught().as_error(fmt::format("make a source for worker {} of {}", worker, own_.size()));

@@ -59,7 +59,6 @@ class WorkerInstances {
     std::shared_ptr<const StreamSource> source;  // null: that of all
     std::int64_t made_for = -1;                  // this assignment
   };
-  [[nodiscard]] WorkerInfo describe(std::size_t worker) const;
 
   const StreamSource& source_;
   World world_;

@@ -49,7 +49,8 @@ class Filter final : public internal::StreamAdaptor {
 
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override {
-    return std::make_unique<FilteredStream>(open_inner(shard, epoch, cursor), keep_, epoch);
+    return std::make_unique<FilteredStream>(internal::ask_stream(inner(), shard, epoch, cursor), keep_,
+                                            epoch);
   }
   [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
     auto own = internal::instance_of(inner(), worker);
@@ -173,8 +174,8 @@ class FlatMap final : public internal::StreamAdaptor {
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override {
     const SplitCursor parts = split(shard, cursor);
-    auto stream = std::make_unique<FlatMapStream>(open_inner(shard, epoch, parts.inner), rule_, epoch,
-                                                  inner_fields(), fields_);
+    auto stream = std::make_unique<FlatMapStream>(internal::ask_stream(inner(), shard, epoch, parts.inner),
+                                                  rule_, epoch, inner_fields(), fields_);
     stream->restore(parts, inner_fields());
     return stream;
   }
@@ -224,28 +225,26 @@ class BufferedStream final : public ShardStream {
     if (cursor.numbers.empty()) return;
     draws_ = cursor.numbers[0];
     std::string_view bytes = cursor.blob;
-    while (!bytes.empty()) {
-      buffer_.push_back(std::make_unique<StreamSample>(fields_));
-      internal::take_sample(bytes, fields_, *buffer_.back());
-    }
-    if (draws_ >= 0 && std::ssize(buffer_) == cursor.numbers[1] && std::ssize(buffer_) <= size_) return;
+    for (; !bytes.empty(); ++held_) internal::take_sample(bytes, fields_, next_free());
+    if (draws_ >= 0 && held_ == cursor.numbers[1] && held_ <= size_) return;
     throw Error(
         ErrorCode::corrupt,
         fmt::format("restore a shuffle buffer of {} samples: its cursor says {} draws and {} samples, "
                     "and holds {}",
-                    size_, draws_, cursor.numbers[1], buffer_.size()));
+                    size_, draws_, cursor.numbers[1], held_));
   }
 
   bool next(StreamSample& out) override {
-    fill();
-    if (buffer_.empty()) return false;
+    while (!is_over_ && held_ < size_) {
+      is_over_ = !inner_->next(next_free());
+      held_ += is_over_ ? 0 : 1;
+    }
+    if (held_ == 0) return false;
     const internal::Key drawn = internal::derive_key(key_.low, draws_++, internal::Purpose::buffer,
                                                      static_cast<std::int64_t>(key_.high));
-    std::unique_ptr<StreamSample>& chosen = buffer_[static_cast<std::size_t>(drawn.low % buffer_.size())];
+    auto& chosen = buffer_[static_cast<std::size_t>(drawn.low % static_cast<std::uint64_t>(held_))];
     out.copy(*chosen);
-    std::swap(chosen, buffer_.back());
-    spare_.push_back(std::move(buffer_.back()));
-    buffer_.pop_back();
+    std::swap(chosen, buffer_[static_cast<std::size_t>(--held_)]);
     return true;
   }
 
@@ -253,34 +252,28 @@ class BufferedStream final : public ShardStream {
     inner_->cursor(out);
     const std::size_t inner_bytes = out.blob.size();
     std::size_t room = inner_bytes;
-    for (const auto& sample : buffer_) room += internal::sample_bytes(*sample);
+    const std::span held(buffer_.data(), static_cast<std::size_t>(held_));
+    for (const auto& sample : held) room += internal::sample_bytes(*sample);
     out.blob.reserve(room);
-    for (const auto& sample : buffer_) internal::append_sample(*sample, out.blob);
+    for (const auto& sample : held) internal::append_sample(*sample, out.blob);
     out.numbers.push_back(draws_);
-    out.numbers.push_back(std::ssize(buffer_));
+    out.numbers.push_back(held_);
     out.numbers.push_back(static_cast<std::int64_t>(out.blob.size() - inner_bytes));
   }
 
  private:
-  void fill() {
-    while (!is_over_ && std::ssize(buffer_) < size_) {
-      if (spare_.empty()) spare_.push_back(std::make_unique<StreamSample>(fields_));
-      if (!inner_->next(*spare_.back())) {
-        is_over_ = true;
-        return;
-      }
-      buffer_.push_back(std::move(spare_.back()));
-      spare_.pop_back();
-    }
+  StreamSample& next_free() {
+    if (held_ == std::ssize(buffer_)) buffer_.push_back(std::make_unique<StreamSample>(fields_));
+    return *buffer_[static_cast<std::size_t>(held_)];
   }
 
   std::unique_ptr<ShardStream> inner_;
   std::int64_t size_;
   internal::Key key_;
   std::span<const Field> fields_;
-  std::vector<std::unique_ptr<StreamSample>> buffer_;
-  std::vector<std::unique_ptr<StreamSample>> spare_;  // memory for those to come
-  bool is_over_ = false;                              // the inner stream
+  std::vector<std::unique_ptr<StreamSample>> buffer_;  // behind those held: memory for those to come
+  std::int64_t held_ = 0;
+  bool is_over_ = false;  // the inner stream
   std::int64_t draws_ = 0;
 };
 
@@ -295,7 +288,7 @@ class ShuffleBuffer final : public internal::StreamAdaptor {
                                                   const StreamCursor& cursor) const override {
     const SplitCursor parts = split(shard, cursor);
     auto stream = std::make_unique<BufferedStream>(
-        open_inner(shard, epoch, parts.inner), size_,
+        internal::ask_stream(inner(), shard, epoch, parts.inner), size_,
         internal::derive_key(seed_, epoch, internal::Purpose::buffer, shard.value), fields());
     stream->restore(parts);
     return stream;

@@ -13,6 +13,7 @@
 
 #include "core/json.hpp"
 #include "files/descriptor.hpp"
+#include "files/file.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 
@@ -199,23 +200,16 @@ std::string trace_file_name(std::int64_t phase, int rank) {
 
 std::vector<std::filesystem::path> trace_files(const std::filesystem::path& dir) {
   std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(dir, error), last; !error && entry != last;
-       entry.increment(error)) {
-    if (entry->path().extension() == ".jsonl") files.push_back(entry->path());
+  for (const std::string& name : internal::list_names(internal::posix_file_system(), dir)) {
+    if (name.ends_with(".jsonl")) files.push_back(dir / name);
   }
-  if (error) throw internal::system_error("read traces in", dir.native(), error.value());
   std::ranges::sort(files);
   return files;
 }
 
 std::int64_t highest_phase(const std::filesystem::path& dir) {
   std::int64_t highest = -1;
-  for (const auto& path : trace_files(dir)) {
-    highest = std::max(highest, phase_in_name(path));
-    const TraceFile file(path);
-    if (file.start()) highest = std::max(highest, file.start()->phase);
-  }
+  for (const auto& path : trace_files(dir)) highest = std::max(highest, phase_in_name(path));
   return highest;
 }
 

@@ -92,7 +92,7 @@ std::string trace_file_name(std::int64_t phase, int rank);
 /// The trace files (`*.jsonl`) in `dir`, sorted by name. Throws Error{not_found}, Error{io}.
 std::vector<std::filesystem::path> trace_files(const std::filesystem::path& dir);
 
-/// The highest phase that directory `dir` knows, by file names or by start records; -1 where there is none.
+/// The highest phase in directory `dir`, by names of files; -1 where there is none.
 /// Throws Error{not_found}, Error{io}.
 std::int64_t highest_phase(const std::filesystem::path& dir);
 

@@ -64,7 +64,7 @@ TEST_F(Tool, SaysWhatACheckpointHolds) {
   ASSERT_EQ(phase(2, "--batch 8 --shards 10 --stop-after 2").code, 0);
   expect_says("inspect checkpoints/checkpoint-000000000000.h5", 0,
               AllOf(HasSubstr("loader/main/cursors"), HasSubstr("[10, 2]"), HasSubstr("demo/phase"),
-                    HasSubstr("loader \"main\" is a Loader in epoch 0, with 16 samples of it consumed"),
+                    HasSubstr("loader \"main\" is a Loader\n"), HasSubstr("at epoch 0, sample 16, step 2"),
                     HasSubstr("40 samples with fingerprint"), HasSubstr("10 shards"), HasSubstr("seed"),
                     HasSubstr("shuffle"), HasSubstr("batch 8")));
 }
