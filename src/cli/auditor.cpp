@@ -207,10 +207,8 @@ class Auditor {
     if (is_stray) return false;
     std::tie(step_.start, step_.n) = std::tie(first->start, first->n);
     for (const auto& [rank, batch] : step_.slices) {
-      if (batch->start == step_.start && batch->n == step_.n) continue;
-      const auto what =
-          fmt::format("has another batch here, of {} slots at {}", batch->n, text(batch->start));
-      report(Kind::lockstep, rank, what);
+      expect(batch->start == step_.start && batch->n == step_.n, Kind::lockstep, rank,
+             "has another batch here, of {} slots at {}", batch->n, text(batch->start));
     }
     for (const auto& [rank, has_ended] : step_.absent) {  // a killed phase may end anywhere
       expect(has_ended && !counts, Kind::lockstep, rank, "{}, where other ranks go on",

@@ -42,9 +42,7 @@ class Filter final : public internal::StreamAdaptor {
       : StreamAdaptor(std::move(source), 0, "filter a stream"),
         keep_(std::move(keep)),
         name_(std::move(name)) {
-    if (keep_) return;
-    throw Error(ErrorCode::invalid_argument,
-                "filter a stream: there is no function that says what to keep (it is empty)");
+    if (!keep_) internal::OptionCheck("filter a stream").refuse("keep", "empty", "a function");
   }
 
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
@@ -161,10 +159,7 @@ class FlatMap final : public internal::StreamAdaptor {
         rule_{.make = std::move(make), .most = options.most},
         fields_(options.fields.empty() ? inner_fields() : options.fields),
         name_(std::move(options.name)) {
-    if (!rule_.make) {
-      throw Error(ErrorCode::invalid_argument,
-                  "flat_map a stream: there is no function that makes samples (it is empty)");
-    }
+    if (!rule_.make) internal::OptionCheck(kTask).refuse("make", "empty", "a function");
     internal::OptionCheck(kTask).in_range("most", rule_.most, 1);
     internal::check_fields(fields_, kTask, "fields", ErrorCode::invalid_argument);
   }

@@ -266,6 +266,15 @@ TEST_F(DatasetVerbCampaign, SpeedTellsEachWay) {
   }
 }
 
+TEST_F(DatasetVerbCampaign, SpeedSaysOnceWhatIsLeftOut) {
+  ASSERT_EQ(run("/usr/bin/python3 -c \"import h5py\nwith h5py.File('a.h5', 'w') as f: f['x'], f['t'] = [1.], "
+                "['a']\"")
+                .code,
+            0);
+  const std::string text = rota("speed a.h5 --seconds 1 --workers 1").output;
+  EXPECT_EQ(text.find("left out"), text.rfind("left out")) << text;
+}
+
 TEST_F(DatasetVerb, SpeedRefusesADatasetWithoutSamples) {
   write("data/a.txt", "");
   expect_says("speed data --format lines", 1, HasSubstr("data: it has no samples"));
