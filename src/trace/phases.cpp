@@ -95,7 +95,7 @@ bool PhaseSteps::next(Step& step) {
 std::map<int, Position> PhaseSteps::ends() const {
   std::map<int, Position> ends;
   for (const Reader& reader : readers_) {
-    if (reader.file.end()) ends[reader.rank] = reader.file.end()->at;
+    if (reader.file.end()) ends[reader.rank] = *reader.file.end();
   }
   return ends;
 }

@@ -269,7 +269,8 @@ bool TraceFile::take(TraceBatch& batch) {
   if (end_) throw Damage("a record behind the end record");
   const Position at = to_position(record, start_->is_stream());
   if (event == "end") {
-    take_end({.at = at, .batches = natural(record, "batches"), .slots = natural(record, "slots")});
+    end_ = at;
+    check_end(natural(record, "batches"), natural(record, "slots"));
     return false;
   }
   batch.start = at;
@@ -281,20 +282,19 @@ bool TraceFile::take(TraceBatch& batch) {
   } else {
     read_samples(record, *start_, batch);
   }
-  read_.at.step = at.step + 1;
-  ++read_.batches;
-  read_.slots += std::ssize(batch.slots);
+  next_step_ = at.step + 1;
+  ++batches_;
+  slots_ += std::ssize(batch.slots);
   return true;
 }
 
-void TraceFile::take_end(const TraceEnd& end) {
-  end_ = end;
-  const std::int64_t last = read_.batches == 0 ? start_->from.step : read_.at.step;
-  if (end.at.step != last)
-    throw Damage(fmt::format("an end at step {}, where its batches lead to {}", end.at.step, last));
-  if (end.batches == read_.batches && end.slots == read_.slots) return;
-  throw Damage(fmt::format("{} batches of {} slots, where the end record counts {} of {}", read_.batches,
-                           read_.slots, end.batches, end.slots));
+void TraceFile::check_end(std::int64_t batches, std::int64_t slots) const {
+  const std::int64_t step = batches_ == 0 ? start_->from.step : next_step_;
+  if (end_->step != step)
+    throw Damage(fmt::format("an end at step {}, where its batches lead to {}", end_->step, step));
+  if (batches == batches_ && slots == slots_) return;
+  throw Damage(fmt::format("{} batches of {} slots, where the end record counts {} of {}", batches_, slots_,
+                           batches, slots));
 }
 
 }  // namespace rota::trace

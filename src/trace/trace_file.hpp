@@ -79,13 +79,6 @@ bool is_share(const TraceStart& start, int rank, std::int64_t n, const std::vect
 /// "sample 17"; of a stream, "shard:input:output".
 std::string name_of(const TraceStart& start, const TraceSlot& slot);
 
-/// The last record of a phase that ended in order.
-struct TraceEnd {
-  Position at;               ///< where the loader stood
-  std::int64_t batches = 0;  ///< records before this one
-  std::int64_t slots = 0;    ///< in them
-};
-
 /// The name of the file of `phase` and `rank`; names sort by phase, then rank.
 std::string trace_file_name(std::int64_t phase, int rank);
 
@@ -104,8 +97,8 @@ class TraceFile {
 
   /// The start record; nothing where the file ends before it, or where it is damaged.
   [[nodiscard]] const std::optional<TraceStart>& start() const noexcept { return start_; }
-  /// The end record, once it was read.
-  [[nodiscard]] const std::optional<TraceEnd>& end() const noexcept { return end_; }
+  /// Where the loader stood at the end, once the end record was read.
+  [[nodiscard]] const std::optional<Position>& end() const noexcept { return end_; }
   /// What is wrong with the start record, or with records that the last `next` passed over: file, line, why.
   [[nodiscard]] const std::vector<std::string>& damage() const noexcept { return damage_; }
 
@@ -117,16 +110,18 @@ class TraceFile {
   bool read_line();  // false at the end
   void add_damage(const std::exception& damage);
   bool take(TraceBatch& batch);  // the line; false where it is no batch
-  void take_end(const TraceEnd& end);
+  void check_end(std::int64_t batches, std::int64_t slots) const;
 
   std::filesystem::path path_;
   std::ifstream stream_;
   std::string line_;
   std::int64_t line_number_ = 0;
   std::optional<TraceStart> start_;
-  std::optional<TraceEnd> end_;
+  std::optional<Position> end_;
   std::vector<std::string> damage_;
-  TraceEnd read_;  // so far
+  std::int64_t next_step_ = 0;  // behind what was read so far:
+  std::int64_t batches_ = 0;
+  std::int64_t slots_ = 0;
 };
 
 }  // namespace rota::trace
