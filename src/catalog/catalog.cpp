@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "catalog/file_names.hpp"
+#include "catalog/open_context.hpp"
 #include "catalog/saved.hpp"
-#include "catalog/serialize.hpp"
 #include "core/caught.hpp"
+#include "core/enumerators.hpp"
+#include "core/option.hpp"
 #include "files/descriptor.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
@@ -22,6 +24,26 @@ void serialize(Archive& archive, CatalogChanges& changes) {
 }  // namespace rota
 
 namespace rota::internal {
+
+OpenContext::OpenContext(const mpi::Communicator& comm, CatalogOptions how)
+    : options(std::move(how)), nodes(comm.duplicate()) {
+  mpi::together(nodes.all(), "make a catalog", [&] { options.validate(); });
+  struct {
+    ChangeDetection change_detection;
+    bool share_files;
+    std::int64_t shared_memory_limit;
+  } what{options.change_detection, options.share_files, options.shared_memory_limit};
+  what = mpi::broadcast(nodes.all(), what);
+  options.change_detection = what.change_detection;
+  options.share_files = what.share_files;
+  options.shared_memory_limit = what.shared_memory_limit;
+  // Other ranks wait for this one, and see that it goes on.
+  options.progress = [this, shown = std::move(options.progress)](const Progress& progress) {
+    nodes.show_progress();
+    if (shown) shown(progress);
+  };
+}
+
 namespace {
 
 using Context = std::shared_ptr<const OpenContext>;
@@ -80,7 +102,7 @@ CatalogContents open_path(const mpi::Communicator& comm, const std::string& path
   FileList files = list_saved(context, *saved, path);
   auto changes =
       made_on_first_rank(*context, "load a catalog", [&] { return compare(*saved->files, files.listing()); });
-  files.kept().load(saved->indices, saved->format);
+  files.kept().change([&](auto& kept) { kept = saved->kept; });
   return {.files = std::move(files), .origin = saved->origin, .changes = std::move(changes)};
 }
 
@@ -95,6 +117,24 @@ std::size_t require_file(const FileList& files, std::int64_t i) {
 }  // namespace rota::internal
 
 namespace rota {
+
+void CatalogOptions::validate() const {
+  constexpr internal::OptionCheck kCheck("make a catalog");
+  kCheck.one_of("change_detection", change_detection, internal::kChangeDetections);
+  kCheck.one_of("access", access, internal::kAccesses);
+  kCheck.in_range("listing_threads", listing_threads, 1, internal::kMaxThreads);
+  kCheck.in_range("indexing_threads", indexing_threads, 1, internal::kMaxThreads);
+  kCheck.in_range("max_open_files", max_open_files, 1);
+  kCheck.in_range("shared_memory_limit", shared_memory_limit, 0);
+  for (const auto& [scheme, storage] : storages) {
+    constexpr std::string_view kFirst = "abcdefghijklmnopqrstuvwxyz";
+    constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789+-.";
+    const bool is_scheme =
+        scheme.find_first_of(kFirst) == 0 && scheme.find_first_not_of(kAll) == std::string::npos;
+    if (!is_scheme) kCheck.refuse("storages", scheme, "schemes: lower-case letters, digits, +, - and .");
+    if (storage == nullptr) kCheck.refuse("storages", scheme + " without a storage", "one for each scheme");
+  }
+}
 
 Catalog::Catalog(internal::CatalogContents contents)
     : contents_(std::make_shared<const internal::CatalogContents>(std::move(contents))) {}
@@ -190,12 +230,12 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
     const Storages& storages = files.context().options.storages;
     internal::require_savable(file, contents_->origin, storages);
     internal::refuse_in_place_of(file, files);
-    const auto bytes =
-        internal::encode_catalog({.origin = contents_->origin,
-                                  .change_detection = files.change_detection(),
-                                  .files = files.shared_listing(),
-                                  .indices = files.kept().all(),
-                                  .format = format == "auto" ? files.kept().format() : format});
+    auto kept = files.kept().get();
+    if (format != "auto") kept.format = format;
+    const auto bytes = internal::encode_catalog({.origin = contents_->origin,
+                                                 .change_detection = files.change_detection(),
+                                                 .files = files.shared_listing(),
+                                                 .kept = std::move(kept)});
     try {
       internal::replace_file(file.native(), bytes, storages);
     } catch (...) {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "catalog/files.hpp"
+#include "catalog/open_context.hpp"
 #include "catalog/progress_reporter.hpp"
-#include "catalog/serialize.hpp"
 #include "core/bytes.hpp"
 #include "core/mutex.hpp"
 #include "core/parallel.hpp"
@@ -97,41 +97,11 @@ FileIndex::FileIndex(std::shared_ptr<const Listing> files, NodeBuffer bytes)
   if (found_.size() != size) fail_index();
 }
 
-void KeptIndices::load(Map indices, std::string format) {
-  const MutexLock lock(mutex_);
-  indices_ = std::move(indices);
-  format_ = std::move(format);
-}
-
-KeptIndices::Map KeptIndices::all() const {
-  const MutexLock lock(mutex_);
-  return indices_;
-}
-
-std::shared_ptr<const FileIndex> KeptIndices::find(const std::string& signature) const {
-  const MutexLock lock(mutex_);
-  const auto found = indices_.find(signature);
-  return found == indices_.end() ? nullptr : found->second;
-}
-
-void KeptIndices::keep(const std::string& signature, std::shared_ptr<const FileIndex> index) {
-  const MutexLock lock(mutex_);
-  indices_[signature] = std::move(index);
-}
-
-std::string KeptIndices::format() const {
-  const MutexLock lock(mutex_);
-  return format_;
-}
-
-void KeptIndices::set_format(std::string format) {
-  const MutexLock lock(mutex_);
-  format_ = std::move(format);
-}
-
 std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
                                              const LookIntoFile& look) {
-  std::shared_ptr<const FileIndex> known = files.kept().find(signature);
+  const auto indices = files.kept().get().indices;
+  const auto kept = indices.find(signature);
+  const std::shared_ptr<const FileIndex> known = kept == indices.end() ? nullptr : kept->second;
   if (known && known->files() == files.listing()) return known;
   const std::vector<std::int64_t> known_as =
       known ? numbers_in(known->files(), files.listing()) : std::vector<std::int64_t>(files.size(), -1);
@@ -163,7 +133,7 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
   });
   auto index = std::make_shared<const FileIndex>(
       files.shared_listing(), all_gather_to_nodes(context.nodes, "hand out the index", encode_part(found)));
-  if (!signature.empty()) files.kept().keep(signature, index);
+  if (!signature.empty()) files.kept().change([&](auto& all) { all.indices[signature] = index; });
   return index;
 }
 

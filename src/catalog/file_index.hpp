@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "catalog/listing.hpp"
+#include "catalog/open_context.hpp"
 #include "core/mutex.hpp"
 #include "files/dataset_file.hpp"
 #include "mpi/node_buffer.hpp"
@@ -43,26 +44,31 @@ class FileIndex {
 std::vector<std::byte> encode_part(std::span<const std::vector<std::byte>> files);
 
 /// What opening the files of a catalog has found, so that it is found once: a cache that does not show what
-/// was opened in which order. Indices are by signature: the format and options that made them. Any thread.
+/// was opened in which order. Any thread.
 class KeptIndices {
  public:
-  using Map = std::map<std::string, std::shared_ptr<const FileIndex>>;
+  struct Kept {
+    /// By signature: the format and options that made them.
+    std::map<std::string, std::shared_ptr<const FileIndex>> indices;
+    /// That the files are of, where none is named: as they were saved, or as a look has shown. Empty: not
+    /// known yet.
+    std::string format;
+  };
 
-  /// Takes what was saved.
-  void load(Map indices, std::string format);
-  [[nodiscard]] Map all() const;
-  [[nodiscard]] std::shared_ptr<const FileIndex> find(const std::string& signature) const;
-  void keep(const std::string& signature, std::shared_ptr<const FileIndex> index);
-
-  /// The format that the files are of, where none is named: as they were saved, or as a look has shown.
-  /// Empty: not known yet.
-  [[nodiscard]] std::string format() const;
-  void set_format(std::string format);
+  [[nodiscard]] Kept get() const {
+    const MutexLock lock(mutex_);
+    return kept_;
+  }
+  /// `change(Kept&)` changes it.
+  template <typename Change>
+  void change(const Change& change) {
+    const MutexLock lock(mutex_);
+    change(kept_);
+  }
 
  private:
   mutable Mutex mutex_;
-  Map indices_ ROTA_GUARDED_BY(mutex_);
-  std::string format_ ROTA_GUARDED_BY(mutex_);
+  Kept kept_ ROTA_GUARDED_BY(mutex_);
 };
 
 /// Looks into a file, which is open and as it was listed; what it returns is kept.
@@ -74,5 +80,15 @@ using LookIntoFile = std::function<std::vector<std::byte>(DatasetFile& file)>;
 /// all ranks what `look` threw for the first file of those for which it threw.
 std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
                                              const LookIntoFile& look);
+
+/// The same of values, which `look` returns: one for each file.
+template <typename Found, typename Look>
+std::vector<Found> look_into_files(const FileList& files, const std::string& signature, const Look& look) {
+  const auto index =
+      index_files(files, signature, [&](DatasetFile& file) { return serialize<Found>(look(file)); });
+  std::vector<Found> found;
+  for (std::size_t i = 0; i < index->files().size(); ++i) found.push_back(deserialize<Found>((*index)[i]));
+  return found;
+}
 
 }  // namespace rota::internal

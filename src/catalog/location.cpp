@@ -74,15 +74,21 @@ void replace_file(const std::string& path, std::span<const std::byte> bytes, con
       std::ranges::copy(bytes.subspan(offset, to.size()), to.begin());
     });
   }
-  try {
-    const std::size_t name = path.rfind('/') + 1;
-    const File directory(posix_file_system(), name == 0 ? "." : path.substr(0, name), O_RDONLY | O_DIRECTORY);
-    Temporary file(posix_file_system(), fmt::format("{}.{}.{:08x}.tmp", path.substr(0, name),
-                                                    path.substr(name), std::random_device()()));
-    file.file().write(0, bytes);
-    file.replace(path, directory);
-  } catch (const Error& error) {
-    throw Error(ErrorCode::io, error.what());
+  for (int tries = 1;; ++tries) {
+    try {
+      const std::size_t name = path.rfind('/') + 1;
+      const File directory(posix_file_system(), name == 0 ? "." : path.substr(0, name),
+                           O_RDONLY | O_DIRECTORY);
+      Temporary file(posix_file_system(), fmt::format("{}.{}.{:08x}.tmp", path.substr(0, name),
+                                                      path.substr(name), std::random_device()()));
+      file.file().write(0, bytes);
+      return file.replace(path, directory);
+    } catch (const Error& error) {
+      // Another process may have taken the new file for one that a kill has left, and removed it.
+      constexpr int kMostTries = 4;
+      if (error.code() == ErrorCode::not_found && tries < kMostTries) continue;
+      throw Error(ErrorCode::io, error.what());
+    }
   }
 }
 

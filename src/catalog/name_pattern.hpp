@@ -1,7 +1,7 @@
 #pragma once
 
 // Names that are written as a pattern with fields for numbers, files that are named so, and whether they are
-// there, as far as probes show (generated.cpp).
+// there, as far as probes show.
 
 #include <cstddef>
 #include <cstdint>

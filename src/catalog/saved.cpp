@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "catalog/serialize.hpp"
+#include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
 #include "files/descriptor.hpp"
 
@@ -108,10 +108,10 @@ std::vector<std::byte> encode_catalog(const SavedCatalog& catalog) {
                  .change_detection = catalog.change_detection,
                  .files = {},
                  .indices = {},
-                 .format = catalog.format};
+                 .format = catalog.kept.format};
   std::vector<std::byte> body;
   head.files = append(body, *catalog.files);
-  for (const auto& [signature, index] : catalog.indices) {
+  for (const auto& [signature, index] : catalog.kept.indices) {
     Sizes sizes = append(body, index->files());
     append(body, index->bytes());
     sizes.index = index->bytes().size();
@@ -149,11 +149,10 @@ SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
   SavedCatalog catalog{.origin = head.origin,
                        .change_detection = head.change_detection,
                        .files = take_files(head.files, head.change_detection == ChangeDetection::by_size),
-                       .indices = {},
-                       .format = head.format};
+                       .kept = {.indices = {}, .format = head.format}};
   for (const auto& [signature, sizes] : head.indices) {
     auto files = take_files(sizes, true);
-    catalog.indices.emplace(signature, std::make_shared<FileIndex>(std::move(files), take(sizes.index)));
+    catalog.kept.indices.emplace(signature, std::make_shared<FileIndex>(std::move(files), take(sizes.index)));
   }
   return catalog;
 }
@@ -348,8 +347,7 @@ std::string encode_sent(const CatalogContents& catalog) {
             .saved = encode_catalog({.origin = catalog.origin,
                                      .change_detection = files.change_detection(),
                                      .files = files.shared_listing(),
-                                     .indices = files.kept().all(),
-                                     .format = files.kept().format()})};
+                                     .kept = files.kept().get()})};
   if (files.listing().is_computed()) {
     sent.series = files.listing().series();
     sent.pattern = sent.series.pattern.text();
@@ -380,7 +378,7 @@ CatalogContents parse_sent(const std::shared_ptr<const OpenContext>& context, st
   const std::size_t expected = sent.facts.samples.size();
   if (expected != 0 && expected != saved.files->size()) refuse_sent("they expect samples of other files");
   FileList files(context, saved.change_detection, saved.files, sent.facts);
-  files.kept().load(std::move(saved.indices), std::move(saved.format));
+  files.kept().change([&](auto& kept) { kept = std::move(saved.kept); });
   return {.files = std::move(files), .origin = std::move(saved.origin), .changes = std::move(sent.changes)};
 }
 

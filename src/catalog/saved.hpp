@@ -32,8 +32,7 @@ struct SavedCatalog {
   Origin origin;
   ChangeDetection change_detection = ChangeDetection::by_size;
   std::shared_ptr<const Listing> files;
-  KeptIndices::Map indices;
-  std::string format;  ///< that the files are of; empty: to be found by a look
+  KeptIndices::Kept kept;
 };
 
 /// `catalog` as the bytes of a file. Names that are computed are left out.

@@ -14,7 +14,7 @@
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
 #include "rota/open.hpp"
-#include "source/one_sample.hpp"
+#include "source/content.hpp"
 
 namespace rota::cli {
 namespace {

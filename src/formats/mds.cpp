@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "catalog/serialize.hpp"
+#include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
 #include "formats/formats.hpp"
 #include "formats/mds_columns.hpp"
@@ -328,7 +328,7 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
     if ((*index_file.read_names())[i] == merged) index_file = index_file.beside({&merged, 1});
   }
   const std::string path = index_file.path(0);
-  const std::string text = index_file.context().on_first_rank("read the index of shards", [&] {
+  const std::string text = made_on_first_rank(index_file.context(), "read the index of shards", [&] {
     if (index_file.size() == 1) return read_text(index_file);
     refuse_splits(index_file);
     throw Error(

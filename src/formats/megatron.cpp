@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "catalog/serialize.hpp"
+#include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"

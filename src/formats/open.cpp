@@ -187,9 +187,9 @@ std::string format_of(const FileList& files) {
 // Any bytes are tokens.
 void refuse_other(const Catalog& catalog) {
   const FileList& files = files_of(catalog);
-  (void)files.context().on_first_rank("look which format it is", [&] {
+  mpi::on_first_rank(files.context().nodes.all(), "look which format it is", [&] {
     const bool is_known = files.size() > 0 && (is_npy(files, 0) || is_hdf5(files, 0));
-    if (!is_known) return std::string();
+    if (!is_known) return;
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("open {} as tokens: it begins as an NPY or HDF5 file; leave the format out",
                             files.path(std::size_t{0})));
@@ -292,11 +292,11 @@ std::vector<std::string> formats() {
 
 std::string find_format(const Catalog& catalog) {
   const internal::FileList& files = internal::files_of(catalog);
-  return files.context().on_first_rank("look which format it is", [&] {
-    std::string format = files.kept().format();
+  return internal::made_on_first_rank(files.context(), "look which format it is", [&] {
+    std::string format = files.kept().get().format;
     if (!format.empty()) return format;
     format = internal::format_of(files);
-    files.kept().set_format(format);
+    files.kept().change([&](auto& kept) { kept.format = format; });
     return format;
   });
 }

@@ -162,9 +162,9 @@ std::shared_ptr<const void> OpenFiles::pin(const FileSamples& samples, SampleRan
 }
 
 FileSource::FileSource(FileList files, std::shared_ptr<SharedFiles> shared, std::vector<Field> fields,
-                       std::span<const std::int64_t> counts)
+                       const std::function<std::int64_t(std::size_t)>& count_of)
     : files_(std::move(files), std::move(shared)), fields_(std::move(fields)) {
-  for (const std::int64_t count : counts) samples_.add(count);
+  for (std::size_t i = 0; i < files_.list().size(); ++i) samples_.add(count_of(i));
   require_expected(samples_, files_.list());
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <list>
 #include <memory>
@@ -99,10 +100,10 @@ class FileSource : public Source, private NodeFiles {
   [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
 
  protected:
-  /// `counts` are the samples of each of `files`. Throws as OpenFiles does, and Error{mismatch} naming a file
+  /// `count_of(i)` are the samples of file i. Throws as OpenFiles does, and Error{mismatch} naming a file
   /// that has another number than was said when it was listed.
   FileSource(FileList files, std::shared_ptr<SharedFiles> shared, std::vector<Field> fields,
-             std::span<const std::int64_t> counts);
+             const std::function<std::int64_t(std::size_t)>& count_of);
 
   [[nodiscard]] const OpenFiles& files() const noexcept { return files_; }
   [[nodiscard]] const FileSamples& samples() const noexcept { return samples_; }

@@ -47,9 +47,9 @@ class RecordSource final : public FileSource {
  public:
   RecordSource(FileList files, std::shared_ptr<SharedFiles> shared,
                std::unique_ptr<const RecordFormat> format, std::shared_ptr<const FileIndex> index,
-               std::vector<EncodedIndex> indices, std::optional<StridedLayout> layout,
-               std::span<const std::int64_t> counts)
-      : FileSource(std::move(files), std::move(shared), all_fields(*format), counts),
+               std::vector<EncodedIndex> indices, std::optional<StridedLayout> layout)
+      : FileSource(std::move(files), std::move(shared), all_fields(*format),
+                   [&](std::size_t i) { return layout ? layout->files[i].samples : indices[i].samples; }),
         format_(std::move(format)),
         index_(std::move(index)),
         indices_(std::move(indices)),
@@ -328,14 +328,11 @@ std::shared_ptr<const Source> open_records(FileList files, std::vector<FileEncod
                                            std::shared_ptr<const FileIndex> index,
                                            std::vector<EncodedIndex> indices,
                                            std::optional<StridedLayout> layout) {
-  std::vector<std::int64_t> counts;
-  for (const EncodedIndex& one : indices) counts.push_back(one.samples);
-  for (std::size_t i = 0; layout && i < files.size(); ++i) counts.push_back(layout->files[i].samples);
   auto shared = SharedFiles::make(files, std::move(packed));
   const auto context = files.shared_context();
   return made_together(*context, "open files", [&] {
     return std::make_unique<RecordSource>(std::move(files), std::move(shared), std::move(format),
-                                          std::move(index), std::move(indices), std::move(layout), counts);
+                                          std::move(index), std::move(indices), std::move(layout));
   });
 }
 

@@ -13,7 +13,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "catalog/serialize.hpp"
+#include "catalog/open_context.hpp"
 #include "core/owned.hpp"
 #include "formats/archive_input.hpp"
 #include "formats/formats.hpp"

@@ -48,20 +48,32 @@ std::optional<std::time_t> parse_time(const std::string& text) {
   return ::timegm(&parts);
 }
 
+/// The answer to one request.
+class Fetch final : public Transfer {
+ public:
+  Fetch(std::string what, HttpRequest request) : what_(std::move(what)), request_(std::move(request)) {}
+  [[nodiscard]] std::string what() const override { return what_; }
+  HttpRequest request() override { return request_; }
+  bool finish(const HttpAnswer& answer) override {
+    body = answer.body;
+    if (answer.is_success()) return true;
+    throw Error(ErrorCode::io, fmt::format("{}: status {}", what_, answer.status));
+  }
+  std::string body;
+
+ private:
+  std::string what_;
+  HttpRequest request_;
+};
+
 // The body of a server's answer. Transfers that are under way wait meanwhile, so not for long.
 std::string fetch_body(HttpOptions options, std::chrono::seconds deadline, std::string what,
                        HttpRequest request) {
   options.deadline = std::min<std::chrono::milliseconds>(options.deadline, deadline);
   options.stall = std::min(options.stall, (deadline + std::chrono::seconds(1)) / 2);
-  std::string body;
-  Exchange exchange(std::move(what));
-  exchange.make = [&] { return request; };
-  exchange.judge = [&](const HttpAnswer& answer) {
-    if (answer.is_success()) return body = answer.body, true;
-    throw Error(ErrorCode::io, fmt::format("{}: status {}", exchange.what(), answer.status));
-  };
-  HttpClient(std::move(options)).run(exchange);
-  return body;
+  Fetch fetch(std::move(what), std::move(request));
+  HttpClient(std::move(options)).run(fetch);
+  return std::move(fetch.body);
 }
 constexpr std::chrono::seconds kForKeys{10};
 constexpr std::chrono::seconds kForMachine{3};  // nobody answers on those that are not Amazon's

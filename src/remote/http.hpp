@@ -71,21 +71,6 @@ class Transfer {
   std::string trouble = {};       ///< why it is tried again, where the status does not say
 };
 
-/// A transfer made of two functions, for short answers.
-class Exchange final : public Transfer {
- public:
-  explicit Exchange(std::string what) : what_(std::move(what)) {}
-  [[nodiscard]] std::string what() const override { return what_; }
-  HttpRequest request() override { return make(); }
-  bool finish(const HttpAnswer& answer) override { return judge(answer); }
-
-  std::function<HttpRequest()> make;
-  std::function<bool(const HttpAnswer&)> judge;  ///< as `finish`
-
- private:
-  std::string what_;
-};
-
 class HttpSession;
 
 /// Servers that have answered, and when it was last reported that one does not. Any thread.

@@ -229,7 +229,6 @@ void HttpSession::set_up(Try& one) {
   }
   CURL* const easy = one.easy.get();
   if (easy == nullptr) throw std::bad_alloc();
-  const auto set = [easy](CURLoption option, auto value) { ::curl_easy_setopt(easy, option, value); };
   if (!one.request.body.empty()) one.request.headers.emplace_back("Expect:");  // nothing: the body, at once
   for (const std::string& header : one.request.headers) {
     curl_slist* const longer = ::curl_slist_append(one.headers.get(), header.c_str());
@@ -238,6 +237,14 @@ void HttpSession::set_up(Try& one) {
     one.headers.reset(longer);
   }
   one.answer.easy = easy;
+  set_request(one);
+  set_limits(one);
+}
+
+void HttpSession::set_request(Try& one) {
+  const auto set = [&one](CURLoption option, auto value) {
+    ::curl_easy_setopt(one.easy.get(), option, value);
+  };
   set(CURLOPT_URL, one.request.url.c_str());
   set(CURLOPT_PATH_AS_IS, 1L);
   set(CURLOPT_HTTPHEADER, one.headers.get());
@@ -254,6 +261,12 @@ void HttpSession::set_up(Try& one) {
   set(CURLOPT_HEADERDATA, static_cast<void*>(&one));
   set(CURLOPT_ERRORBUFFER, one.text.data());
   set(CURLOPT_PRIVATE, static_cast<void*>(&one));
+}
+
+void HttpSession::set_limits(const Try& one) {
+  const auto set = [&one](CURLoption option, auto value) {
+    ::curl_easy_setopt(one.easy.get(), option, value);
+  };
   set(CURLOPT_NOSIGNAL, 1L);
   set(CURLOPT_QUICK_EXIT, 1L);  // else a name server that does not answer is waited for after the timeout
   set(CURLOPT_HTTP_VERSION, static_cast<Long>(CURL_HTTP_VERSION_1_1));

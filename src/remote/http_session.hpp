@@ -42,6 +42,8 @@ class HttpSession {
   Clock::time_point begin_due(Clock::time_point now);
   void begin(Job job);
   void set_up(Try& one);
+  static void set_request(Try& one);
+  void set_limits(const Try& one);
   void collect();
   void end(Try& one, CURLcode code);
   void again(Job job, const HttpAnswer& answer, bool is_alone);

@@ -35,6 +35,18 @@ void require_bucket(const ObjectName& at) {
                           at.bucket, at.key));
 }
 
+// What to do about a refusal.
+std::string_view advice_on(std::string_view code, int status, bool may_be_over) {
+  if (code == "RequestTimeTooSkewed") return "; set this machine's clock";
+  if (may_be_over) return "; check the credentials: the session token is over, or is none";
+  if (code == "InvalidAccessKeyId") return "; check the credentials: there is no such access key";
+  if (code == "SignatureDoesNotMatch")
+    return "; check the credentials: the secret key is not that of the access key";
+  if (status != 401 && status != 403) return "";
+  return "; check the credentials, and that they are for this bucket (S3 says the same of what is not there "
+         "to who may not list it)";
+}
+
 bool is_yes(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text == "yes" || text == "true" || text == "1";
@@ -119,21 +131,8 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
         fmt::format("{}: {}{}", what, said,
                     code == "NoSuchBucket" ? "; check its name, and the endpoint (AWS_ENDPOINT_URL)" : ""));
   }
-  std::string_view advice;
-  if (code == "RequestTimeTooSkewed") {
-    advice = "; set this machine's clock";
-  } else if (may_be_over) {
-    advice = "; check the credentials: the session token is over, or is none";
-  } else if (code == "InvalidAccessKeyId") {
-    advice = "; check the credentials: there is no such access key";
-  } else if (code == "SignatureDoesNotMatch") {
-    advice = "; check the credentials: the secret key is not that of the access key";
-  } else if (answer.status == 401 || answer.status == 403) {
-    advice =
-        "; check the credentials, and that they are for this bucket (S3 says the same of what is not there "
-        "to who may not list it)";
-  }
-  throw Error(ErrorCode::io, fmt::format("{}: {}{}", what, said, advice));
+  throw Error(ErrorCode::io,
+              fmt::format("{}: {}{}", what, said, advice_on(code, answer.status, may_be_over)));
 }
 
 std::string S3Server::region_of(const std::string& bucket) const {

@@ -1,19 +1,26 @@
 #include "rota/write_shards.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <filesystem>
 #include <map>
+#include <system_error>
 #include <vector>
 
 #include "catalog/file_names.hpp"
+#include "catalog/location.hpp"
 #include "catalog/progress_reporter.hpp"
+#include "core/caught.hpp"
 #include "core/enumerators.hpp"
 #include "core/option.hpp"
+#include "files/descriptor.hpp"
+#include "files/temporary.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
-#include "shards/destination.hpp"
 #include "shards/shard_encoding.hpp"
 #include "source/content.hpp"
 #include "source/field_check.hpp"
@@ -25,6 +32,85 @@ namespace {
 
 constexpr std::string_view kTask = "write shards";
 const std::string kIndex = "index.json";
+constexpr std::string_view kTemporaryEnding = ".tmp";
+
+/// A directory of a file system, or of a storage. Any process may have it at the same time.
+class Destination {
+ public:
+  /// Makes the directory, if need be. Throws Error{io}, Error{not_found}.
+  Destination(const std::string& path, const Storages& storages)
+      : path_(local_path(path)), storages_(storages), stored_(parse_stored(path_, storages)) {
+    if (path_.empty()) throw Error(ErrorCode::invalid_argument, "write shards: name a directory for them");
+    if (!path_.ends_with('/')) path_ += '/';
+    if (stored_.storage == nullptr) {
+      make_directory(posix_file_system(), path_);
+    } else if (!stored_.name.empty() && !stored_.name.ends_with('/')) {
+      stored_.name += '/';
+    }
+  }
+
+  /// With a slash at the end.
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+  /// What is in it, with sizes, and of directories in it the names; nothing that begins with a dot.
+  [[nodiscard]] std::map<std::string, std::uint64_t> list() const {
+    std::map<std::string, std::uint64_t> found;
+    list_directory(path_, storages_, "", [&](const std::string& name, const StoredFile* file) {
+      if (name.empty() || name.starts_with('.')) return true;
+      std::error_code is_none;
+      const auto bytes = file != nullptr ? file->bytes : std::filesystem::file_size(path_ + name, is_none);
+      found[name] = is_none ? 0 : bytes;
+      return true;
+    });
+    return found;
+  }
+
+  /// Whether it holds just these bytes.
+  [[nodiscard]] bool holds(const std::string& name, std::span<const std::byte> bytes) const {
+    const auto file = open_file(path_ + name, storages_);
+    if (!file || file->bytes() != bytes.size()) return false;
+    std::vector<std::byte> found(bytes.size());
+    file->read(0, found);
+    return std::ranges::equal(found, bytes);
+  }
+
+  /// Makes a file, or takes its place: whole, or not at all.
+  void put(const std::string& name, std::span<const std::byte> bytes) const {
+    try {
+      replace_file(path_ + name, bytes, storages_);
+    } catch (...) {
+      throw caught().as_error_of(path_ + name, fmt::format("write {}", path_ + name));
+    }
+  }
+
+  /// It may be gone already.
+  void remove(const std::string& name) const {
+    try {
+      if (stored_.storage != nullptr) return stored_.storage->remove(stored_.name + name);
+      if (::unlink((path_ + name).c_str()) != 0 && errno != ENOENT)
+        throw write_error("remove", path_ + name, errno);
+    } catch (...) {
+      throw caught().as_error_of(path_ + name, fmt::format("remove {}", path_ + name));
+    }
+  }
+
+  /// Removes what processes that were killed have left of files that begin so.
+  void sweep(std::initializer_list<std::string_view> stems) const {
+    if (stored_.storage != nullptr) return;
+    for (const std::string& name : list_names(posix_file_system(), path_)) {
+      const bool is_ours = std::ranges::any_of(stems, [&](std::string_view stem) {
+        return name.starts_with('.') && std::string_view(name).substr(1).starts_with(stem);
+      });
+      const bool is_temporary = is_ours && name.ends_with(kTemporaryEnding);
+      if (is_temporary && is_dead(posix_file_system(), path_ + name)) remove(name);
+    }
+  }
+
+ private:
+  std::string path_;
+  Storages storages_;
+  StoredPath stored_;
+};
 
 /// Which samples are in which shard.
 class ShardLayout {

@@ -1,7 +1,9 @@
 #pragma once
 
-// What a few samples hold: it tells datasets of the same names and sizes apart.
+// Samples that are read outside of a loader, and what a few hold, which tells datasets of the same names and
+// sizes apart.
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,6 +12,28 @@
 #include "source/field_check.hpp"
 
 namespace rota::internal {
+
+/// A sample in memory of its own, read outside of a loader. *One thread.* The source must outlive it.
+class OneSample {
+ public:
+  /// Asks how many rows it has. Throws as Source::rows, and Error{callback} for an impossible number.
+  OneSample(const Source& source, SampleId id);
+
+  [[nodiscard]] std::int64_t rows(std::size_t field) const { return rows_[field]; }
+  /// Of all fields.
+  [[nodiscard]] std::size_t bytes() const noexcept;
+
+  /// Throws as Source::read, and Error{io} where there is not so much memory.
+  void read();
+  /// Of a field, once all is read.
+  [[nodiscard]] std::vector<std::byte>& data(std::size_t field) { return data_[field]; }
+
+ private:
+  const Source& source_;
+  SampleId id_;
+  std::vector<std::int64_t> rows_;
+  std::vector<std::vector<std::byte>> data_;
+};
 
 /// One sample's.
 struct SampleContent {

@@ -112,7 +112,7 @@ const bool kSaved = add_file_target(
       succeeds({ErrorCode::corrupt, ErrorCode::unsupported}, [&] {
         const SavedCatalog catalog = read_catalog(path.native(), {});
         EXPECT_FALSE(compare(*catalog.files, *catalog.files).any());
-        for (const auto& [signature, index] : catalog.indices) {
+        for (const auto& [signature, index] : catalog.kept.indices) {
           for (std::size_t i = 0; i < index->files().size(); ++i) static_cast<void>((*index)[i]);
         }
       });

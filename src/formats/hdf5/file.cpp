@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "core/message.hpp"
+#include "formats/hdf5/layout.hpp"
 #include "formats/hdf5/library_reads.hpp"
 #include "formats/hdf5/links.hpp"
-#include "formats/hdf5/type.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {

@@ -10,19 +10,18 @@
 #include <system_error>
 #include <utility>
 
-#include "catalog/serialize.hpp"
+#include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
 #include "core/message.hpp"
 #include "formats/formats.hpp"
 #include "formats/hdf5/file.hpp"
-#include "formats/hdf5/heap.hpp"
 #include "formats/hdf5/library_reads.hpp"
 #include "formats/hdf5/reader.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
 #include "source/content.hpp"
 #include "source/field_check.hpp"
-#include "source/unpack_stored.hpp"
+#include "source/stored_type.hpp"
 
 namespace rota::internal {
 namespace {
@@ -39,17 +38,12 @@ std::vector<Field> fields_of(const Hdf5File& file) {
   return fields;
 }
 
-std::vector<std::int64_t> counts_of(const std::vector<Hdf5File>& files) {
-  std::vector<std::int64_t> counts;
-  for (const Hdf5File& file : files) counts.push_back(file.samples);
-  return counts;
-}
-
 class Hdf5Source final : public FileSource {
  public:
   Hdf5Source(FileList files, std::shared_ptr<SharedFiles> shared, std::optional<FileList> targets,
              std::vector<Hdf5File> contents)
-      : FileSource(std::move(files), std::move(shared), fields_of(contents[0]), counts_of(contents)),
+      : FileSource(std::move(files), std::move(shared), fields_of(contents[0]),
+                   [&](std::size_t i) { return contents[i].samples; }),
         contents_(std::move(contents)) {
     if (targets) targets_.emplace(std::move(*targets));
   }
@@ -70,23 +64,23 @@ class Hdf5Source final : public FileSource {
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
-    Reading reading;
+    RowReader reading;
     for (std::size_t field = 0; field < fields().size(); ++field)
       add(ids, field, reading, [&](std::size_t i) { return out.bytes(field, i).data(); });
-    reading.rows.read(reader());
+    reading.read(reader());
   }
 
-  // As unpack_stored asks for them.
+  // As decode_stored asks for them.
   void read_field(std::span<const SampleId> ids, std::size_t field, std::span<std::byte> to) const {
     check_ids(*this, ids);
     const std::size_t row_bytes = fields()[field].row_bytes();
-    Reading reading;
+    RowReader reading;
     add(ids, field, reading, [&](std::size_t i) { return &to[i * row_bytes]; });
-    reading.rows.read(reader());
+    reading.read(reader());
     for (const StoredPart& part : contents_[0].fields[field].values.type.parts) {
       for (std::size_t i = 0; part.is_elsewhere() && i < ids.size(); ++i) {
         const std::uint64_t count = load<std::uint32_t>(to, i * row_bytes + part.offset);
-        const OpenFiles::SharedFile file = open(ids[i], field);
+        const OpenFiles::SharedFile file = open(samples().find(ids[i].value).file, field);
         if (count * size_of(part.dtype) > file->bytes())
           throw file->damage(
               0,
@@ -100,8 +94,9 @@ class Hdf5Source final : public FileSource {
     std::vector<HeapRead> reads;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const std::size_t at = i * kReferenceBytes + sizeof(std::uint32_t);  // behind how many there are
-      const std::uint64_t base = contents_[samples().find(ids[i].value).file].fields[field].values.heap_base;
-      reads.push_back({.file = open(ids[i], field),
+      const std::size_t file = samples().find(ids[i].value).file;
+      const std::uint64_t base = contents_[file].fields[field].values.heap_base;
+      reads.push_back({.file = open(file, field),
                        .address = base + load<std::uint64_t>(references, at),
                        .index = load<std::uint32_t>(references, at + sizeof(std::uint64_t)),
                        .to = to[i]});
@@ -114,7 +109,7 @@ class Hdf5Source final : public FileSource {
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
     assert(fields()[field].ragged);
     check_ids(*this, wanted);
-    Reading reading;
+    RowReader reading;
     std::vector<FileRange> ranges;
     ranges.reserve(wanted.size());
     FileSamples::SamplePlace place;
@@ -126,7 +121,7 @@ class Hdf5Source final : public FileSource {
              fields()[field].row_bytes());
     }
     add(field, ranges, reading);
-    reading.rows.read(reader());
+    reading.read(reader());
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -212,21 +207,14 @@ class Hdf5Source final : public FileSource {
   // Of a dataset with external links: where they lead is where the rows are.
   [[nodiscard]] const OpenFiles& reader() const noexcept { return targets_ ? *targets_ : files(); }
 
-  // The file that has a field of a sample.
-  [[nodiscard]] OpenFiles::SharedFile open(SampleId id, std::size_t field) const {
-    const std::size_t file = samples().find(id.value).file;
+  // The file that has a field of the samples of `file`.
+  [[nodiscard]] OpenFiles::SharedFile open(std::size_t file, std::size_t field) const {
     const auto& target = contents_[file].fields[field].target;
-    return (target ? *targets_ : files()).open(target ? target->index : file);
+    return target ? targets_->open(target->index) : files().open(file);
   }
 
-  // What is to be read together, and the files, which are open meanwhile.
-  struct Reading {
-    RowReader rows;
-    std::vector<OpenFiles::SharedFile> files;
-  };
-
   template <typename MemoryOf>
-  void add(std::span<const SampleId> ids, std::size_t field, Reading& reading,
+  void add(std::span<const SampleId> ids, std::size_t field, RowReader& reading,
            const MemoryOf& memory_of) const {
     std::vector<FileRange> ranges;
     ranges.reserve(ids.size());
@@ -239,7 +227,7 @@ class Hdf5Source final : public FileSource {
     add(field, ranges, reading);
   }
 
-  void add(std::size_t field, std::vector<FileRange>& ranges, Reading& reading) const {
+  void add(std::size_t field, std::vector<FileRange>& ranges, RowReader& reading) const {
     if (fields()[field].row_bytes() == 0) return;
     if (files().list().size() > 1) {
       std::stable_sort(ranges.begin(), ranges.end(),
@@ -250,14 +238,8 @@ class Hdf5Source final : public FileSource {
       const std::size_t file = ranges[i].file;
       rows.clear();
       for (; i < ranges.size() && ranges[i].file == file; ++i) rows.push_back(ranges[i].rows);
-      const Hdf5Field& stored = contents_[file].fields[field];
-      const OpenFiles& open = stored.target ? *targets_ : files();
-      if (reading.files.size() == files().most_together()) {
-        reading.rows.read(reader());
-        reading.files.clear();
-      }
-      reading.files.push_back(open.open(stored.target ? stored.target->index : file));
-      reading.rows.add(*reading.files.back(), stored.values, rows);
+      if (reading.files() == files().most_together()) reading.read(reader());
+      reading.add(open(file, field), contents_[file].fields[field].values, rows);
     }
   }
 
@@ -378,15 +360,11 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
   // What lies in other files may change without these.
   const std::string signature =
       options.allow_external_links ? "" : fmt::format("hdf5 datasets {}", choice.datasets);
-  const auto index = index_files(files, signature, [&](const DatasetFile& file) {
+  auto contents = look_into_files<Hdf5File>(files, signature, [&](const DatasetFile& file) {
     Hdf5Choice same = choice;
-    return serialize(ask_file(file, same, options.allow_external_links));
+    return ask_file(file, same, options.allow_external_links);
   });
-  std::vector<Hdf5File> contents(files.size());
-  for (std::size_t i = 0; i < contents.size(); ++i) {
-    contents[i] = deserialize<Hdf5File>((*index)[i]);
-    check_alike(files, contents, i);
-  }
+  for (std::size_t i = 1; i < contents.size(); ++i) check_alike(files, contents, i);
   tell_unwritten(files, contents);
   const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const Hdf5File& file) {
     return std::any_of(file.fields.begin(), file.fields.end(),
@@ -402,7 +380,7 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
     return std::make_unique<Hdf5Source>(std::move(files), std::move(shared), std::move(targets),
                                         std::move(contents));
   });
-  return unpack_stored(stored, types, "open HDF5 files",
+  return decode_stored(stored, types, "open HDF5 files",
                        {.field = std::bind_front(&Hdf5Source::read_field, stored),
                         .heap = std::bind_front(&Hdf5Source::read_heap, stored)});
 }

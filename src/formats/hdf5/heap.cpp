@@ -1,4 +1,4 @@
-#include "formats/hdf5/heap.hpp"
+#include "formats/hdf5/reader.hpp"
 
 #include <algorithm>
 #include <cstring>

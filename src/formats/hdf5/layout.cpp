@@ -8,7 +8,6 @@
 #include <optional>
 #include <string_view>
 
-#include "formats/hdf5/type.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {

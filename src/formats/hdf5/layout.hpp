@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hdf5/address_file.hpp"
+#include "hdf5/hdf5.hpp"
 #include "rota/dtype.hpp"
 #include "source/stored_type.hpp"
 
@@ -86,5 +88,11 @@ struct Hdf5Subject {
 /// Asks where dataset `name` lies. Throws Error{unsupported} for a type, filter or storage that rota does not
 /// read, Error{corrupt} for bytes past the end of the file, Error{invalid_argument} for a scalar.
 Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name);
+
+/// How elements of `type` lie in a file; nothing where rota cannot read them. `what` heads its errors.
+std::optional<StoredType> stored_type(hid_t type, const std::string& what);
+
+/// What `type` is, for a message: "text", "padded integers of 4 bytes".
+std::string describe(hid_t type);
 
 }  // namespace rota::internal

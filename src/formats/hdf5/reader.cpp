@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <utility>
 
 #include "core/owned.hpp"
 #include "rota/error.hpp"
@@ -219,7 +220,9 @@ class ChunkDecoder {
 
 }  // namespace
 
-void RowReader::add(const DatasetFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges) {
+void RowReader::add(OpenFiles::SharedFile opened, const Hdf5Dataset& dataset,
+                    std::span<const PlacedRows> ranges) {
+  const DatasetFile& file = *files_.emplace_back(std::move(opened));
   if (dataset.storage == Hdf5Storage::chunked) return add_chunks(file, dataset, ranges);
   const std::size_t row_bytes = dataset.row_bytes();
   for (const PlacedRows& range : ranges) {
@@ -293,6 +296,7 @@ void RowReader::read(const OpenFiles& files) {
   } else {
     read_chunks();
   }
+  files_.clear();
   plain_.clear();
   encoded_.clear();
   pieces_.clear();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Reads rows of one HDF5 dataset by offset, without HDF5.
+// Reads rows of HDF5 datasets by offset, and what is in global heaps, without HDF5.
 
 #include <cstddef>
 #include <cstdint>
@@ -42,9 +42,11 @@ struct EncodedChunk {
 /// Reads rows of datasets, those of several files together. *One thread.*
 class RowReader {
  public:
-  /// Rows `ranges` of `dataset`, which must lie inside it, are to be read. All must live until `read` is
-  /// over. What no file has is there at once.
-  void add(const DatasetFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
+  /// Rows `ranges` of `dataset`, which must lie inside it, are to be read from `file`, which is kept open.
+  /// The others must live until `read` is over. What no file has is there at once.
+  void add(OpenFiles::SharedFile file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
+  /// How many `add` that `read` has not come to.
+  [[nodiscard]] std::size_t files() const noexcept { return files_.size(); }
   /// Reads all that was added, as `files` reads. A chunk that has to be decoded is decoded once, however many
   /// ranges of one `add` want rows of it. Throws Error{io}, Error{corrupt} naming file and byte offset.
   void read(const OpenFiles& files);
@@ -58,9 +60,22 @@ class RowReader {
   }
   void add_slab(const DatasetFile& file, const Hdf5Dataset& dataset, std::size_t first, std::size_t count);
 
+  std::vector<OpenFiles::SharedFile> files_;
   std::vector<WantedBytes> plain_;
   std::vector<EncodedChunk> encoded_;
   std::vector<RowPiece> pieces_;
 };
+
+/// An object of a heap that is to be read.
+struct HeapRead {
+  OpenFiles::SharedFile file;
+  std::uint64_t address = 0;  ///< of its collection
+  std::uint32_t index = 0;    ///< in that
+  std::span<std::byte> to;    ///< all of it
+};
+
+/// Reads all, those of a collection together. Blocks on storage. Any thread. Throws as DatasetFile::read
+/// does, Error{corrupt} where the files have no such heaps.
+void read_from_heap(const OpenFiles& files, std::vector<HeapRead> reads);
 
 }  // namespace rota::internal

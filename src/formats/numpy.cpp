@@ -1,0 +1,263 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "catalog/open_context.hpp"
+#include "formats/formats.hpp"
+#include "formats/npy_header.hpp"
+#include "formats/records.hpp"
+#include "formats/zip.hpp"
+#include "rota/error.hpp"
+#include "source/stored_type.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::string_view kSuffix = ".npy";
+constexpr std::string_view kNpyTask = "open NPY files";
+
+/// One array in one file: a member of an NPZ file, or all of an NPY file.
+struct Array {
+  ZipMember member;
+  NpyHeader header;
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(member, header);
+  }
+};
+/// The arrays of one file, one per field.
+using Arrays = std::vector<Array>;
+
+Array read_array(const DatasetFile& file, const ZipMember& member) {
+  ZipReader reader(file, member);
+  return {member, read_npy_header(file, member.offset, member.bytes,
+                                  [&](std::span<std::byte> to) { reader.next(to); })};
+}
+
+Arrays read_npy(DatasetFile& file) {
+  file.read_on();
+  return {read_array(file, {.name = "data", .stored_bytes = file.bytes(), .bytes = file.bytes()})};
+}
+
+// Those that are named, or all, by name.
+Arrays read_npz(DatasetFile& file, const std::vector<std::string>& wanted) {
+  file.read_on();
+  std::map<std::string, ZipMember> members;  // by what arrays are called
+  for (ZipMember& member : list_zip(file)) {
+    if (!member.name.ends_with(kSuffix)) continue;
+    member.name.resize(member.name.size() - kSuffix.size());
+    if (!members.emplace(member.name, member).second) {
+      throw file.damage(member.offset, fmt::format("it has two arrays \"{}\"", member.name));
+    }
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, member] : members) names.push_back(name);
+  Arrays arrays;
+  for (const std::string& name : wanted.empty() ? names : wanted) {
+    const auto found = members.find(name);
+    if (found == members.end()) {
+      throw Error(ErrorCode::not_found, fmt::format("open {}: no array \"{}\"; it has \"{}\"", file.path(),
+                                                    name, fmt::join(names, "\", \"")));
+    }
+    arrays.push_back(read_array(file, found->second));
+  }
+  if (arrays.empty())
+    throw Error(ErrorCode::not_found, fmt::format("open {}: it has no arrays", file.path()));
+  return arrays;
+}
+
+std::string describe(const Arrays& arrays, std::size_t f) {
+  return f < arrays.size() ? fmt::format("\"{}\", {}", arrays[f].member.name, describe(arrays[f].header))
+                           : "no other";
+}
+
+void require_alike(const FileList& files, const std::vector<Arrays>& contents, std::string_view advice) {
+  const Arrays& first = contents[0];
+  for (std::size_t i = 1; i < contents.size(); ++i) {
+    const Arrays& other = contents[i];
+    for (std::size_t f = 0; f < std::max(first.size(), other.size()); ++f) {
+      if (f < first.size() && f < other.size() && first[f].member.name == other[f].member.name &&
+          are_alike(first[f].header, other[f].header)) {
+        continue;
+      }
+      const std::string here = describe(other, f);
+      const std::string there = describe(first, f);
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("open {}: array {} is {}, and {} in {}{}; {}only leading extents may differ",
+                              files.path(i), f, here, there, files.path(0),
+                              here == there ? ", stored otherwise" : "", advice));
+    }
+  }
+}
+
+void require_rows(const FileList& files, const std::vector<Arrays>& contents, std::string_view option) {
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    for (const auto& [member, header] : contents[i]) {
+      const std::vector<std::int64_t>& first = contents[i][0].header.shape;
+      const bool has_rows = !header.shape.empty() && header.shape[0] == first[0];
+      if (has_rows && !header.has_columns() && !member.is_deflated) continue;
+      throw Error(
+          ErrorCode::unsupported,
+          fmt::format("open {}: array \"{}\", {}, {}; write it so that its rows can be read, or take each "
+                      "file for a sample ({})",
+                      files.path(i), member.name, describe(header),
+                      member.is_deflated     ? "is deflated"
+                      : header.has_columns() ? "is in Fortran order, in which rows are scattered"
+                      : header.shape.empty() ? "has no rows"
+                                             : "has not as many rows as the first",
+                      option));
+    }
+  }
+}
+
+/// Each file is one record.
+class ArrayFiles final : public RecordFormat {
+ public:
+  ArrayFiles(std::vector<Arrays> contents, bool is_npy) : contents_(std::move(contents)), is_npy_(is_npy) {
+    for (std::size_t f = 0; f < contents_[0].size(); ++f) {
+      const auto& [member, header] = contents_[0][f];
+      const bool is_ragged = std::ranges::any_of(
+          contents_, [&](const Arrays& other) { return other[f].header.shape != header.shape; });
+      fields_.push_back(
+          header.type.as_stored(member.name, is_ragged ? row_shape(header) : header.shape, is_ragged));
+    }
+  }
+
+  [[nodiscard]] std::string_view name() const override { return is_npy_ ? "npy files" : "npz"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
+    RecordIndex index{.samples = 1, .ranges = {}, .keys = {}};
+    for (const auto& [member, header] : contents_[file.number()]) {
+      index.ranges.push_back(
+          {.offset = is_npy_ ? header.data_at : member.offset, .bytes = header.data_bytes()});
+    }
+    return index;
+  }
+  [[nodiscard]] bool has_plain_ranges(const DatasetFile& file) const override {
+    return is_npy_ && !contents_[file.number()][0].header.has_columns();
+  }
+  void read(const DatasetFile& file, std::size_t field, const ByteRange& range,
+            std::span<std::byte> to) const override {
+    const auto& [member, header] = contents_[file.number()][field];
+    std::vector<std::byte> columns(header.has_columns() ? to.size() : 0);
+    const std::span<std::byte> stored = header.has_columns() ? columns : to;
+    if (is_npy_) {
+      file.read(range.offset, stored);
+    } else {
+      ZipReader reader(file, member);
+      std::vector<std::byte> before(header.data_at);
+      reader.next(before);
+      reader.next(stored);
+      reader.require_end();
+    }
+    if (header.has_columns()) to_c_order(header, columns, to);
+  }
+
+ private:
+  std::vector<Arrays> contents_;  // of each file
+  bool is_npy_;
+  std::vector<Field> fields_;
+};
+
+/// Each row of the arrays is one.
+class NpzRows final : public RecordFormat {
+ public:
+  explicit NpzRows(std::vector<Arrays> contents) : contents_(std::move(contents)) {
+    for (const Array& array : contents_[0]) {
+      fields_.push_back(array.header.type.as_stored(array.member.name, row_shape(array.header)));
+    }
+  }
+
+  [[nodiscard]] std::string_view name() const override { return "rows of npz"; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
+    const Arrays& arrays = contents_[file.number()];
+    RecordIndex index{.samples = arrays[0].header.shape[0], .ranges = {}, .keys = {}};
+    index.ranges.reserve(static_cast<std::size_t>(index.samples) * arrays.size());
+    for (std::int64_t row = 0; row < index.samples; ++row) {
+      for (std::size_t f = 0; f < arrays.size(); ++f) {
+        const std::uint64_t bytes = fields_[f].row_bytes();
+        index.ranges.push_back({.offset = arrays[f].member.offset + arrays[f].header.data_at +
+                                          static_cast<std::uint64_t>(row) * bytes,
+                                .bytes = bytes});
+      }
+    }
+    return index;
+  }
+
+ private:
+  std::vector<Arrays> contents_;
+  std::vector<Field> fields_;
+};
+
+StridedLayout npy_rows(const std::vector<Arrays>& contents) {
+  const NpyHeader& first = contents[0][0].header;
+  StridedLayout layout{.format = "npy", .field = first.type.as_stored("data", row_shape(first)), .files = {}};
+  layout.stride_bytes = layout.field.row_bytes();
+  for (const Arrays& arrays : contents)
+    layout.files.push_back({.first = arrays[0].header.data_at, .samples = arrays[0].header.shape[0]});
+  return layout;
+}
+
+std::vector<StoredType> types_of(const Arrays& arrays) {
+  std::vector<StoredType> types;
+  for (const Array& array : arrays) types.push_back(array.header.type);
+  return types;
+}
+
+}  // namespace
+
+bool is_npy(const FileList& files, std::size_t i) {
+  constexpr std::string_view kMagic = "\x93NUMPY";
+  std::array<char, kMagic.size()> found{};
+  (void)files.open(i).read_up_to_end(0, std::as_writable_bytes(std::span(found)));
+  return std::string_view(found.data(), found.size()) == kMagic;
+}
+
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpyOptions& options) {
+  FileList files = files_of(catalog).with_sizes();
+  auto contents = look_into_files<Arrays>(files, "npy array", read_npy);
+  require_alike(files, contents, "");
+  const auto types = types_of(contents[0]);
+  if (options.file_is_sample) {
+    auto format = std::make_unique<ArrayFiles>(std::move(contents), true);
+    return decode_stored(make_record_source(std::move(files), std::move(format), "npy files"), types,
+                         kNpyTask);
+  }
+  require_rows(files, contents, "the option file_is_sample");
+  return decode_stored(make_strided_source(std::move(files), npy_rows(contents)), types, kNpyTask);
+}
+
+std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpzOptions& options) {
+  FileList files = files_of(catalog).with_sizes();
+  const std::string signature = fmt::format("npz arrays {}", options.arrays);
+  auto contents = look_into_files<Arrays>(files, signature,
+                                          [&](DatasetFile& file) { return read_npz(file, options.arrays); });
+  require_alike(files, contents, "name those to read with the option arrays; ");
+  if (options.rows) require_rows(files, contents, "without the option rows");
+  const auto types = types_of(contents[0]);
+  std::unique_ptr<const RecordFormat> format;
+  if (options.rows) {
+    format = std::make_unique<NpzRows>(std::move(contents));
+  } else {
+    format = std::make_unique<ArrayFiles>(std::move(contents), false);
+  }
+  return decode_stored(
+      make_record_source(std::move(files), std::move(format),
+                         fmt::format("{} of {}", options.rows ? "rows" : "files", signature)),
+      types, "open NPZ files");
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+void NpzOptions::validate() const { internal::require_distinct("arrays", arrays); }
+
+}  // namespace rota
