@@ -15,7 +15,6 @@
 #include "directory_files.hpp"
 #include "files/descriptor.hpp"
 #include "files/file.hpp"
-#include "files/temporary.hpp"
 #include "hdf5/hdf5.hpp"
 #include "mirror.hpp"
 #include "mpi/background.hpp"

@@ -2,7 +2,7 @@
 
 // A checkpoint directory on a file system of one's own: for tests that make its calls fail.
 
-#include "files/file_system.hpp"
+#include "files/file.hpp"
 #include "rota/checkpoint_directory.hpp"
 
 namespace rota {

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "files/descriptor.hpp"
-#include "files/temporary.hpp"
+#include "files/file.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
 

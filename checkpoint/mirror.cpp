@@ -12,7 +12,7 @@
 #include "core/message.hpp"
 #include "core/scarce.hpp"
 #include "directory_files.hpp"
-#include "files/temporary.hpp"
+#include "files/file.hpp"
 #include "rota/error.hpp"
 
 namespace rota::checkpoint {

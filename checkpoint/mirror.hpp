@@ -11,7 +11,6 @@
 
 #include "core/mutex.hpp"
 #include "files/file.hpp"
-#include "files/temporary.hpp"
 #include "rota/storage.hpp"
 
 namespace rota::checkpoint {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "commit_page.hpp"
-#include "files/file_system.hpp"
+#include "files/file.hpp"
 #include "rota/checkpoint_directory.hpp"
 
 namespace rota::checkpoint {

@@ -9,7 +9,7 @@
 
 #include "core/bytes.hpp"
 #include "directory_files.hpp"
-#include "files/temporary.hpp"
+#include "files/file.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 #include "row_plan.hpp"

@@ -76,7 +76,7 @@ H5FD_class_t driver_class() {
   H5FD_class_t driver{};
 #ifdef H5FD_CLASS_VERSION
   driver.version = H5FD_CLASS_VERSION;
-  driver.value = static_cast<H5FD_class_value_t>(511);  // for private use; address_file.cpp has 510
+  driver.value = static_cast<H5FD_class_value_t>(511);  // for private use; src/hdf5/hdf5.cpp has 510
 #endif
   driver.name = "rota_sparse_image";
   driver.maxaddr = haddr_t{1} << 62;

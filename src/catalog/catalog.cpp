@@ -9,19 +9,10 @@
 #include "catalog/saved.hpp"
 #include "core/caught.hpp"
 #include "core/enumerators.hpp"
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "files/descriptor.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
-
-namespace rota {
-
-template <typename Archive>
-void serialize(Archive& archive, CatalogChanges& changes) {
-  archive(changes.changed, changes.resized, changes.vanished, changes.appeared, changes.first);
-}
-
-}  // namespace rota
 
 namespace rota::internal {
 
@@ -86,10 +77,10 @@ FileList list_saved(const Context& context, const SavedCatalog& saved, const std
     return list_origin(context, saved.origin, saved.change_detection, saved.origin.path);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) throw;
-    throw Error(error.code(),
-                fmt::format("{}; the saved catalog {} holds absolute paths: where the data have "
-                            "moved, make it anew (\"rota index\", or save of a catalog)",
-                            error.what(), path));
+    throw failure(error.code(),
+                  "{}; the saved catalog {} holds absolute paths: where the data have moved, make it anew "
+                  "(\"rota index\", or save of a catalog)",
+                  error.what(), path);
   }
 }
 
@@ -109,8 +100,8 @@ CatalogContents open_path(const mpi::Communicator& comm, const std::string& path
 std::size_t require_file(const FileList& files, std::int64_t i) {
   const auto size = static_cast<std::int64_t>(files.size());
   if (i >= 0 && i < size) return static_cast<std::size_t>(i);
-  throw Error(ErrorCode::out_of_range,
-              fmt::format("look up file {} of a catalog: it has {}, numbered from 0 on", i, size));
+  throw failure(ErrorCode::out_of_range, "look up file {} of a catalog: it has {}, numbered from 0 on", i,
+                size);
 }
 
 }  // namespace
@@ -198,9 +189,9 @@ ChangeDetection Catalog::change_detection() const noexcept { return contents_->f
 std::int64_t Catalog::bytes(std::int64_t i) const {
   const std::size_t file = internal::require_file(contents_->files, i);
   if (change_detection() == ChangeDetection::by_size) return contents_->files.bytes(file);
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("look up the size of {}: sizes are not known where changes are detected by name",
-                          contents_->files.path(file)));
+  throw internal::failure(ErrorCode::invalid_argument,
+                          "look up the size of {}: sizes are not known where changes are detected by name",
+                          contents_->files.path(file));
 }
 
 Fingerprint Catalog::fingerprint() const { return contents_->files.fingerprint(); }

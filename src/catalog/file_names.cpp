@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 
@@ -58,8 +58,8 @@ std::span<const std::string_view> format_names() noexcept { return kFormats; }
 
 void require_format(std::string_view attempt, std::string_view format) {
   if (std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end()) return;
-  throw Error(ErrorCode::invalid_argument, fmt::format("{}: there is no format \"{}\"; use one of \"{}\"",
-                                                       attempt, format, fmt::join(kFormats, "\", \"")));
+  throw failure(ErrorCode::invalid_argument, "{}: there is no format \"{}\"; use one of \"{}\"", attempt,
+                format, fmt::join(kFormats, "\", \""));
 }
 
 }  // namespace rota::internal

@@ -1,14 +1,14 @@
 #include "catalog/files.hpp"
 
-#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <array>
 #include <utility>
 
-#include "catalog/progress_reporter.hpp"
+#include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
 #include "core/enumerators.hpp"
+#include "core/failure.hpp"
 #include "core/parallel.hpp"
 #include "core/wait.hpp"
 #include "mpi/collectives.hpp"
@@ -142,33 +142,25 @@ FileList FileList::beside(std::span<const std::string> names) const {
 }
 
 FileList FileList::only(NameFilter passes) const {
+  const auto is_wanted = [&](std::string_view name) { return passes(name.substr(name.rfind('/') + 1)); };
+  const auto names = read_names();
   std::size_t count = 0;
-  const auto visit_passing = [&](const NameVisitor& visit) {
-    Listed passing{.directory = directory()};
-    const auto names = read_names();
+  for (std::size_t i = 0; passes != nullptr && i < size(); ++i) {
+    if (is_wanted((*names)[i])) ++count;
+  }
+  const bool takes_all = count == 0 || count == size();
+  if (takes_all && change_detection_ == ChangeDetection::by_size) return *this;
+  return derive([&](const NameVisitor& visit) {
+    Listed listed{.directory = directory()};
     for (std::size_t i = 0; i < size(); ++i) {
       const std::string& name = (*names)[i];
-      if (!passes(std::string_view(name).substr(name.rfind('/') + 1))) continue;
+      if (!takes_all && !is_wanted(name)) continue;
       visit("", name);
-      ++count;
-      if (change_detection_ == ChangeDetection::by_size) passing.stats.push_back(listing_->stat(i));
-      if (knows_samples()) passing.samples.push_back(expected_samples(i));
+      if (change_detection_ == ChangeDetection::by_size) listed.stats.push_back(listing_->stat(i));
+      if (knows_samples()) listed.samples.push_back(expected_samples(i));
     }
-    return passing;
-  };
-  visit_passing([](std::string_view, std::string_view) {});
-  return count == 0 || count == size() ? with_sizes() : derive(visit_passing);
-}
-
-FileList FileList::with_sizes() const {
-  if (change_detection_ == ChangeDetection::by_size) return *this;
-  FileList files = derive([&](const NameVisitor& visit) {
-    const auto names = read_names();
-    for (std::size_t i = 0; i < size(); ++i) visit("", (*names)[i]);
-    return Listed{.directory = directory()};
+    return listed;
   });
-  files.expect_as(*this);
-  return files;
 }
 
 Fingerprint FileList::fingerprint() const {
@@ -195,11 +187,10 @@ DatasetFile FileList::open(std::size_t i, Access access) const {
 DatasetFile FileList::open_unchanged(std::size_t i, Access access) const {
   DatasetFile file = open(i, access);
   if (static_cast<std::int64_t>(file.bytes()) == bytes(i)) return file;
-  throw Error(
-      ErrorCode::corrupt,
-      fmt::format("read {}: it has {} bytes now and had {} when it was listed; restore the file, or open "
-                  "the dataset anew as another one",
-                  file.path(), file.bytes(), bytes(i)));
+  throw failure(ErrorCode::corrupt,
+                "read {}: it has {} bytes now and had {} when it was listed; restore the file, or open the "
+                "dataset anew as another one",
+                file.path(), file.bytes(), bytes(i));
 }
 
 }  // namespace rota::internal

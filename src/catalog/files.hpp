@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "catalog/file_index.hpp"
 #include "catalog/list_files.hpp"
 #include "catalog/listing.hpp"
 #include "catalog/location.hpp"
@@ -58,7 +57,7 @@ class FileList {
   /// Those whose last names pass, with changes detected by size; all, where none does.
   [[nodiscard]] FileList only(NameFilter passes) const;
   /// These files with changes detected by size, for formats that look into files.
-  [[nodiscard]] FileList with_sizes() const;
+  [[nodiscard]] FileList with_sizes() const { return only(nullptr); }
 
   [[nodiscard]] std::size_t size() const noexcept { return listing_->size(); }
   [[nodiscard]] const OpenContext& context() const noexcept { return *context_; }

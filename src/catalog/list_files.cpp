@@ -17,9 +17,9 @@
 
 #include "catalog/file_names.hpp"
 #include "core/caught.hpp"
+#include "core/failure.hpp"
 #include "core/wait.hpp"
 #include "files/descriptor.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 
@@ -100,9 +100,9 @@ void expand_ranges(const std::string& text, const std::function<void(const std::
   for (const std::string& word : range->words) expand(word);
   if (!range->words.empty()) return;
   if (range->last < range->first) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: the range {} goes backward; name the smaller number first", text,
-                            text.substr(range->begin, range->end - range->begin)));
+    throw failure(ErrorCode::invalid_argument,
+                  "open {}: the range {} goes backward; name the smaller number first", text,
+                  text.substr(range->begin, range->end - range->begin));
   }
   for (std::int64_t number = range->first;; ++number) {
     expand(fmt::format("{:0{}}", number, range->digits));
@@ -122,15 +122,15 @@ std::string_view left_out_text(const Listed& listed) {
 void require_next(const std::string& path, const std::string& beginning,
                   const std::optional<std::string>& before, const std::string& name) {
   if (!name.starts_with(beginning) || (before && name <= *before)) {
-    throw Error(ErrorCode::corrupt,
-                fmt::format("list {}: its storage lists \"{}\" after \"{}\"; it must list names that begin "
-                            "with \"{}\", in order, each once",
-                            path, name, before.value_or(""), beginning));
+    throw failure(ErrorCode::corrupt,
+                  "list {}: its storage lists \"{}\" after \"{}\"; it must list names that begin with "
+                  "\"{}\", in order, each once",
+                  path, name, before.value_or(""), beginning);
   }
   if (name.find('\0') != std::string::npos) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("list {}: the name after \"{}\" has a zero byte in it; give the file another",
-                            path, before.value_or("")));
+    throw failure(ErrorCode::unsupported,
+                  "list {}: the name after \"{}\" has a zero byte in it; give the file another", path,
+                  before.value_or(""));
   }
 }
 
@@ -181,9 +181,8 @@ Listed list_stored(const std::string& path, const StoredPath& stored, bool all_n
   }
   if (not_taken != nullptr) std::rethrow_exception(not_taken);
   if (!listed.stats.empty()) return listed;
-  throw Error(ErrorCode::not_found,
-              fmt::format("open {}: its storage has no file {}{}; check the path", path,
-                          is_pattern ? "that matches" : "of that name, nor below it", left_out_text(listed)));
+  throw failure(ErrorCode::not_found, "open {}: its storage has no file {}{}; check the path", path,
+                is_pattern ? "that matches" : "of that name, nor below it", left_out_text(listed));
 }
 
 /// The marks of datasets that rota has not written to their end, beside their shards. A directory has them; a
@@ -211,11 +210,10 @@ class UnfinishedMarks {
     for (const std::string& mark : marks_) {
       // Who writes shards and may not delete the mark empties it.
       if (location.probe(mark) == ENOENT || location.stat(mark).bytes == 0) continue;
-      throw Error(
-          ErrorCode::corrupt,
-          fmt::format("open {}: {} says that its shards are not all written; let what writes them run "
-                      "again (rota shard, write_shards), with the same options",
-                      path_, mark));
+      throw failure(ErrorCode::corrupt,
+                    "open {}: {} says that its shards are not all written; let what writes them run again "
+                    "(rota shard, write_shards), with the same options",
+                    path_, mark);
     }
   }
 
@@ -230,16 +228,16 @@ Listed list_ranges(const std::string& path, const NameVisitor& visit) {
   std::unordered_set<std::string> seen;
   constexpr double kMostOfRanges = 1e7;
   if (count_names(path) > kMostOfRanges) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: its ranges name more than {} files; name them by a pattern "
-                            "(from_pattern of a catalog)",
-                            path, kMostOfRanges));
+    throw failure(
+        ErrorCode::invalid_argument,
+        "open {}: its ranges name more than {} files; name them by a pattern (from_pattern of a catalog)",
+        path, kMostOfRanges);
   }
   expand_ranges(path.substr(below), [&](const std::string& name) {
     Wait::here().check();
     if (!seen.insert(name).second) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("open {}: its ranges name {} twice; put something between them", path, name));
+      throw failure(ErrorCode::invalid_argument,
+                    "open {}: its ranges name {} twice; put something between them", path, name);
     }
     visit("", name);
   });
@@ -275,11 +273,11 @@ Listed list_local(const std::string& path, const std::optional<struct stat>& sta
     }
   }
   if (is_any) return listed;
-  throw Error(ErrorCode::not_found, fmt::format("open {}: {} no regular file{}; check the path", path,
-                                                is_directory ? "the directory holds"
-                                                : status     ? "it is"
-                                                             : "the glob matches",
-                                                left_out_text(listed)));
+  throw failure(ErrorCode::not_found, "open {}: {} no regular file{}; check the path", path,
+                is_directory ? "the directory holds"
+                : status     ? "it is"
+                             : "the glob matches",
+                left_out_text(listed));
 }
 
 // Visits the names at `path`, marks of unfinished shards included.
@@ -312,9 +310,8 @@ Listed list_path(const std::string& path, const CatalogOptions& options, bool al
   });
   marks.require_none(listed.directory, options.storages);
   if (is_any) return listed;
-  throw Error(
-      ErrorCode::not_found,
-      fmt::format("open {}: it has the mark of who writes shards, and no shards; let that run again", path));
+  throw failure(ErrorCode::not_found,
+                "open {}: it has the mark of who writes shards, and no shards; let that run again", path);
 }
 
 }  // namespace rota::internal

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "core/caught.hpp"
-#include "files/temporary.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
+#include "files/file.hpp"
 #include "rota/object_storage.hpp"
 
 namespace rota::internal {
@@ -24,8 +24,7 @@ FileStat stat_of(const StoredFile& file, std::string_view path) {
     return {.bytes = static_cast<std::int64_t>(file.bytes),
             .written = static_cast<std::int64_t>(file.version)};
   }
-  throw Error(ErrorCode::corrupt,
-              fmt::format("list {}: its storage says that it has {} bytes", path, file.bytes));
+  throw failure(ErrorCode::corrupt, "list {}: its storage says that it has {} bytes", path, file.bytes);
 }
 
 std::string local_path(std::string path) {
@@ -144,8 +143,7 @@ std::string Location::path(const std::string& name) const {
 FileStat Location::stat(const std::string& name) const {
   if (is_stored()) {
     if (const auto file = find_stored(stored(name), path(name))) return stat_of(*file, path(name));
-    throw Error(ErrorCode::not_found,
-                fmt::format("read {}: its storage has no file of that name", path(name)));
+    throw failure(ErrorCode::not_found, "read {}: its storage has no file of that name", path(name));
   }
   const struct stat status =
       stat_entry(root_.get(), name.c_str(), name.starts_with('/') ? std::string_view() : directory_);
@@ -154,8 +152,7 @@ FileStat Location::stat(const std::string& name) const {
     return {.bytes = status.st_size,
             .written = status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
   }
-  throw Error(ErrorCode::io,
-              fmt::format("read {}: it is no regular file; restore it, or leave it out", path(name)));
+  throw failure(ErrorCode::io, "read {}: it is no regular file; restore it, or leave it out", path(name));
 }
 
 int Location::probe(const std::string& name, bool is_directory) const {

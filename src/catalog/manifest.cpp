@@ -1,4 +1,5 @@
 #include "catalog/list_files.hpp"
+#include "core/failure.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -32,7 +33,7 @@ struct Line {
   std::int64_t number;
 
   [[nodiscard]] Error wrong(std::string_view what) const {
-    return {ErrorCode::invalid_argument, fmt::format("read the {}: line {}: {}", list, number, what)};
+    return failure(ErrorCode::invalid_argument, "read the {}: line {}: {}", list, number, what);
   }
 };
 
@@ -84,8 +85,7 @@ class Entries {
   }
   /// They are relative to their scheme, or to `directory`.
   Listed finish(const std::string& list, std::string_view directory) {
-    if (samples_.empty())
-      throw Error(ErrorCode::not_found, fmt::format("read the {}: it lists no files", list));
+    if (samples_.empty()) throw failure(ErrorCode::not_found, "read the {}: it lists no files", list);
     if (std::ranges::count(samples_, kNotSaid) == std::ssize(samples_)) samples_.clear();
     return {.directory = scheme_->empty() ? std::string(directory) : *scheme_, .samples = samples_};
   }
@@ -105,9 +105,8 @@ Listed list_manifest(const std::string& path, const Storages& storages, const Na
   if (::stat(path.c_str(), &status) != 0) throw system_error("open the manifest", path, errno);
   // A pipe has no directory for relative paths, and could not be read again, when a saved catalog is.
   if (!S_ISREG(status.st_mode)) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("read the manifest {}: it is no regular file; write the list to a file first", path));
+    throw failure(ErrorCode::invalid_argument,
+                  "read the manifest {}: it is no regular file; write the list to a file first", path);
   }
   errno = 0;
   std::ifstream file(path);

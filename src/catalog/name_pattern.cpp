@@ -16,12 +16,12 @@
 #include <utility>
 
 #include "catalog/files.hpp"
-#include "catalog/progress_reporter.hpp"
+#include "catalog/open_context.hpp"
 #include "core/enumerators.hpp"
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "core/parallel.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
@@ -48,10 +48,10 @@ NamePattern::NamePattern(std::string text) : text_(std::move(text)) {
     parts_.emplace_back();
   }
   if (end == text_.size()) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("read the pattern {}: byte {} begins no field; write {{index:01}} to "
-                          "{{index:018}}, {{index+1}}, {{folder}} or {{total}}, and other braces twice",
-                          text_.c_str(), end));
+  throw failure(ErrorCode::invalid_argument,
+                "read the pattern {}: byte {} begins no field; write {{index:01}} to {{index:018}}, "
+                "{{index+1}}, {{folder}} or {{total}}, and other braces twice",
+                text_.c_str(), end);
 }
 
 void NamePattern::require_names() const {
@@ -62,8 +62,7 @@ void NamePattern::require_names() const {
       : has(&NameNumbers::folder) && through(&NameNumbers::folder).has(&NameNumbers::index)
           ? "{folder} is to name a directory above that of {index}"
           : "";
-  if (!wrong.empty())
-    throw Error(ErrorCode::invalid_argument, fmt::format("read the pattern {}: {}", text_, wrong));
+  if (!wrong.empty()) throw failure(ErrorCode::invalid_argument, "read the pattern {}: {}", text_, wrong);
 }
 
 std::size_t NamePattern::begin_of(NameField field) const noexcept {
@@ -183,16 +182,15 @@ std::int64_t count_files(const NamePattern& path, PatternOptions options, const 
   path.require_names();
   const bool has_folders = options.folders > 0 || options.layout != FolderLayout::round_robin;
   if (path.has(&NameNumbers::folder) ? options.folders == 0 : has_folders) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} {}: the option folders goes with a {{folder}}: {}", kTask, path.text(),
-                            describe_names(path.through(&NameNumbers::folder).name({}), storages)));
+    throw failure(ErrorCode::invalid_argument, "{} {}: the option folders goes with a {{folder}}: {}", kTask,
+                  path.text(), describe_names(path.through(&NameNumbers::folder).name({}), storages));
   }
   if (options.files == 0) options.files = find_total(path, storages);
   options.validate();
   if (options.layout != FolderLayout::restart || options.files % options.folders == 0) return options.files;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} {}: {} files cannot be shared out alike to {} folders; mend PatternOptions",
-                          kTask, path.text(), options.files, options.folders));
+  throw failure(ErrorCode::invalid_argument,
+                "{} {}: {} files cannot be shared out alike to {} folders; mend PatternOptions", kTask,
+                path.text(), options.files, options.folders);
 }
 
 bool is_absent(int answer) {
@@ -215,10 +213,10 @@ Error wrong_answer(const Probe& probe, int answer, const NameSeries& series, con
     advice = "restore what is missing";
     if (answer == kOtherKind) why = "of another kind";
   }
-  return {code, fmt::format("look for the {} files of the pattern {}{}: {} ({}); {}; {}, or mend the pattern "
-                            "and PatternOptions",
-                            series.files, shown, series.pattern.text(), name, why,
-                            describe_names(name, storages), advice)};
+  return failure(
+      code,
+      "look for the {} files of the pattern {}{}: {} ({}); {}; {}, or mend the pattern and PatternOptions",
+      series.files, shown, series.pattern.text(), name, why, describe_names(name, storages), advice);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "catalog/name_table.hpp"
 
-#include <fmt/format.h>
 #include <xxhash.h>
 #include <zstd.h>
 
@@ -14,15 +13,15 @@
 #include <utility>
 
 #include "core/bytes.hpp"
+#include "core/failure.hpp"
 #include "core/owned.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
 
 // The bytes of a table: the blocks; where each ends, counted from the first; the number of names. A block,
-// unpacked: of each name the bytes that its beginning and its end have in common with the name before, and
-// how many are between (three arrays of uint16); then all that is between. Every 64th name stands alone.
+// decompressed: of each name the bytes that its beginning and its end have in common with the name before,
+// and how many are between (three arrays of uint16); then all that is between. Every 64th name stands alone.
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::size_t kAloneEvery = 64;
@@ -92,7 +91,7 @@ struct NameTableBuilder::Compressor {
   std::unique_ptr<ZSTD_CCtx, FreeBy<ZSTD_freeCCtx>> context;
   std::unique_ptr<XXH3_state_t, FreeBy<XXH3_freeState>> digest;  // of names in full blocks
   std::vector<std::byte> raw;
-  std::vector<std::byte> packed;
+  std::vector<std::byte> compressed;
 };
 
 NameTableBuilder::NameTableBuilder(BlockSink sink)
@@ -107,9 +106,8 @@ void NameTableBuilder::add(std::string_view directory, std::string_view name) {
     const std::string shown(next.substr(0, 100));
     const std::size_t bytes = next.size();
     whole_.resize(begin);
-    throw Error(ErrorCode::unsupported,
-                fmt::format("list {}...: its path has {} bytes; at most {} are supported", shown, bytes,
-                            kMostNameBytes));
+    throw failure(ErrorCode::unsupported, "list {}...: its path has {} bytes; at most {} are supported",
+                  shown, bytes, kMostNameBytes);
   }
   std::size_t prefix = 0;
   std::size_t suffix = 0;
@@ -143,16 +141,16 @@ void NameTableBuilder::end_block() {
   }
   append(raw, text_.data(), text_.size());
   text_.clear();
-  std::vector<std::byte>& packed = compressor_->packed;
-  packed.resize(ZSTD_compressBound(raw.size()));
-  const std::size_t size = ZSTD_compressCCtx(compressor_->context.get(), packed.data(), packed.size(),
+  std::vector<std::byte>& compressed = compressor_->compressed;
+  compressed.resize(ZSTD_compressBound(raw.size()));
+  const std::size_t size = ZSTD_compressCCtx(compressor_->context.get(), compressed.data(), compressed.size(),
                                              raw.data(), raw.size(), kLevel);
   if (ZSTD_isError(size) != 0) throw std::bad_alloc();  // there is room: it can lack memory only
   ends_.push_back((ends_.empty() ? 0 : ends_.back()) + size);
   if (sink_) {
-    sink_(std::span(packed).first(size));
+    sink_(std::span(compressed).first(size));
   } else {
-    append(kept_, packed.data(), size);
+    append(kept_, compressed.data(), size);
   }
 }
 
@@ -192,12 +190,13 @@ const std::string& NameReader::operator[](std::size_t i) {
 void NameReader::decode_block(std::size_t b) {
   block_ = kNone;
   names_ = std::min(NameTable::kBlockNames, table_->size() - b * NameTable::kBlockNames);
-  const std::span<const std::byte> packed = table_->block(b);
-  const std::uint64_t bytes = ZSTD_getFrameContentSize(packed.data(), packed.size());
+  const std::span<const std::byte> compressed = table_->block(b);
+  const std::uint64_t bytes = ZSTD_getFrameContentSize(compressed.data(), compressed.size());
   const std::size_t arrays = names_ * kArrays * sizeof(std::uint16_t);
   if (bytes > kMostBlockBytes || bytes < arrays) fail_table();
   raw_.resize(bytes);
-  if (ZSTD_decompressDCtx(context_.get(), raw_.data(), raw_.size(), packed.data(), packed.size()) != bytes) {
+  if (ZSTD_decompressDCtx(context_.get(), raw_.data(), raw_.size(), compressed.data(), compressed.size()) !=
+      bytes) {
     fail_table();
   }
   block_ = b;

@@ -17,8 +17,8 @@ struct ZSTD_DCtx_s;
 
 namespace rota::internal {
 
-/// Names in a fixed order, packed into one stretch of bytes that can be sent, shared, saved and mapped as it
-/// is. Numbered names take well under a byte each. *Immutable.*
+/// Names in a fixed order, compressed into one stretch of bytes that can be sent, shared, saved and mapped as
+/// it is. Numbered names take well under a byte each. *Immutable.*
 class NameTable {
  public:
   static constexpr std::size_t kBlockNames = 1024;
@@ -101,7 +101,7 @@ class NameReader {
 
   const NameTable* table_;
   std::unique_ptr<ZSTD_DCtx_s, std::size_t (*)(ZSTD_DCtx_s*)> context_;
-  std::vector<std::byte> raw_;  // of the block, unpacked
+  std::vector<std::byte> raw_;  // of the block, decompressed
   std::size_t block_ = kNone;
   std::size_t names_ = 0;  // in the block
   std::size_t next_ = 0;   // in the block; name_ is the one before

@@ -1,6 +1,5 @@
 #include "catalog/saved.hpp"
 
-#include <fmt/format.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,13 +13,14 @@
 
 #include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
+#include "core/failure.hpp"
 #include "files/descriptor.hpp"
 
 namespace rota::internal {
 namespace {
 
-// The file: magic; size and checksum of what follows; the head, packed; then what it says that there is, one
-// behind the other, each filled up to a multiple of eight bytes.
+// The file: magic; size and checksum of what follows; the head, serialized; then what it says that there is,
+// one behind the other, each filled up to a multiple of eight bytes.
 constexpr std::string_view kStoredEnding = ".rota";  // of catalogs in storages
 constexpr std::string_view kMagic{"rota catalog\n\x1a\0\1", 16};
 
@@ -74,13 +74,12 @@ Sizes append(std::vector<std::byte>& to, const Listing& files) {
 }
 
 [[noreturn]] void fail_damaged(const std::string& path) {
-  throw Error(ErrorCode::corrupt,
-              fmt::format("load the catalog {}: it is damaged or cut short; make it anew", path));
+  throw failure(ErrorCode::corrupt, "load the catalog {}: it is damaged or cut short; make it anew", path);
 }
 
 NodeBuffer read_whole(const std::string& path, const Storages& storages) {
   const auto file = open_file(path, storages);
-  if (!file) throw Error(ErrorCode::not_found, fmt::format("load the catalog {}: it is gone", path));
+  if (!file) throw failure(ErrorCode::not_found, "load the catalog {}: it is gone", path);
   auto bytes = std::make_shared<std::vector<std::byte>>(file->bytes());
   file->read(0, *bytes);
   return {.bytes = *bytes, .owner = bytes};
@@ -92,9 +91,9 @@ std::pair<std::span<const std::byte>, std::uint64_t> check_content(const std::st
   if (whole.size() < sizeof(Preamble)) fail_damaged(path);
   const auto preamble = load<Preamble>(whole);
   if (preamble.magic.back() != kMagic.back()) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("load the catalog {}: it is of version {}, and this rota reads {}; make it anew",
-                            path, static_cast<int>(preamble.magic.back()), static_cast<int>(kMagic.back())));
+    throw failure(ErrorCode::unsupported,
+                  "load the catalog {}: it is of version {}, and this rota reads {}; make it anew", path,
+                  static_cast<int>(preamble.magic.back()), static_cast<int>(kMagic.back()));
   }
   const auto content = whole.subspan(sizeof(preamble));
   if (content.size() != preamble.bytes || digest_of(content) != preamble.digest) fail_damaged(path);
@@ -117,12 +116,12 @@ std::vector<std::byte> encode_catalog(const SavedCatalog& catalog) {
     sizes.index = index->bytes().size();
     head.indices.emplace(signature, sizes);
   }
-  std::vector<std::byte> packed_head = serialize(head);
-  Preamble preamble{.head_bytes = packed_head.size()};
+  std::vector<std::byte> head_bytes = serialize(head);
+  Preamble preamble{.head_bytes = head_bytes.size()};
   std::copy(kMagic.begin(), kMagic.end(), preamble.magic.begin());
-  packed_head.resize(filled_up(packed_head.size()));
+  head_bytes.resize(filled_up(head_bytes.size()));
   std::vector<std::byte> bytes(sizeof(preamble));
-  append(bytes, packed_head);
+  append(bytes, head_bytes);
   append(bytes, body);
   const auto content = std::span<const std::byte>(bytes).subspan(sizeof(preamble));
   preamble.bytes = content.size();
@@ -182,9 +181,8 @@ bool would_match(const std::string& pattern, const std::filesystem::path& to) {
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& file) {
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("write {}: it would be one of the dataset's files; name another file", file.native()));
+  throw failure(ErrorCode::invalid_argument,
+                "write {}: it would be one of the dataset's files; name another file", file.native());
 }
 
 }  // namespace
@@ -215,12 +213,11 @@ void require_savable(const std::filesystem::path& file, const Origin& origin, co
   const auto status = std::filesystem::symlink_status(file, ignored);
   const bool is_free = !std::filesystem::exists(status) || std::filesystem::is_regular_file(status);
   if (is_stored ? file.native().ends_with(kStoredEnding) : is_free) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("save a catalog to {}: {}; name another file", file.native(),
-                          is_stored ? "in a storage, names of catalogs end in .rota"
-                          : std::filesystem::is_symlink(status)
-                              ? "a symbolic link is there, which it would replace"
-                              : "what is no regular file is there, which it would replace"));
+  throw failure(ErrorCode::invalid_argument, "save a catalog to {}: {}; name another file", file.native(),
+                is_stored ? "in a storage, names of catalogs end in .rota"
+                : std::filesystem::is_symlink(status)
+                    ? "a symbolic link is there, which it would replace"
+                    : "what is no regular file is there, which it would replace");
 }
 
 void refuse_in_place_of(const std::filesystem::path& file, const FileList& files) {
@@ -279,11 +276,10 @@ bool is_to_be_loaded(const std::string& path, const Storages& storages) {
   const bool is_damaged = path.ends_with(kStoredEnding) && std::filesystem::is_regular_file(path, unknown) &&
                           ::access(path.c_str(), R_OK) == 0;
   if (!is_damaged) return false;
-  throw Error(
-      ErrorCode::corrupt,
-      fmt::format("open {}: it is named as a saved catalog, and does not begin as one: it is damaged; save "
-                  "it anew (\"rota index --force\", or save of a catalog)",
-                  path));
+  throw failure(ErrorCode::corrupt,
+                "open {}: it is named as a saved catalog, and does not begin as one: it is damaged; save it "
+                "anew (\"rota index --force\", or save of a catalog)",
+                path);
 }
 
 }  // namespace
@@ -314,15 +310,13 @@ struct Sent {
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(facts, changes.changed, changes.resized, changes.vanished, changes.appeared, changes.first,
-            pattern, series.files, series.folders, series.layout, saved);
+    archive(facts, changes, pattern, series.files, series.folders, series.layout, saved);
   }
 };
 
 [[noreturn]] void refuse_sent(std::string_view why) {
-  throw Error(
-      ErrorCode::corrupt,
-      fmt::format("make a catalog of bytes: {}; take those that this version's serialize() made", why));
+  throw failure(ErrorCode::corrupt,
+                "make a catalog of bytes: {}; take those that this version's serialize() made", why);
 }
 
 // The names that are computed. Throws for numbers that make none.

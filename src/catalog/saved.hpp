@@ -12,6 +12,15 @@
 
 #include "catalog/files.hpp"
 
+namespace rota {
+
+template <typename Archive>
+void serialize(Archive& archive, CatalogChanges& changes) {
+  archive(changes.changed, changes.resized, changes.vanished, changes.appeared, changes.first);
+}
+
+}  // namespace rota
+
 namespace rota::internal {
 
 /// What a catalog was made of, so that its files can be found again.

@@ -1,4 +1,5 @@
 #include "catalog/list_files.hpp"
+#include "core/failure.hpp"
 
 #include <dirent.h>
 #include <fmt/format.h>
@@ -67,13 +68,13 @@ class DirectoryListing {
  private:
   // Offset and, in 16 bits, length of a name in text_, with the slash of a directory. Names have at most 255
   // bytes.
-  using PackedName = std::uint64_t;
-  [[nodiscard]] std::string_view sorted_name(PackedName name) const noexcept {
+  using NameAt = std::uint64_t;
+  [[nodiscard]] std::string_view sorted_name(NameAt name) const noexcept {
     return std::string_view(text_).substr(name >> 16U, name & 0xFFFFU);
   }
 
   std::string text_;
-  std::vector<PackedName> names_;
+  std::vector<NameAt> names_;
   std::int64_t left_out_ = 0;
 };
 
@@ -100,7 +101,7 @@ DirectoryListing::DirectoryListing(int fd, std::string_view shown, bool all_name
       if (is_directory) text_.push_back('/');
     }
   }
-  std::ranges::sort(names_, {}, [this](PackedName name) { return sorted_name(name); });
+  std::ranges::sort(names_, {}, [this](NameAt name) { return sorted_name(name); });
 }
 
 // Of listings that were read and not visited, before threads wait with the next.
@@ -195,8 +196,8 @@ class Walk {
     node.inode = status.st_ino;
     for (const Node* above = node.parent; above != nullptr; above = above->parent) {
       if (above->device != node.device || above->inode != node.inode) continue;
-      throw Error(ErrorCode::unsupported,
-                  fmt::format("list {}: symbolic links make a cycle here; remove the link", shown));
+      throw failure(ErrorCode::unsupported, "list {}: symbolic links make a cycle here; remove the link",
+                    shown);
     }
   }
 
@@ -235,10 +236,10 @@ struct Failure {
   std::string path;
   int error = 0;
 };
-thread_local Failure failure;
+thread_local Failure last_failure;
 
 int note_failure(const char* path, int error) {
-  failure = {path, error};
+  last_failure = {path, error};
   return 1;  // stop
 }
 
@@ -263,7 +264,7 @@ std::vector<std::string> match_glob(const std::string& pattern) {
   if (status == GLOB_NOMATCH) return names;
   if (status == GLOB_NOSPACE) throw std::bad_alloc();
   if (status != 0) {
-    throw Error(ErrorCode::io, system_error("list", failure.path, failure.error).what());
+    throw Error(ErrorCode::io, system_error("list", last_failure.path, last_failure.error).what());
   }
   const std::size_t prefix = fixed_directory(pattern).size();
   for (std::size_t i = 0; i < matches.gl_pathc; ++i) names.emplace_back(matches.gl_pathv[i] + prefix);

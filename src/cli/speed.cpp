@@ -87,14 +87,14 @@ struct Way {
   std::int64_t workers;
 };
 
-// Files that are unpacked into a node's memory come in no other order than these. They, whole files and those
-// of a storage come by one way.
+// Files that are decompressed into a node's memory come in no other order than these. They, whole files and
+// those of a storage come by one way.
 std::vector<Way> ways(const Source& source, bool has_one_access, std::int64_t workers) {
-  const bool is_unpacked = source.node_files() != nullptr;
+  const bool is_decompressed = source.node_files() != nullptr;
   std::vector<Way> all{{Shuffle::none, Access::cached, 1}};
   for (const Access access : {Access::cached, Access::direct, Access::mapped}) {
-    if ((is_unpacked || has_one_access) && access != Access::cached) continue;
-    const Shuffle shuffle = is_unpacked ? Shuffle::within : Shuffle::global;
+    if ((is_decompressed || has_one_access) && access != Access::cached) continue;
+    const Shuffle shuffle = is_decompressed ? Shuffle::within : Shuffle::global;
     all.push_back({shuffle, access, 1});
     if (workers > 1) all.push_back({shuffle, access, workers});
   }

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "files/reads.hpp"
 
 namespace rota::internal {
@@ -35,12 +36,12 @@ DatasetFile::DatasetFile(std::string path, std::size_t number, Descriptor descri
 }
 
 DatasetFile::DatasetFile(std::string path, std::size_t number, std::shared_ptr<const std::byte> memory,
-                         std::size_t bytes, bool is_unpacked)
+                         std::size_t bytes, bool is_decompressed)
     : path_(std::move(path)),
       number_(number),
       memory_(std::move(memory)),
       bytes_(bytes),
-      is_unpacked_(is_unpacked) {
+      is_decompressed_(is_decompressed) {
   static constexpr std::byte kNothing{};
   if (memory_ == nullptr)
     memory_ = {std::shared_ptr<void>(), &kNothing};  // of no bytes; it is in memory, too
@@ -126,8 +127,8 @@ void DatasetFile::will_read(std::uint64_t offset, std::uint64_t count) const noe
 }
 
 Error DatasetFile::damage(std::uint64_t offset, std::string_view what) const {
-  return {ErrorCode::corrupt, fmt::format("read {}: byte {}{}: {}", path_, offset,
-                                          is_unpacked_ ? " of what it unpacks to" : "", what)};
+  return failure(ErrorCode::corrupt, "read {}: byte {}{}: {}", path_, offset,
+                 is_decompressed_ ? " of what it unpacks to" : "", what);
 }
 
 }  // namespace rota::internal

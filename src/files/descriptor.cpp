@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "core/failure.hpp"
+
 namespace rota::internal {
 namespace {
 
@@ -81,12 +83,10 @@ struct stat stat_entry(int at, const char* name, std::string_view directory) {
   const int error = errno;
   const std::string path = std::string(directory) + name;
   if (error == ELOOP) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("list {}: symbolic links make a cycle here; remove the link", path));
+    throw failure(ErrorCode::unsupported, "list {}: symbolic links make a cycle here; remove the link", path);
   }
   if (error == ENOENT && ::fstatat(at, name, &status, AT_SYMLINK_NOFOLLOW) == 0) {
-    throw Error(ErrorCode::io,
-                fmt::format("list {}: the symbolic link leads to nothing; mend or remove it", path));
+    throw failure(ErrorCode::io, "list {}: the symbolic link leads to nothing; mend or remove it", path);
   }
   // Even where it is gone by now, the dataset is there.
   throw Error(ErrorCode::io, system_error("list", path, error).what());
@@ -107,9 +107,9 @@ std::string absolute_path(const std::string& path) {
   std::error_code error;
   const auto here = std::filesystem::current_path(error);
   if (!error) return (here / path).native();
-  throw Error(ErrorCode::io, fmt::format("find out where {} is: the working directory cannot be asked ({}); "
-                                         "name an absolute path",
-                                         path, error.message()));
+  throw failure(ErrorCode::io,
+                "find out where {} is: the working directory cannot be asked ({}); name an absolute path",
+                path, error.message());
 }
 
 }  // namespace rota::internal

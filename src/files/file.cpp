@@ -2,16 +2,90 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <system_error>
 
+#include "core/failure.hpp"
 #include "files/descriptor.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
+
+namespace {
+
+int failed(const std::error_code& error) {
+  if (!error) return 0;
+  errno = error.value();
+  return -1;
+}
+
+}  // namespace
+
+int FileSystem::open(const char* path, int flags, mode_t mode) const {
+  const int fd = ::open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
+  if (fd >= 0) ::fcntl(fd, F_SETFL, flags);  // what is read later may be waited for
+  return fd;
+}
+int FileSystem::close(int fd) const { return ::close(fd); }
+ssize_t FileSystem::pread(int fd, void* out, std::size_t bytes, off_t at) const {
+  return ::pread(fd, out, bytes, at);
+}
+ssize_t FileSystem::pwrite(int fd, const void* data, std::size_t bytes, off_t at) const {
+  return ::pwrite(fd, data, bytes, at);
+}
+int FileSystem::fsync(int fd) const { return ::fsync(fd); }
+int FileSystem::fallocate(int fd, off_t bytes) const { return ::posix_fallocate(fd, 0, bytes); }
+int FileSystem::flock(int fd, int operation) const { return ::flock(fd, operation); }
+std::int64_t FileSystem::size(int fd) const {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 ? status.st_size : -1;
+}
+mode_t FileSystem::type(int fd) const {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 ? status.st_mode & S_IFMT : 0;
+}
+mode_t FileSystem::type_of(const char* path) const {
+  struct stat status {};
+  return ::stat(path, &status) == 0 ? status.st_mode & S_IFMT : 0;
+}
+bool FileSystem::is_link(const char* path) const {
+  struct stat status {};
+  return ::lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+bool FileSystem::writes_whole_pages(const char* directory, bool are_several) const {
+  struct statfs status {};
+  return are_several && ::statfs(directory, &status) == 0 && status.f_type == NFS_SUPER_MAGIC;
+}
+int FileSystem::rename(const char* from, const char* to) const { return std::rename(from, to); }
+int FileSystem::unlink(const char* path) const { return ::unlink(path); }
+int FileSystem::access(const char* path, int mode) const { return ::access(path, mode); }
+
+int FileSystem::make_directories(const std::filesystem::path& path) const {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  return failed(error);
+}
+
+int FileSystem::list(const std::filesystem::path& directory, std::vector<std::string>& names) const {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(directory, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  return failed(error);
+}
+
+const FileSystem& posix_file_system() noexcept {
+  static const FileSystem system;
+  return system;
+}
+
 namespace {
 
 std::string_view name_of(mode_t type) {
@@ -33,9 +107,8 @@ std::string_view name_of(mode_t type) {
 }
 
 [[noreturn]] void fail_irregular(const std::string& path, std::string_view what) {
-  throw Error(
-      ErrorCode::corrupt,
-      fmt::format("open {}: it is {}, and no regular file; move it away, or name another", path, what));
+  throw failure(ErrorCode::corrupt, "open {}: it is {}, and no regular file; move it away, or name another",
+                path, what);
 }
 
 }  // namespace
@@ -100,8 +173,7 @@ void File::read(std::uint64_t at, std::span<std::byte> out) const {
   const auto what = [&] { return fmt::format("read {} bytes at {} of", out.size(), at); };
   if (got < 0) throw system_error(what(), path_, errno);
   if (static_cast<std::size_t>(got) == out.size()) return;
-  throw Error(ErrorCode::corrupt,
-              fmt::format("{} {}: the file ends before byte {}", what(), path_, at + out.size()));
+  throw failure(ErrorCode::corrupt, "{} {}: the file ends before byte {}", what(), path_, at + out.size());
 }
 
 void File::write(std::uint64_t at, std::span<const std::byte> data) const {
@@ -182,13 +254,50 @@ void make_directory(const FileSystem& system, const std::filesystem::path& path)
   if (system.make_directories(path) != 0) {
     const int error = errno;
     if (const auto what = what_is(system, path.string()); !what.empty() && what != "a directory") {
-      throw Error(ErrorCode::io,
-                  fmt::format("make directory {}: it is {}; name another place", path.native(), what));
+      throw failure(ErrorCode::io, "make directory {}: it is {}; name another place", path.native(), what);
     }
     throw write_error("make directory", path.native(), error);
   }
   for (const auto& above : parents) sync_directory(system, above);
   if (parents.empty()) sync_parent(system, path);
+}
+
+bool is_dead(const FileSystem& system, const std::string& path) {
+  try {
+    return File(system, path, O_RDWR).try_lock() == Lock::taken;
+  } catch (const Error&) {
+    return false;  // gone already, or not ours to open
+  }
+}
+
+Temporary::Temporary(const FileSystem& system, const std::filesystem::path& path)
+    : system_(&system), file_(system, path.string(), O_RDWR | O_CREAT | O_EXCL), name_(path.string()) {
+  static_cast<void>(file_.try_lock());
+}
+
+Temporary::~Temporary() {
+  if (!name_.empty()) system_->unlink(name_.c_str());
+}
+
+void Temporary::rename_to(const std::filesystem::path& name) {
+  file_.sync();
+  file_.close();
+  if (system_->rename(name_.c_str(), name.c_str()) != 0) {
+    throw write_error("rename", fmt::format("{} to {}", name_, name.native()), errno);
+  }
+}
+
+void Temporary::publish(const std::filesystem::path& name, const File& directory) {
+  rename_to(name);
+  name_ = name.string();
+  directory.sync();
+  name_.clear();
+}
+
+void Temporary::replace(const std::filesystem::path& name, const File& directory) {
+  rename_to(name);
+  name_.clear();
+  directory.sync();
 }
 
 }  // namespace rota::internal

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "core/failure.hpp"
+
 namespace rota::internal {
 namespace {
 
@@ -22,8 +24,8 @@ std::shared_ptr<std::byte> map_bytes(int fd, std::size_t bytes, int access, int 
 }  // namespace
 
 Error sharing_failed(std::string_view what, int error) {
-  return {ErrorCode::io, fmt::format("share memory among the ranks of a node: {}: {}", what,
-                                     std::generic_category().message(error))};
+  return failure(ErrorCode::io, "share memory among the ranks of a node: {}: {}", what,
+                 std::generic_category().message(error));
 }
 
 MemoryFile::MemoryFile(const char* name) : fd_(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
@@ -32,9 +34,9 @@ MemoryFile::MemoryFile(const char* name) : fd_(::memfd_create(name, MFD_CLOEXEC 
   if (error != EPERM && error != EACCES && error != ENOSYS) throw sharing_failed("memfd_create", error);
   try {
     *this = in("/dev/shm");  // a container may forbid the call
-  } catch (const Error& failure) {
-    throw Error(failure.code(), fmt::format("{}, and {}: allow the call in this container, or mount /dev/shm",
-                                            sharing_failed("memfd_create", error).what(), failure.what()));
+  } catch (const Error& second) {
+    throw failure(second.code(), "{}, and {}: allow the call in this container, or mount /dev/shm",
+                  sharing_failed("memfd_create", error).what(), second.what());
   }
 }
 

@@ -12,15 +12,14 @@
 #include <limits>
 #include <new>
 
+#include "core/failure.hpp"
 #include "core/owned.hpp"
 #include "core/parallel.hpp"
 #include "formats/archive_input.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
 
-constexpr std::size_t kBlockBytes = 1 << 18;
 constexpr std::size_t kStoredBytes = 32 << 20;  // of a storage, which brings parts of it at once
 
 // Calls `take(piece, byte of the file)` for one piece of the file after the other, while those behind it
@@ -54,16 +53,12 @@ void for_each_piece(const DatasetFile& file, std::size_t piece_bytes, Take take)
   }
 }
 
-Error not_unpacked(const DatasetFile& file, std::uint64_t at, std::string_view format,
-                   std::string_view what) {
-  return file.damage(at, fmt::format("from here it cannot be unpacked as {} ({}); restore it", format, what));
+Error not_decompressed(const DatasetFile& file, std::uint64_t at, std::string_view format,
+                       std::string_view what) {
+  return file.damage(at, "from here it cannot be unpacked as {} ({}); restore it", format, what);
 }
 
-Error ends_inside(const DatasetFile& file, std::uint64_t end, std::string_view what) {
-  return file.damage(end, fmt::format("it ends inside a {}; restore it", what));
-}
-
-void unpack_gzip(const DatasetFile& file, std::size_t piece_bytes, const RawSink& sink) {
+void decompress_gzip(const DatasetFile& file, std::size_t piece_bytes, const RawSink& sink) {
   constexpr int kGzip = 32 + MAX_WBITS;  // or zlib's
   const auto end_inflation = [](z_stream* stream) { ::inflateEnd(stream); };
   z_stream stream{};
@@ -85,14 +80,14 @@ void unpack_gzip(const DatasetFile& file, std::size_t piece_bytes, const RawSink
       if (status == Z_MEM_ERROR) throw std::bad_alloc();
       is_inside = status != Z_STREAM_END;
       if (is_inside && status != Z_OK && status != Z_BUF_ERROR) {  // the latter: it needs more bytes
-        throw not_unpacked(file, end - stream.avail_in, "gzip",
-                           stream.msg == nullptr ? "it needs a dictionary" : stream.msg);
+        throw not_decompressed(file, end - stream.avail_in, "gzip",
+                               stream.msg == nullptr ? "it needs a dictionary" : stream.msg);
       }
       if (!sink(std::span(raw).first(raw.size() - stream.avail_out))) return is_inside = false;
     } while (stream.avail_in > 0 || (is_inside && stream.avail_out == 0));
     return true;
   });
-  if (is_inside) throw ends_inside(file, end, "gzip member");
+  if (is_inside) throw file.damage(end, "it ends inside a gzip member; restore it");
 }
 
 // Throws where `status` is an error, at byte `at`.
@@ -100,15 +95,15 @@ void check_zstd(const DatasetFile& file, std::size_t status, std::uint64_t at) {
   if (ZSTD_isError(status) == 0) return;
   if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) throw std::bad_alloc();
   if (ZSTD_getErrorCode(status) != ZSTD_error_frameParameter_windowTooLarge) {
-    throw not_unpacked(file, at, "zstd", ZSTD_getErrorName(status));
+    throw not_decompressed(file, at, "zstd", ZSTD_getErrorName(status));
   }
-  throw Error(ErrorCode::unsupported,
-              fmt::format("unpack {}: zstd needs a window of more than 128 MiB for it; compress it again "
-                          "with --long=27 or less",
-                          file.path()));
+  throw failure(
+      ErrorCode::unsupported,
+      "unpack {}: zstd needs a window of more than 128 MiB for it; compress it again with --long=27 or less",
+      file.path());
 }
 
-void unpack_zstd(const DatasetFile& file, std::size_t piece_bytes, const RawSink& sink) {
+void decompress_zstd(const DatasetFile& file, std::size_t piece_bytes, const RawSink& sink) {
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (context == nullptr) throw std::bad_alloc();
   std::vector<std::byte> raw(kBlockBytes);
@@ -127,17 +122,17 @@ void unpack_zstd(const DatasetFile& file, std::size_t piece_bytes, const RawSink
     } while (in.pos < in.size || (is_inside && out.pos == out.size));
     return true;
   });
-  if (is_inside) throw ends_inside(file, end, "zstd frame");
+  if (is_inside) throw file.damage(end, "it ends inside a zstd frame; restore it");
 }
 
-void unpack_other(const DatasetFile& file, const RawSink& sink) {
+void decompress_other(const DatasetFile& file, const RawSink& sink) {
   const std::unique_ptr<archive, FreeBy<::archive_read_free>> reader(::archive_read_new());
   if (reader == nullptr) throw std::bad_alloc();
   ArchiveInput input{.file = file, .block = std::vector<std::byte>(kBlockBytes)};
   const auto fail = [&](const char* why) {
     const char* format = ::archive_filter_name(reader.get(), 0);
-    throw not_unpacked(file, static_cast<std::uint64_t>(::archive_filter_bytes(reader.get(), -1)),
-                       format == nullptr ? "what it begins as" : format, why == nullptr ? "?" : why);
+    throw not_decompressed(file, static_cast<std::uint64_t>(::archive_filter_bytes(reader.get(), -1)),
+                           format == nullptr ? "what it begins as" : format, why == nullptr ? "?" : why);
   };
   const auto require = [&](la_ssize_t status) {
     if (input.error != nullptr) std::rethrow_exception(input.error);
@@ -167,19 +162,9 @@ void unpack_other(const DatasetFile& file, const RawSink& sink) {
   if (end < file.bytes()) fail("something else begins here");
 }
 
-// `piece_bytes` are read at a time.
-void decompress_by(std::size_t piece_bytes, const DatasetFile& file, Compression compression,
-                   const RawSink& sink) {
-  if (compression == Compression::gzip) return unpack_gzip(file, piece_bytes, sink);
-  if (compression == Compression::zstd) return unpack_zstd(file, piece_bytes, sink);
-  if (compression == Compression::other) return unpack_other(file, sink);
-  for_each_piece(file, piece_bytes,
-                 [&](std::span<const std::byte> piece, std::uint64_t /*at*/) { return sink(piece); });
-}
-
-// How many bytes a packed byte can become, where anybody knows. A block of zstd takes 4 bytes or more, and
-// holds 128 KiB or less (RFC 8878, 3.1.1.2); a match of deflate takes 2 bits or more, and is of 258 bytes or
-// less (RFC 1951).
+// How many bytes a compressed byte can become, where anybody knows. A block of zstd takes 4 bytes or more,
+// and holds 128 KiB or less (RFC 8878, 3.1.1.2); a match of deflate takes 2 bits or more, and is of 258 bytes
+// or less (RFC 1951).
 std::int64_t most_ratio(Compression compression) {
   constexpr std::array<std::int64_t, 4> kRatios{1, 1032, (128 << 10) / 4,
                                                 std::numeric_limits<std::int64_t>::max()};
@@ -188,10 +173,10 @@ std::int64_t most_ratio(Compression compression) {
 
 void check_possible(const DatasetFile& file, const FileEncoding& as) {
   if (as.raw_bytes < 0) return;
-  const auto packed = static_cast<std::int64_t>(file.bytes());
-  if (as.raw_bytes / most_ratio(as.compression) <= packed) return;
-  throw file.damage(0, fmt::format("its {} bytes cannot unpack to the {} that were to come; restore it",
-                                   packed, as.raw_bytes));
+  const auto compressed = static_cast<std::int64_t>(file.bytes());
+  if (as.raw_bytes / most_ratio(as.compression) <= compressed) return;
+  throw file.damage(0, "its {} bytes cannot unpack to the {} that were to come; restore it", compressed,
+                    as.raw_bytes);
 }
 
 // Does what needs memory that others can open.
@@ -199,12 +184,10 @@ auto in_memory(const DatasetFile& file, const auto& work) {
   try {
     return work();
   } catch (const Error& error) {
-    throw Error(
-        error.code(),
-        fmt::format(
-            "fetch {} into memory: {}; where memory, space or descriptors are short, have fewer shards there "
-            "at a time (the option interleave), or less kept (the option shared_memory_limit)",
-            file.path(), error.what()));
+    throw failure(error.code(),
+                  "fetch {} into memory: {}; where memory, space or descriptors are short, have fewer shards "
+                  "there at a time (the option interleave), or less kept (the option shared_memory_limit)",
+                  file.path(), error.what());
   }
 }
 
@@ -213,13 +196,12 @@ void check_size(const DatasetFile& file, const FileEncoding& as, std::size_t raw
   if (as.raw_bytes < 0) return;
   const auto bytes = static_cast<std::int64_t>(raw_bytes);
   if (bytes > as.raw_bytes) {
-    throw file.damage(file.bytes(), fmt::format("it unpacks to more than the {} bytes that were to come; "
-                                                "restore it",
-                                                as.raw_bytes));
+    throw file.damage(file.bytes(), "it unpacks to more than the {} bytes that were to come; restore it",
+                      as.raw_bytes);
   }
   if (!is_end || bytes == as.raw_bytes) return;
-  throw file.damage(file.bytes(), fmt::format("it unpacks to {} bytes, and {} were to come; restore it",
-                                              bytes, as.raw_bytes));
+  throw file.damage(file.bytes(), "it unpacks to {} bytes, and {} were to come; restore it", bytes,
+                    as.raw_bytes);
 }
 
 }  // namespace
@@ -243,11 +225,11 @@ Compression compression_of(const DatasetFile& file) {
 
 void refuse_compressed(const DatasetFile& file) {
   if (compression_of(file) == Compression::none) return;
-  throw Error(ErrorCode::unsupported,
-              fmt::format("open {}: what it unpacks to is compressed, too; unpack it once", file.path()));
+  throw failure(ErrorCode::unsupported, "open {}: what it unpacks to is compressed, too; unpack it once",
+                file.path());
 }
 
-std::string_view without_packing(std::string_view name) {
+std::string_view without_compression(std::string_view name) {
   constexpr std::array<std::string_view, 8> kEndings{".gz", ".zst", ".zstd", ".bz2",
                                                      ".xz", ".lz",  ".lz4",  ".z"};
   for (const std::string_view ending : kEndings) {
@@ -256,8 +238,13 @@ std::string_view without_packing(std::string_view name) {
   return name;
 }
 
-void decompress(const DatasetFile& file, Compression compression, const RawSink& sink) {
-  decompress_by(kBlockBytes, file, compression, sink);
+void decompress(const DatasetFile& file, Compression compression, const RawSink& sink,
+                std::size_t piece_bytes) {
+  if (compression == Compression::gzip) return decompress_gzip(file, piece_bytes, sink);
+  if (compression == Compression::zstd) return decompress_zstd(file, piece_bytes, sink);
+  if (compression == Compression::other) return decompress_other(file, sink);
+  for_each_piece(file, piece_bytes,
+                 [&](std::span<const std::byte> piece, std::uint64_t /*at*/) { return sink(piece); });
 }
 
 std::string decompress_head(const DatasetFile& file, Compression compression, std::size_t bytes) {
@@ -304,13 +291,13 @@ std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t 
   if (is_stored && as.compression == Compression::none) {
     copy_stored(file, memory, on_piece);
   } else {
-    const std::size_t piece_bytes = is_stored ? kStoredBytes : kBlockBytes;
-    decompress_by(piece_bytes, file, as.compression, [&](std::span<const std::byte> raw) {
+    const auto take = [&](std::span<const std::byte> raw) {
       check_size(file, as, memory.bytes() + raw.size(), false);
       in_memory(file, [&] { memory.append(raw); });
       on_piece();
       return true;
-    });
+    };
+    decompress(file, as.compression, take, is_stored ? kStoredBytes : kBlockBytes);
   }
   check_size(file, as, memory.bytes(), true);
   return in_memory(file, [&] {
@@ -320,12 +307,12 @@ std::shared_ptr<const FileMemory> fetch_file(const FileList& files, std::size_t 
 }
 
 DatasetFile file_in_memory(const FileList& files, std::size_t i, std::shared_ptr<const FileMemory> memory,
-                           bool is_unpacked) {
+                           bool is_decompressed) {
   const std::span<const std::byte> bytes = memory->bytes();
-  return {files.path(i), i, {std::move(memory), bytes.data()}, bytes.size(), is_unpacked};
+  return {files.path(i), i, {std::move(memory), bytes.data()}, bytes.size(), is_decompressed};
 }
 
-DatasetFile unpack_file(const FileList& files, std::size_t i, const FileEncoding& as) {
+DatasetFile decompress_file(const FileList& files, std::size_t i, const FileEncoding& as) {
   return file_in_memory(files, i, fetch_file(files, i, as), true);
 }
 

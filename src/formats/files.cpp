@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cassert>
@@ -8,12 +7,12 @@
 #include <utility>
 
 #include "catalog/location.hpp"
+#include "core/failure.hpp"
 #include "core/mutex.hpp"
 #include "core/parallel.hpp"
 #include "files/reads.hpp"
 #include "formats/formats.hpp"
 #include "formats/open_files.hpp"
-#include "rota/error.hpp"
 #include "source/content.hpp"
 
 namespace rota::internal {
@@ -163,10 +162,10 @@ class FilesSource final : public Source {
         asked ? files_.location().open((*files_.read_names())[index(id)], index(id), Access::cached, &*asked)
               : files_.open(index(id));
     if (file.bytes() == bytes) return file;
-    throw Error(ErrorCode::corrupt,
-                fmt::format("read {}: it has {} bytes now and had {} before; restore the file, or open the "
-                            "dataset anew as another one; write new data to files of other names",
-                            file.path(), file.bytes(), bytes));
+    throw failure(ErrorCode::corrupt,
+                  "read {}: it has {} bytes now and had {} before; restore the file, or open the dataset "
+                  "anew as another one; write new data to files of other names",
+                  file.path(), file.bytes(), bytes);
   }
 
   FileList files_;
@@ -180,10 +179,10 @@ class FilesSource final : public Source {
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const FilesOptions& options) {
   const FileList& files = files_of(catalog);
   if (files.context().options.share_files) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("open files of {}: each is one sample, which one rank reads once, and "
-                            "the option share_files is for files of many; leave it false",
-                            files.shown_directory()));
+    throw failure(ErrorCode::unsupported,
+                  "open files of {}: each is one sample, which one rank reads once, and the option "
+                  "share_files is for files of many; leave it false",
+                  files.shown_directory());
   }
   FileSamples samples;
   for (std::size_t i = 0; files.knows_samples() && i < files.size(); ++i) samples.add(1);

@@ -1,12 +1,11 @@
-#include <fmt/format.h>
 
 #include <cstring>
 #include <string_view>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
@@ -19,10 +18,11 @@ class LinesFormat final : public RecordFormat {
   [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
     const FileEncoding as{.compression = compression_of(file)};
     const std::string_view name = without_query(file.path());
-    if (as.compression == Compression::none && without_packing(name).size() < name.size()) {
-      throw file.damage(0, fmt::format("it is named as compressed, and its {} bytes begin otherwise: it is "
-                                       "damaged or was cut short, restore it; or it was unpacked, rename it",
-                                       file.bytes()));
+    if (as.compression == Compression::none && without_compression(name).size() < name.size()) {
+      throw file.damage(0,
+                        "it is named as compressed, and its {} bytes begin otherwise: it is damaged or was "
+                        "cut short, restore it; or it was unpacked, rename it",
+                        file.bytes());
     }
     return as;
   }
@@ -40,15 +40,13 @@ class LinesFormat final : public RecordFormat {
     constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n";
     const std::string head = decompress_head(file, Compression::none, kHdf5.size());
     if (head.starts_with(kNpy) || head == kHdf5) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("open {} as lines: it begins as an NPY or HDF5 file; leave the format out",
-                              file.path()));
+      throw failure(ErrorCode::invalid_argument,
+                    "open {} as lines: it begins as an NPY or HDF5 file; leave the format out", file.path());
     }
     if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
-      throw Error(
-          ErrorCode::unsupported,
-          fmt::format("open {}: it is text of UTF-16 or UTF-32; convert it, as by iconv -f UTF-16 -t UTF-8",
-                      file.path()));
+      throw failure(ErrorCode::unsupported,
+                    "open {}: it is text of UTF-16 or UTF-32; convert it, as by iconv -f UTF-16 -t UTF-8",
+                    file.path());
     }
     std::uint64_t begin = head.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;  // of the line
     char before = 0;  // the last byte of the block before
@@ -84,7 +82,7 @@ std::shared_ptr<const Source> make_lines_source(FileList files) {
 }
 
 bool is_json_lines(std::string_view name) {
-  name = without_packing(without_query(name));
+  name = without_compression(without_query(name));
   return ends_as(name, ".jsonl") || ends_as(name, ".ndjson");
 }
 

@@ -10,10 +10,10 @@
 
 #include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
+#include "core/failure.hpp"
 #include "formats/formats.hpp"
 #include "formats/mds_columns.hpp"
 #include "formats/records.hpp"
-#include "rota/error.hpp"
 #include "source/field_check.hpp"
 
 namespace rota::internal {
@@ -24,10 +24,10 @@ using nlohmann::json;
 constexpr std::int64_t kMdsVersion = 2;
 constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 30;
 // Places in a shard are numbers of 32 bits.
-constexpr std::uint64_t kMostPackedShard = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMostDecompressed = std::uint64_t{1} << 32;
 
 /// A shard's file that is compressed as a whole.
-struct PackedFile {
+struct CompressedFile {
   std::string name;
   std::uint64_t bytes = 0;
   std::string compression;  ///< as index.json has it
@@ -38,7 +38,7 @@ struct Shard {
   std::string name;
   std::uint64_t bytes = 0;
   std::int64_t samples = 0;
-  std::optional<PackedFile> packed;  ///< read in place of the file `name`
+  std::optional<CompressedFile> compressed;  ///< read in place of the file `name`
 };
 
 struct Index {
@@ -58,7 +58,7 @@ std::optional<std::uint32_t> read_size(const json& size, const std::string& wher
   if (size.is_null()) return std::nullopt;
   const auto bytes = size.get<std::uint64_t>();
   if (bytes <= std::numeric_limits<std::uint32_t>::max()) return static_cast<std::uint32_t>(bytes);
-  throw Error(ErrorCode::corrupt, fmt::format("{}: a column of {} bytes cannot be", where, bytes));
+  throw failure(ErrorCode::corrupt, "{}: a column of {} bytes cannot be", where, bytes);
 }
 
 std::vector<MdsColumn> read_columns(const json& shard, const std::string& where) {
@@ -66,14 +66,14 @@ std::vector<MdsColumn> read_columns(const json& shard, const std::string& where)
   const auto& encodings = shard.at("column_encodings");
   const auto& sizes = shard.at("column_sizes");
   if (names.size() != encodings.size() || names.size() != sizes.size() || names.empty()) {
-    throw Error(ErrorCode::corrupt, fmt::format("{}: it has {} columns, {} encodings and {} sizes", where,
-                                                names.size(), encodings.size(), sizes.size()));
+    throw failure(ErrorCode::corrupt, "{}: it has {} columns, {} encodings and {} sizes", where, names.size(),
+                  encodings.size(), sizes.size());
   }
   std::vector<MdsColumn> columns;
   for (std::size_t i = 0; i < names.size(); ++i) {
     const auto name = names[i].get<std::string>();
     if (std::ranges::find(columns, name, &MdsColumn::name) != columns.end()) {
-      throw Error(ErrorCode::corrupt, fmt::format("{}: it has two columns \"{}\"", where, name));
+      throw failure(ErrorCode::corrupt, "{}: it has two columns \"{}\"", where, name);
     }
     columns.push_back(
         make_mds_column(name, encodings[i].get<std::string>(), read_size(sizes[i], where), where));
@@ -89,41 +89,40 @@ std::optional<Compression> find_compression(std::string_view text) {
   return algorithm == "bz2" ? std::optional(Compression::other) : std::nullopt;
 }
 
-std::optional<PackedFile> read_packed(const json& shard) {
+std::optional<CompressedFile> read_compressed(const json& shard) {
   const auto zip = shard.find("zip_data");
   if (zip == shard.end() || zip->is_null()) return std::nullopt;
   const auto compression = shard.find("compression");
   const bool is_named = compression != shard.end() && !compression->is_null();
-  return PackedFile{.name = zip->at("basename").get<std::string>(),
-                    .bytes = zip->at("bytes").get<std::uint64_t>(),
-                    .compression = is_named ? compression->get<std::string>() : "nothing known"};
+  return CompressedFile{.name = zip->at("basename").get<std::string>(),
+                        .bytes = zip->at("bytes").get<std::uint64_t>(),
+                        .compression = is_named ? compression->get<std::string>() : "nothing known"};
 }
 
 // Of the index, or of a shard.
 void require_version(const json& versioned, const std::string& where) {
   const auto version = versioned.at("version").get<std::int64_t>();
   if (version == kMdsVersion) return;
-  throw Error(ErrorCode::unsupported,
-              fmt::format("{}: version {} of MDS; rota knows {}", where, version, kMdsVersion));
+  throw failure(ErrorCode::unsupported, "{}: version {} of MDS; rota knows {}", where, version, kMdsVersion);
 }
 
 Shard read_shard(const json& shard, const std::string& where) {
   if (const auto format = shard.at("format").get<std::string>(); format != "mds") {
-    throw Error(ErrorCode::unsupported, fmt::format("{}: its format is {}, and not mds", where, format));
+    throw failure(ErrorCode::unsupported, "{}: its format is {}, and not mds", where, format);
   }
   require_version(shard, where);
   const json& raw = shard.at("raw_data");
   Shard result{.name = raw.at("basename").get<std::string>(),
                .bytes = raw.at("bytes").get<std::uint64_t>(),
                .samples = shard.at("samples").get<std::int64_t>(),
-               .packed = read_packed(shard)};
+               .compressed = read_compressed(shard)};
   if (!is_inside(result.name) || result.samples < 0) {
-    throw Error(ErrorCode::corrupt, fmt::format("{}: a file \"{}\" with {} samples cannot be", where,
-                                                result.name, result.samples));
+    throw failure(ErrorCode::corrupt, "{}: a file \"{}\" with {} samples cannot be", where, result.name,
+                  result.samples);
   }
-  if (result.packed && (!is_inside(result.packed->name) || result.bytes > kMostPackedShard)) {
-    throw Error(ErrorCode::corrupt, fmt::format("{}: a file \"{}\" that unpacks to {} bytes cannot be", where,
-                                                result.packed->name, result.bytes));
+  if (result.compressed && (!is_inside(result.compressed->name) || result.bytes > kMostDecompressed)) {
+    throw failure(ErrorCode::corrupt, "{}: a file \"{}\" that unpacks to {} bytes cannot be", where,
+                  result.compressed->name, result.bytes);
   }
   return result;
 }
@@ -148,40 +147,37 @@ Index read_index(const std::string& text, const std::string& path) {
       if (index.columns.empty())
         index.columns = std::move(columns);
       else if (index.columns != columns) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("{}: its columns are not those of the first", where));
+        throw failure(ErrorCode::invalid_argument, "{}: its columns are not those of the first", where);
       }
     }
   } catch (const json::exception& error) {
-    throw Error(ErrorCode::corrupt,
-                fmt::format("open {}: it is no index of MDS shards ({})", path, error.what()));
+    throw failure(ErrorCode::corrupt, "open {}: it is no index of MDS shards ({})", path, error.what());
   }
-  if (index.shards.empty())
-    throw Error(ErrorCode::not_found, fmt::format("open {}: it names no shards", path));
+  if (index.shards.empty()) throw failure(ErrorCode::not_found, "open {}: it names no shards", path);
   return index;
 }
 
-// A shard that was unpacked beside needs no unpacking.
+// A shard that was decompressed beside needs no decompressing.
 void choose_files(Index& index, const FileList& index_file) {
   const std::string path = index_file.path(0);
   const std::filesystem::path directory = std::filesystem::path(path).parent_path();
-  const auto is_packed = made_on_first_rank(index_file.context(), "look for shards", [&] {
-    std::vector<std::uint8_t> packed;
+  const auto is_compressed = made_on_first_rank(index_file.context(), "look for shards", [&] {
+    std::vector<std::uint8_t> compressed;
     for (const Shard& shard : index.shards) {
       std::error_code error;
-      packed.push_back(shard.packed && !std::filesystem::is_regular_file(directory / shard.name, error) ? 1
-                                                                                                        : 0);
-      if (packed.back() == 0 || find_compression(shard.packed->compression)) continue;
-      throw Error(
-          ErrorCode::unsupported,
-          fmt::format("open {}: shard {}: {} is compressed by {}, and rota unpacks zstd, gz and bz2; "
-                      "write it so or without compression, or unpack it beside, as {}",
-                      path, packed.size() - 1, shard.packed->name, shard.packed->compression, shard.name));
+      compressed.push_back(
+          shard.compressed && !std::filesystem::is_regular_file(directory / shard.name, error) ? 1 : 0);
+      if (compressed.back() == 0 || find_compression(shard.compressed->compression)) continue;
+      throw failure(ErrorCode::unsupported,
+                    "open {}: shard {}: {} is compressed by {}, and rota unpacks zstd, gz and bz2; write it "
+                    "so or without compression, or unpack it beside, as {}",
+                    path, compressed.size() - 1, shard.compressed->name, shard.compressed->compression,
+                    shard.name);
     }
-    return packed;
+    return compressed;
   });
-  for (std::size_t i = 0; i < is_packed.size(); ++i) {
-    if (is_packed[i] == 0) index.shards[i].packed.reset();
+  for (std::size_t i = 0; i < is_compressed.size(); ++i) {
+    if (is_compressed[i] == 0) index.shards[i].compressed.reset();
   }
 }
 
@@ -201,16 +197,16 @@ class MdsFormat final : public RecordFormat {
 
   [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
     const Shard& shard = index_.shards[file.number()];
-    const std::uint64_t expected = shard.packed ? shard.packed->bytes : shard.bytes;
+    const std::uint64_t expected = shard.compressed ? shard.compressed->bytes : shard.bytes;
     if (file.bytes() != expected) {
-      throw file.damage(0, fmt::format("it has {} bytes, and index.json says {}", file.bytes(), expected));
+      throw file.damage(0, "it has {} bytes, and index.json says {}", file.bytes(), expected);
     }
-    return {
-        .compression = shard.packed ? find_compression(shard.packed->compression).value() : Compression::none,
-        .raw_bytes = static_cast<std::int64_t>(shard.bytes)};
+    return {.compression = shard.compressed ? find_compression(shard.compressed->compression).value()
+                                            : Compression::none,
+            .raw_bytes = static_cast<std::int64_t>(shard.bytes)};
   }
 
-  // As if none were packed: whether they are may change without the samples changing.
+  // As if none were compressed: whether they are may change without the samples changing.
   [[nodiscard]] std::optional<Fingerprint> identity() const override {
     FingerprintBuilder builder;
     for (const Shard& shard : index_.shards) {
@@ -245,11 +241,10 @@ class MdsFormat final : public RecordFormat {
  private:
   // Of an array whose shape nobody asked for.
   static Error no_line(const DatasetFile& file, const MdsColumn& column, const ByteRange& range) {
-    return {
-        ErrorCode::unsupported,
-        fmt::format("read {}: byte {}: an array of column \"{}\" has several dimensions; give the shape in "
-                    "the encoding, as in {}:3,224,224, or read \"{}{}\", too (the option columns)",
-                    file.path(), range.offset, column.name, column.encoding, column.name, kShape)};
+    return failure(ErrorCode::unsupported,
+                   "read {}: byte {}: an array of column \"{}\" has several dimensions; give the shape in "
+                   "the encoding, as in {}:3,224,224, or read \"{}{}\", too (the option columns)",
+                   file.path(), range.offset, column.name, column.encoding, column.name, kShape);
   }
 
   [[nodiscard]] std::vector<std::uint32_t> read_offsets(const DatasetFile& file) const {
@@ -259,8 +254,7 @@ class MdsFormat final : public RecordFormat {
     file.read(0, std::as_writable_bytes(std::span(&samples, 1)));
     if (samples != static_cast<std::uint64_t>(shard.samples) ||
         shard.bytes / sizeof(samples) < samples + 2ULL) {
-      throw file.damage(
-          0, fmt::format("it says that it has {} samples, and index.json {}", samples, shard.samples));
+      throw file.damage(0, "it says that it has {} samples, and index.json {}", samples, shard.samples);
     }
     std::vector<std::uint32_t> offsets(samples + std::size_t{1});
     file.read(sizeof(samples), std::as_writable_bytes(std::span(offsets)));
@@ -292,8 +286,8 @@ class MdsFormat final : public RecordFormat {
       at += size;
     }
     if (at == sample.offset + sample.bytes) return;
-    throw file.damage(sample.offset, fmt::format("the columns of a sample take {} bytes, and the sample {}",
-                                                 at - sample.offset, sample.bytes));
+    throw file.damage(sample.offset, "the columns of a sample take {} bytes, and the sample {}",
+                      at - sample.offset, sample.bytes);
   }
 
   Index index_;
@@ -314,11 +308,10 @@ void refuse_splits(const FileList& files) {
     if (name.ends_with(kEnd)) folders.push_back(name.substr(0, name.size() - kEnd.size()));
   }
   if (folders.empty()) return;
-  throw Error(
+  throw failure(
       ErrorCode::invalid_argument,
-      fmt::format("open {}: there are datasets of MDS in its folders {}: open one of them, as {}{}, or join "
-                  "them",
-                  files.shown_directory(), fmt::join(folders, ", "), files.directory(), folders[0]));
+      "open {}: there are datasets of MDS in its folders {}: open one of them, as {}{}, or join them",
+      files.shown_directory(), fmt::join(folders, ", "), files.directory(), folders[0]);
 }
 
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& options) {
@@ -331,15 +324,15 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
   const std::string text = made_on_first_rank(index_file.context(), "read the index of shards", [&] {
     if (index_file.size() == 1) return read_text(index_file);
     refuse_splits(index_file);
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("open {}: it is one of {} files, and MDS has one index.json", path, index_file.size()));
+    throw failure(ErrorCode::invalid_argument, "open {}: it is one of {} files, and MDS has one index.json",
+                  path, index_file.size());
   });
   Index index = read_index(text, path);
   const std::vector<ChosenField> chosen = choose_fields(index.columns, options.columns, path);
   choose_files(index, index_file);
   std::vector<std::string> names;
-  for (const Shard& shard : index.shards) names.push_back(shard.packed ? shard.packed->name : shard.name);
+  for (const Shard& shard : index.shards)
+    names.push_back(shard.compressed ? shard.compressed->name : shard.name);
   FileList shards = index_file.beside(names);
   auto format = std::make_unique<MdsFormat>(std::move(index), chosen);
   std::vector<std::string> columns;

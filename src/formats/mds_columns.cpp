@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/bytes.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -80,9 +80,8 @@ MdsColumn make_mds_column(std::string name, std::string encoding, std::optional<
   const std::optional<std::uint64_t> expected =
       column.field->ragged ? std::nullopt : std::optional<std::uint64_t>(column.field->row_bytes());
   if (expected.has_value() == size.has_value() && (!size || *expected == *size)) return column;
-  throw Error(ErrorCode::corrupt,
-              fmt::format("{}: column \"{}\" of encoding {} is said to take {} bytes", where, column.name,
-                          column.encoding, size ? std::to_string(*size) : "any"));
+  throw failure(ErrorCode::corrupt, "{}: column \"{}\" of encoding {} is said to take {} bytes", where,
+                column.name, column.encoding, size ? std::to_string(*size) : "any");
 }
 
 std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
@@ -91,10 +90,9 @@ std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
   std::vector<ChosenField> chosen;
   const auto add = [&](std::size_t i) {
     if (!columns[i].field) {
-      throw Error(
-          ErrorCode::unsupported,
-          fmt::format("open {}: column \"{}\" is {}; name the columns to read with the option columns", path,
-                      columns[i].name, columns[i].encoding));
+      throw failure(ErrorCode::unsupported,
+                    "open {}: column \"{}\" is {}; name the columns to read with the option columns", path,
+                    columns[i].name, columns[i].encoding);
     }
     chosen.push_back({i, false, *columns[i].field});
     if (!columns[i].is_list) return;
@@ -119,8 +117,8 @@ std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
     if (found == columns.end()) {
       std::vector<std::string> names;
       for (const MdsColumn& column : columns) names.push_back(column.name);
-      throw Error(ErrorCode::not_found, fmt::format("open {}: no column \"{}\"; it has \"{}\"", path, name,
-                                                    fmt::join(names, "\", \"")));
+      throw failure(ErrorCode::not_found, "open {}: no column \"{}\"; it has \"{}\"", path, name,
+                    fmt::join(names, "\", \""));
     }
     add(static_cast<std::size_t>(found - columns.begin()));
   }
@@ -178,8 +176,8 @@ MdsParts split_mds_value(const DatasetFile& file, const MdsColumn& column, ByteR
             .values = {.offset = range.offset + end, .bytes = range.bytes - end},
             .count = count};
   }
-  throw file.damage(range.offset, fmt::format("column \"{}\" says that it has {} elements, in {} bytes",
-                                              column.name, elements, range.bytes));
+  throw file.damage(range.offset, "column \"{}\" says that it has {} elements, in {} bytes", column.name,
+                    elements, range.bytes);
 }
 
 }  // namespace rota::internal

@@ -8,9 +8,9 @@
 
 #include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
+#include "core/failure.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
@@ -43,22 +43,22 @@ struct IndexHead {
 // Parts of an index lie inside of it, and nothing else does.
 void require_sizes(const DatasetFile& file, const IndexHead& head) {
   if (head.sequences > (file.bytes() - kIndexHeadBytes) / 12) {
-    throw file.damage(kSequencesAt,
-                      fmt::format("it says that there are {} sequences, more than its {} bytes can tell of",
-                                  head.sequences, file.bytes()));
+    throw file.damage(kSequencesAt, "it says that there are {} sequences, more than its {} bytes can tell of",
+                      head.sequences, file.bytes());
   }
   const std::uint64_t rest = file.bytes() - head.documents_at();
   if (head.entries > rest / 8) {
-    throw file.damage(kEntriesAt, fmt::format("it says that its document index has {} entries, and {} bytes "
-                                              "are left for it; it was cut short: restore it",
-                                              head.entries, rest));
+    throw file.damage(kEntriesAt,
+                      "it says that its document index has {} entries, and {} bytes are left for it; it was "
+                      "cut short: restore it",
+                      head.entries, rest);
   }
   const std::uint64_t modes = rest - head.entries * 8;
   if (modes == 0 || modes == head.sequences) return;
-  throw file.damage(file.bytes() - modes,
-                    fmt::format("{} bytes follow the document index, and none or one for "
-                                "each of {} sequences were to: restore it",
-                                modes, head.sequences));
+  throw file.damage(
+      file.bytes() - modes,
+      "{} bytes follow the document index, and none or one for each of {} sequences were to: restore it",
+      modes, head.sequences);
 }
 
 IndexHead read_head(const DatasetFile& file) {
@@ -69,13 +69,12 @@ IndexHead read_head(const DatasetFile& file) {
     throw file.damage(0, "it is no index of Megatron-LM");
   }
   if (const auto version = load<std::uint64_t>(bytes, 9); version != kIndexVersion) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("open {}: version {} of Megatron-LM's index; rota knows {}", file.path(), version,
-                            kIndexVersion));
+    throw failure(ErrorCode::unsupported, "open {}: version {} of Megatron-LM's index; rota knows {}",
+                  file.path(), version, kIndexVersion);
   }
   const auto code = load<std::uint8_t>(bytes, 17);
   if (code >= kElementTypes.size() || !kElementTypes.at(code))
-    throw file.damage(17, fmt::format("type {} is not known", code));
+    throw file.damage(17, "type {} is not known", code);
   const IndexHead head{.dtype = *kElementTypes.at(code),
                        .sequences = load<std::uint64_t>(bytes, kSequencesAt),
                        .entries = load<std::uint64_t>(bytes, kEntriesAt)};
@@ -97,8 +96,8 @@ std::vector<ByteRange> read_sequences(const DatasetFile& file, const IndexHead& 
     const auto bytes = static_cast<std::uint64_t>(lengths[i]) * size_of(head.dtype);
     if (places[i] < 0 || lengths[i] < 0 || offset > data.bytes() || bytes > data.bytes() - offset) {
       throw file.damage(head.places_at() + i * 8,
-                        fmt::format("sequence {} is {} tokens at byte {} of {}, which has {} bytes", i,
-                                    lengths[i], places[i], data.path(), data.bytes()));
+                        "sequence {} is {} tokens at byte {} of {}, which has {} bytes", i, lengths[i],
+                        places[i], data.path(), data.bytes());
     }
     sequences.push_back({.offset = offset, .bytes = bytes});
   }
@@ -109,9 +108,9 @@ std::vector<ByteRange> read_sequences(const DatasetFile& file, const IndexHead& 
 std::vector<std::int64_t> read_documents(const DatasetFile& file, const IndexHead& head) {
   const auto damaged = [&](std::size_t entry, const std::string& what) {
     return file.damage(head.documents_at() + entry * 8,
-                       fmt::format("its document index {}; restore it, or take each sequence for a sample "
-                                   "(the option sequence_is_sample)",
-                                   what));
+                       "its document index {}; restore it, or take each sequence for a sample (the option "
+                       "sequence_is_sample)",
+                       what);
   };
   std::vector<std::int64_t> begins(head.entries);
   file.read(head.documents_at(), std::as_writable_bytes(std::span(begins)));
@@ -142,12 +141,11 @@ std::vector<ByteRange> join_documents(const DatasetFile& file, const IndexHead& 
     ByteRange document{.offset = first < last ? sequences[first].offset : end, .bytes = 0};
     for (std::size_t k = first; k < last; ++k) {
       if (sequences[k].offset != document.offset + document.bytes) {
-        throw Error(
+        throw failure(
             ErrorCode::unsupported,
-            fmt::format("open {}: byte {}: sequence {} does not follow the one before it, of the same "
-                        "document ({}), in the file of tokens; take each sequence for a sample "
-                        "(the option sequence_is_sample)",
-                        file.path(), head.places_at() + k * 8, k, i));
+            "open {}: byte {}: sequence {} does not follow the one before it, of the same document ({}), in "
+            "the file of tokens; take each sequence for a sample (the option sequence_is_sample)",
+            file.path(), head.places_at() + k * 8, k, i);
       }
       document.bytes += sequences[k].bytes;
     }
@@ -174,9 +172,9 @@ class MegatronFormat final : public RecordFormat {
     const DatasetFile file = indices_.open_unchanged(data.number());
     const IndexHead head = read_head(file);
     if (head.dtype != fields_[0].dtype) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("open {}: its tokens are {}, and {} in {}; join files of one type", file.path(),
-                              to_string(head.dtype), to_string(fields_[0].dtype), indices_.path(0)));
+      throw failure(ErrorCode::invalid_argument,
+                    "open {}: its tokens are {}, and {} in {}; join files of one type", file.path(),
+                    to_string(head.dtype), to_string(fields_[0].dtype), indices_.path(0));
     }
     RecordIndex index{.samples = 0, .ranges = read_sequences(file, head, data), .keys = {}};
     if (!options_.sequence_is_sample) index.ranges = join_documents(file, head, index.ranges);
@@ -215,8 +213,8 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MegatronOpti
   for (std::size_t i = 0; i < indices.size(); ++i) {
     const std::string& name = (*reader)[i];
     if (!is_idx_name(name) && !name.ends_with(".bin")) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("open {}: an index of Megatron-LM is named *.idx", indices.path(i)));
+      throw failure(ErrorCode::invalid_argument, "open {}: an index of Megatron-LM is named *.idx",
+                    indices.path(i));
     }
     index_names.push_back(with_ending(name, ".idx"));
     data_names.push_back(with_ending(name, ".bin"));

@@ -1,4 +1,4 @@
-#include "formats/npy_header.hpp"
+#include "formats/numpy.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -155,11 +155,10 @@ std::optional<nlohmann::json> parse(std::string_view text, bool is_utf8) {
 }
 
 Error unsupported(const DatasetFile& file, std::uint64_t at, std::string_view what) {
-  return {
-      ErrorCode::unsupported,
-      fmt::format("read {}: byte {}: the array holds {}; rota reads integers, floats, text and structures of "
-                  "these: convert it",
-                  file.path(), at, what)};
+  return failure(ErrorCode::unsupported,
+                 "read {}: byte {}: the array holds {}; rota reads integers, floats, text and structures of "
+                 "these: convert it",
+                 file.path(), at, what);
 }
 
 bool fits(const NpyHeader& header, std::uint64_t most) {

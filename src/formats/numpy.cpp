@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "catalog/open_context.hpp"
+#include "core/failure.hpp"
 #include "formats/formats.hpp"
-#include "formats/npy_header.hpp"
+#include "formats/numpy.hpp"
 #include "formats/records.hpp"
-#include "formats/zip.hpp"
-#include "rota/error.hpp"
 #include "source/stored_type.hpp"
 
 namespace rota::internal {
@@ -53,7 +52,7 @@ Arrays read_npz(DatasetFile& file, const std::vector<std::string>& wanted) {
     if (!member.name.ends_with(kSuffix)) continue;
     member.name.resize(member.name.size() - kSuffix.size());
     if (!members.emplace(member.name, member).second) {
-      throw file.damage(member.offset, fmt::format("it has two arrays \"{}\"", member.name));
+      throw file.damage(member.offset, "it has two arrays \"{}\"", member.name);
     }
   }
   std::vector<std::string> names;
@@ -62,13 +61,12 @@ Arrays read_npz(DatasetFile& file, const std::vector<std::string>& wanted) {
   for (const std::string& name : wanted.empty() ? names : wanted) {
     const auto found = members.find(name);
     if (found == members.end()) {
-      throw Error(ErrorCode::not_found, fmt::format("open {}: no array \"{}\"; it has \"{}\"", file.path(),
-                                                    name, fmt::join(names, "\", \"")));
+      throw failure(ErrorCode::not_found, "open {}: no array \"{}\"; it has \"{}\"", file.path(), name,
+                    fmt::join(names, "\", \""));
     }
     arrays.push_back(read_array(file, found->second));
   }
-  if (arrays.empty())
-    throw Error(ErrorCode::not_found, fmt::format("open {}: it has no arrays", file.path()));
+  if (arrays.empty()) throw failure(ErrorCode::not_found, "open {}: it has no arrays", file.path());
   return arrays;
 }
 
@@ -88,10 +86,10 @@ void require_alike(const FileList& files, const std::vector<Arrays>& contents, s
       }
       const std::string here = describe(other, f);
       const std::string there = describe(first, f);
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("open {}: array {} is {}, and {} in {}{}; {}only leading extents may differ",
-                              files.path(i), f, here, there, files.path(0),
-                              here == there ? ", stored otherwise" : "", advice));
+      throw failure(ErrorCode::invalid_argument,
+                    "open {}: array {} is {}, and {} in {}{}; {}only leading extents may differ",
+                    files.path(i), f, here, there, files.path(0), here == there ? ", stored otherwise" : "",
+                    advice);
     }
   }
 }
@@ -102,16 +100,15 @@ void require_rows(const FileList& files, const std::vector<Arrays>& contents, st
       const std::vector<std::int64_t>& first = contents[i][0].header.shape;
       const bool has_rows = !header.shape.empty() && header.shape[0] == first[0];
       if (has_rows && !header.has_columns() && !member.is_deflated) continue;
-      throw Error(
-          ErrorCode::unsupported,
-          fmt::format("open {}: array \"{}\", {}, {}; write it so that its rows can be read, or take each "
-                      "file for a sample ({})",
-                      files.path(i), member.name, describe(header),
-                      member.is_deflated     ? "is deflated"
-                      : header.has_columns() ? "is in Fortran order, in which rows are scattered"
-                      : header.shape.empty() ? "has no rows"
-                                             : "has not as many rows as the first",
-                      option));
+      throw failure(ErrorCode::unsupported,
+                    "open {}: array \"{}\", {}, {}; write it so that its rows can be read, or take each file "
+                    "for a sample ({})",
+                    files.path(i), member.name, describe(header),
+                    member.is_deflated     ? "is deflated"
+                    : header.has_columns() ? "is in Fortran order, in which rows are scattered"
+                    : header.shape.empty() ? "has no rows"
+                                           : "has not as many rows as the first",
+                    option);
     }
   }
 }

@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "catalog/file_names.hpp"
+#include "core/failure.hpp"
 #include "core/parallel.hpp"
 #include "formats/file_memory.hpp"
 #include "formats/formats.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
@@ -78,7 +78,7 @@ std::string_view format_by_name(std::string_view name) {
        {".npy", "npy"},
        {".jsonl", "lines"},
        {".ndjson", "lines"}}};
-  const std::string_view bare = without_packing(without_query(name));
+  const std::string_view bare = without_compression(without_query(name));
   for (const auto& [suffix, format] : kSuffixes) {
     if (ends_as(bare, suffix)) return format;
   }
@@ -94,17 +94,15 @@ void refuse_damaged(const FileList& files, std::size_t i, std::string_view forma
   const DatasetFile file = files.open(i);
   const Compression compression = compression_of(file);
   if (compression == Compression::none) {
-    throw file.damage(0, fmt::format("it is named as {}, and does not begin so: it is damaged, cut short or "
-                                     "something else; {}",
-                                     format, kWhatToDo));
+    throw file.damage(
+        0, "it is named as {}, and does not begin so: it is damaged, cut short or something else; {}", format,
+        kWhatToDo);
   }
   if (format != "tar" && format != "lines" && format != "tfrecord") {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format(
-            "open {}: it is compressed, and only tar, lines, TFRecord and MDS are unpacked as they are "
-            "read; unpack it first",
-            file.path()));
+    throw failure(ErrorCode::unsupported,
+                  "open {}: it is compressed, and only tar, lines, TFRecord and MDS are unpacked as they are "
+                  "read; unpack it first",
+                  file.path());
   }
   // All of it: a checksum stands at its end.
   decompress(file, compression, [](std::span<const std::byte>) { return true; });
@@ -129,18 +127,16 @@ void refuse_mixed(const FileList& files) {
     if (format.empty()) continue;
     if (format == "mds") {
       refuse_splits(files);
-      throw Error(
-          ErrorCode::corrupt,
-          fmt::format("open {}: {} is a shard, and there is no index.json: open the directory of all, or "
-                      "the shards are not all written; {}",
-                      files.shown_directory(), name, kWhatToDo));
+      throw failure(ErrorCode::corrupt,
+                    "open {}: {} is a shard, and there is no index.json: open the directory of all, or the "
+                    "shards are not all written; {}",
+                    files.shown_directory(), name, kWhatToDo);
     }
     std::size_t other = 0;
     while (other + 1 < files.size() && is_of(format, files, other, files.path((*names)[other]))) ++other;
     if (format_by_name(files.path((*names)[other])) == format) refuse_damaged(files, other, format);
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: {} is named as {}, and {} is no such file: {}", files.shown_directory(),
-                            name, format, files.path(other), kWhatToDo));
+    throw failure(ErrorCode::invalid_argument, "open {}: {} is named as {}, and {} is no such file: {}",
+                  files.shown_directory(), name, format, files.path(other), kWhatToDo);
   }
 }
 
@@ -155,19 +151,19 @@ void refuse_foreign(const FileList& files) {
   for (std::size_t i = 0; i < looked_at; ++i) {
     const std::string path = files.path((*names)[i]);
     const std::string_view name = without_query(path);
-    const std::string_view packing = name.substr(without_packing(name).size());
-    const bool may_be_packed = !packing.empty() && !ends_as(packing, ".gz") && !packing.starts_with(".zst");
-    const bool is_packed = may_be_packed && compression_of(files.open(i)) == Compression::other;
+    const std::string_view compression = name.substr(without_compression(name).size());
+    const bool may_be_compressed =
+        !compression.empty() && !ends_as(compression, ".gz") && !compression.starts_with(".zst");
+    const bool is_compressed = may_be_compressed && compression_of(files.open(i)) == Compression::other;
     const bool is_foreign =
         std::ranges::any_of(kEndings, [&](std::string_view ending) { return ends_as(name, ending); });
-    if (!is_packed && !is_foreign) continue;
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("open {}: it is {}; or say that each file is a sample (\"files\")", files.path(i),
-                    is_packed               ? "compressed, and neither tar nor JSON lines: unpack it"
-                    : ends_as(name, ".idx") ? "an index of Megatron-LM, perhaps: say so (\"megatron\")"
-                                            : "of a format that rota does not read: convert it, or wrap what "
-                                              "reads it as a source of your own"));
+    if (!is_compressed && !is_foreign) continue;
+    throw failure(ErrorCode::unsupported, "open {}: it is {}; or say that each file is a sample (\"files\")",
+                  files.path(i),
+                  is_compressed           ? "compressed, and neither tar nor JSON lines: unpack it"
+                  : ends_as(name, ".idx") ? "an index of Megatron-LM, perhaps: say so (\"megatron\")"
+                                          : "of a format that rota does not read: convert it, or wrap what "
+                                            "reads it as a source of your own");
   }
 }
 
@@ -190,9 +186,9 @@ void refuse_other(const Catalog& catalog) {
   mpi::on_first_rank(files.context().nodes.all(), "look which format it is", [&] {
     const bool is_known = files.size() > 0 && (is_npy(files, 0) || is_hdf5(files, 0));
     if (!is_known) return;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {} as tokens: it begins as an NPY or HDF5 file; leave the format out",
-                            files.path(std::size_t{0})));
+    throw failure(ErrorCode::invalid_argument,
+                  "open {} as tokens: it begins as an NPY or HDF5 file; leave the format out",
+                  files.path(std::size_t{0}));
   });
 }
 
@@ -243,12 +239,11 @@ void agree_on_format(const Catalog& catalog, const Format& format) {
     validate(format);
     const auto& [changed, resized, vanished, appeared, first] = catalog.changes();
     if (resized + vanished == 0) return;
-    throw Error(
+    throw failure(
         ErrorCode::mismatch,
-        fmt::format("open the saved catalog of {}: of its files {} vanished and {} have other sizes, "
-                    "among them {}; bring them back, or save it anew (\"rota index\", save of a catalog) "
-                    "and load it again",
-                    catalog.origin(), vanished, resized, first));
+        "open the saved catalog of {}: of its files {} vanished and {} have other sizes, among them {}; "
+        "bring them back, or save it anew (\"rota index\", save of a catalog) and load it again",
+        catalog.origin(), vanished, resized, first);
   });
   mpi::require_same(all, "open files of " + files.shown_directory(),
                     std::visit([](const auto& options) { return describe(options); }, format));
@@ -260,9 +255,8 @@ void require_distinct(std::string_view option, std::span<const std::string> name
   std::set<std::string_view> seen;
   for (const std::string& name : names) {
     if (!name.empty() && seen.insert(name).second) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("open files: the option {}: \"{}\" is {}; name each once", option, name,
-                            name.empty() ? "no name" : "named twice"));
+    throw failure(ErrorCode::invalid_argument, "open files: the option {}: \"{}\" is {}; name each once",
+                  option, name, name.empty() ? "no name" : "named twice");
   }
 }
 

@@ -1,6 +1,5 @@
 #include "formats/open_files.hpp"
 
-#include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "core/failure.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
@@ -67,11 +67,10 @@ void require_expected(const FileSamples& samples, const FileList& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::int64_t expected = files.expected_samples(i);
     if (expected < 0 || expected == samples.count(i)) continue;
-    throw Error(
+    throw failure(
         ErrorCode::mismatch,
-        fmt::format("open {}: it has {} samples, and the manifest says {}; restore the file, or mend the "
-                    "manifest",
-                    files.path(i), samples.count(i), expected));
+        "open {}: it has {} samples, and the manifest says {}; restore the file, or mend the manifest",
+        files.path(i), samples.count(i), expected);
   }
 }
 
@@ -101,7 +100,7 @@ OpenFiles::~OpenFiles() { kept_descriptors -= taken_; }
 OpenFiles::SharedFile OpenFiles::open(std::size_t i) const {
   if (is_shared() && shared_->has(i)) {
     return std::make_shared<const DatasetFile>(
-        file_in_memory(files_, i, shared_->open(i), shared_->unpacks(i)));
+        file_in_memory(files_, i, shared_->open(i), shared_->decompresses(i)));
   }
   return all_.empty() ? open_one_of_many(i) : all_[i];
 }

@@ -16,7 +16,6 @@
 
 #include "catalog/files.hpp"
 #include "core/mutex.hpp"
-#include "files/direct_reads.hpp"
 #include "files/reads.hpp"
 #include "formats/records.hpp"
 #include "formats/shared_files.hpp"

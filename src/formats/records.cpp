@@ -6,9 +6,9 @@
 #include <cassert>
 #include <utility>
 
+#include "core/bytes.hpp"
 #include "core/parallel.hpp"
 #include "files/reads.hpp"
-#include "formats/encoded_index.hpp"
 #include "formats/open_files.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
@@ -17,7 +17,48 @@
 namespace rota::internal {
 namespace {
 
-// Looks into `file`, or into what it unpacks to.
+/// Where the samples of one file lie: at equal distances, or as an index says that a catalog can keep, read
+/// where it lies.
+struct RecordTable {
+  std::int64_t samples = 0;
+  FileEncoding encoding = {};
+  std::uint64_t first = 0;                 // byte of sample 0, where they lie at equal distances
+  std::span<const ByteRange> ranges = {};  // of each sample one per field, where not
+  NameTable keys = {};
+};
+
+std::vector<std::byte> encode_index(const RecordIndex& index, const FileEncoding& as) {
+  ByteWriter bytes;
+  bytes.add(index.samples);
+  bytes.add<std::uint64_t>(index.ranges.size());
+  bytes.add(static_cast<std::uint64_t>(as.compression));
+  bytes.add(as.raw_bytes);
+  bytes.add_bytes(std::as_bytes(std::span(index.ranges)));
+  if (index.keys.size() > 0) bytes.add_bytes(index.keys.bytes());
+  return std::move(bytes).take();
+}
+
+// Of a format with so many fields. Throws Error{corrupt} for bytes that are no index.
+RecordTable decode_index(std::span<const std::byte> bytes, std::size_t fields) {
+  ByteReader rest(bytes, "read an index of samples, which is damaged (index the files again)");
+  RecordTable table{.samples = rest.next<std::int64_t>()};
+  const auto ranges = rest.next<std::uint64_t>();
+  const auto compression = rest.next<std::uint64_t>();
+  table.encoding = {.compression = static_cast<Compression>(compression),
+                    .raw_bytes = rest.next<std::int64_t>()};
+  const bool is_whole = ranges <= rest.rest().size() / sizeof(ByteRange) && ranges % fields == 0 &&
+                        std::cmp_equal(ranges / fields, table.samples) && table.encoding.raw_bytes >= 0 &&
+                        compression <= static_cast<std::uint64_t>(Compression::other);
+  if (!is_whole) rest.fail("its numbers do not go together");
+  table.ranges = {reinterpret_cast<const ByteRange*>(rest.next_bytes(ranges * sizeof(ByteRange)).data()),
+                  ranges};
+  if (rest.at_end()) return table;
+  table.keys = NameTable(rest.rest(), nullptr);
+  if (std::cmp_not_equal(table.keys.size(), table.samples)) rest.fail("its numbers do not go together");
+  return table;
+}
+
+// Looks into `file`, or into what it decompresses to.
 std::vector<std::byte> index_file(const RecordFormat& format, const FileList& files, DatasetFile& file) {
   file.read_on();
   FileEncoding as = format.encoding(file);
@@ -25,9 +66,9 @@ std::vector<std::byte> index_file(const RecordFormat& format, const FileList& fi
     as.raw_bytes = static_cast<std::int64_t>(file.bytes());
     return encode_index(format.index(file), as);
   }
-  const DatasetFile unpacked = unpack_file(files, file.number(), as);
-  as.raw_bytes = static_cast<std::int64_t>(unpacked.bytes());
-  return encode_index(format.index(unpacked), as);
+  const DatasetFile decompressed = decompress_file(files, file.number(), as);
+  as.raw_bytes = static_cast<std::int64_t>(decompressed.bytes());
+  return encode_index(format.index(decompressed), as);
 }
 
 // Of samples that need no index.
@@ -47,13 +88,13 @@ class RecordSource final : public FileSource {
  public:
   RecordSource(FileList files, std::shared_ptr<SharedFiles> shared,
                std::unique_ptr<const RecordFormat> format, std::shared_ptr<const FileIndex> index,
-               std::vector<EncodedIndex> indices, std::optional<StridedLayout> layout)
+               std::vector<RecordTable> tables, std::optional<std::uint64_t> stride_bytes)
       : FileSource(std::move(files), std::move(shared), all_fields(*format),
-                   [&](std::size_t i) { return layout ? layout->files[i].samples : indices[i].samples; }),
+                   [&](std::size_t i) { return tables[i].samples; }),
         format_(std::move(format)),
         index_(std::move(index)),
-        indices_(std::move(indices)),
-        layout_(std::move(layout)) {}
+        tables_(std::move(tables)),
+        stride_bytes_(stride_bytes) {}
 
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
     return files().is_shared() ? std::vector<SampleContent>()
@@ -117,25 +158,22 @@ class RecordSource final : public FileSource {
     const FileSamples::SamplePlace place = samples().find(id.value);
     const std::string text = fmt::format("{}, record {} at byte {}", files().list().path(place.file),
                                          place.sample, range(place, 0).offset);
-    const bool has_key = !layout_ && indices_[place.file].keys.size() > 0;
+    const bool has_key = tables_[place.file].keys.size() > 0;
     return has_key ? fmt::format("{}, \"{}\"", text, key(place)) : text;
   }
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
-    return layout_ && !files().is_shared() ? std::vector<std::int64_t>() : samples().shard_lengths(shards);
+    return stride_bytes_ && !files().is_shared() ? std::vector<std::int64_t>()
+                                                 : samples().shard_lengths(shards);
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
     FingerprintBuilder builder;
     builder.add(format_->name()).add(to_string(format_->identity().value_or(files().list().fingerprint())));
     for (const Field& field : fields()) {
-      if (!layout_) builder.add(field.name);
+      if (!stride_bytes_) builder.add(field.name);
       builder.add(to_string(field.dtype)).add(field.shape);
-      if (layout_) {
-        builder.add(static_cast<std::int64_t>(layout_->stride_bytes));
-      } else {
-        builder.add(field.ragged ? 1 : 0);
-      }
+      builder.add(stride_bytes_ ? static_cast<std::int64_t>(*stride_bytes_) : field.ragged ? 1 : 0);
     }
     for (std::size_t i = 0; i < files().list().size(); ++i) builder.add(samples().count(i));
     return builder.finish();
@@ -156,7 +194,7 @@ class RecordSource final : public FileSource {
   }
   [[nodiscard]] bool is_key(std::size_t field) const noexcept { return field == format_->fields().size(); }
   [[nodiscard]] std::string key(const FileSamples::SamplePlace& place) const {
-    return indices_[place.file].keys[static_cast<std::size_t>(place.sample)];
+    return tables_[place.file].keys[static_cast<std::size_t>(place.sample)];
   }
 
   /// A part of one field of a sample, and where it belongs.
@@ -181,7 +219,7 @@ class RecordSource final : public FileSource {
 
   // Samples at equal distances that follow one another in file and memory make one part.
   void add_part(const Part& part, std::vector<Part>& parts) const {
-    if (layout_ && !parts.empty() && parts.back().file == part.file &&
+    if (stride_bytes_ && !parts.empty() && parts.back().file == part.file &&
         parts.back().offset() + parts.back().to.size() == part.offset() &&
         parts.back().to.data() + parts.back().to.size() == part.to.data()) {
       parts.back().to = {parts.back().to.data(), parts.back().to.size() + part.to.size()};
@@ -249,9 +287,8 @@ class RecordSource final : public FileSource {
 
   /// A record that had to be read as a whole; the next part may be of the same.
   struct LastRecord {
-    const DatasetFile* file = nullptr;
-    std::uint64_t offset = 0;
-    std::vector<std::byte> bytes;
+    const Part* part = nullptr;
+    std::vector<std::byte> bytes = {};
   };
 
   void read_encoded(std::span<const Part> parts) const {
@@ -289,12 +326,10 @@ class RecordSource final : public FileSource {
 
   void read_part(const Part& part, LastRecord& last) const {
     if (part.is_whole()) return read_whole(part);
-    if (last.file != part.opened || last.offset != part.record.offset ||
-        last.bytes.size() != part.record.bytes) {
+    if (last.part == nullptr || !part.is_of_record(*last.part)) {
       last.bytes.assign(part.record.bytes, {});
       read_whole({part.file, part.field, part.record, 0, last.bytes, part.opened});
-      last.file = part.opened;
-      last.offset = part.record.offset;
+      last.part = &part;
     }
     std::copy_n(last.bytes.begin() + static_cast<std::ptrdiff_t>(part.skipped), part.to.size(),
                 part.to.begin());
@@ -310,59 +345,53 @@ class RecordSource final : public FileSource {
 
   [[nodiscard]] ByteRange range(const FileSamples::SamplePlace& place, std::size_t field) const noexcept {
     const auto sample = static_cast<std::size_t>(place.sample);
-    if (layout_) {
-      return {.offset = layout_->files[place.file].first + sample * layout_->stride_bytes,
-              .bytes = fields()[0].row_bytes()};
-    }
-    return indices_[place.file].ranges[sample * format_->fields().size() + field];
+    const RecordTable& table = tables_[place.file];
+    if (!stride_bytes_) return table.ranges[sample * format_->fields().size() + field];
+    return {.offset = table.first + sample * *stride_bytes_, .bytes = fields()[0].row_bytes()};
   }
 
   std::unique_ptr<const RecordFormat> format_;
-  std::shared_ptr<const FileIndex> index_;
-  std::vector<EncodedIndex> indices_;    // of each file, in there
-  std::optional<StridedLayout> layout_;  // in place of both
+  std::shared_ptr<const FileIndex> index_;     // which has what the tables say
+  std::vector<RecordTable> tables_;            // of each file
+  std::optional<std::uint64_t> stride_bytes_;  // of samples that lie at equal distances
 };
 
-std::shared_ptr<const Source> open_records(FileList files, std::vector<FileEncoding> packed,
-                                           std::unique_ptr<const RecordFormat> format,
+std::shared_ptr<const Source> open_records(FileList files, std::unique_ptr<const RecordFormat> format,
                                            std::shared_ptr<const FileIndex> index,
-                                           std::vector<EncodedIndex> indices,
-                                           std::optional<StridedLayout> layout) {
-  auto shared = SharedFiles::make(files, std::move(packed));
+                                           std::vector<RecordTable> tables,
+                                           std::optional<std::uint64_t> stride_bytes) {
+  std::vector<FileEncoding> encodings;
+  for (const RecordTable& table : tables) encodings.push_back(table.encoding);
+  auto shared = SharedFiles::make(files, std::move(encodings));
   const auto context = files.shared_context();
   return made_together(*context, "open files", [&] {
     return std::make_unique<RecordSource>(std::move(files), std::move(shared), std::move(format),
-                                          std::move(index), std::move(indices), std::move(layout));
+                                          std::move(index), std::move(tables), stride_bytes);
   });
 }
 
 }  // namespace
 
-void RecordFormat::read(const DatasetFile& file, std::size_t /*field*/, const ByteRange& range,
-                        std::span<std::byte> to) const {
-  file.read(range.offset, to);
-}
-
 std::shared_ptr<const Source> make_record_source(FileList files, std::unique_ptr<const RecordFormat> format,
                                                  const std::string& signature) {
-  // Of what is kept since files may be packed.
+  // Of what is kept since files may be compressed.
   const std::string kept_as = signature.empty() ? signature : signature + ", packed or not";
   auto index =
       index_files(files, kept_as, [&](DatasetFile& file) { return index_file(*format, files, file); });
-  std::vector<FileEncoding> packed;
-  std::vector<EncodedIndex> indices;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    packed.push_back(indices.emplace_back((*index)[i], format->fields().size()).encoding);
-  }
-  return open_records(std::move(files), std::move(packed), std::move(format), std::move(index),
-                      std::move(indices), {});
+  std::vector<RecordTable> tables;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    tables.push_back(decode_index((*index)[i], format->fields().size()));
+  return open_records(std::move(files), std::move(format), std::move(index), std::move(tables), {});
 }
 
-std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout layout) {
-  auto encodings = as_they_are(files);
-  auto format = std::make_unique<StridedFormat>(layout);
-  return open_records(std::move(files), std::move(encodings), std::move(format), nullptr, {},
-                      std::move(layout));
+std::shared_ptr<const Source> make_strided_source(FileList files, const StridedLayout& layout) {
+  std::vector<RecordTable> tables;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto& [first, samples] = layout.files[i];
+    tables.push_back({.samples = samples, .encoding = {.raw_bytes = files.bytes(i)}, .first = first});
+  }
+  return open_records(std::move(files), std::make_unique<StridedFormat>(layout), nullptr, std::move(tables),
+                      layout.stride_bytes);
 }
 
 }  // namespace rota::internal

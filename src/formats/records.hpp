@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "catalog/file_index.hpp"
 #include "catalog/files.hpp"
+#include "catalog/listing.hpp"
 #include "formats/file_memory.hpp"
 #include "rota/source.hpp"
 
@@ -45,8 +45,8 @@ class RecordFormat {
   [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
   /// Whether one more field follows these: the key of each sample.
   [[nodiscard]] virtual bool has_key_field() const { return false; }
-  /// How `file` is compressed as a whole; what it unpacks to is then indexed and read in its place. Throws as
-  /// `index` does.
+  /// How `file` is compressed as a whole; what it decompresses to is then indexed and read in its place.
+  /// Throws as `index` does.
   [[nodiscard]] virtual FileEncoding encoding(const DatasetFile& /*file*/) const { return {}; }
   /// What the files are known by in the fingerprint, if not by their names and sizes.
   [[nodiscard]] virtual std::optional<Fingerprint> identity() const { return std::nullopt; }
@@ -63,8 +63,10 @@ class RecordFormat {
                      std::span<const std::byte> /*bytes*/, std::span<const std::byte> /*foot*/) const {}
   /// Reads one field of one sample, all of `range`, which `index` gave, where ranges are not plain. Throws as
   /// DatasetFile::read does.
-  virtual void read(const DatasetFile& file, std::size_t field, const ByteRange& range,
-                    std::span<std::byte> to) const;
+  virtual void read(const DatasetFile& file, std::size_t /*field*/, const ByteRange& range,
+                    std::span<std::byte> to) const {
+    file.read(range.offset, to);
+  }
 };
 
 /// The field of keys.
@@ -92,6 +94,6 @@ struct StridedLayout {
 };
 
 /// The samples of `files`, which must lie inside them. **Collective**, as make_record_source is.
-std::shared_ptr<const Source> make_strided_source(FileList files, StridedLayout layout);
+std::shared_ptr<const Source> make_strided_source(FileList files, const StridedLayout& layout);
 
 }  // namespace rota::internal

@@ -1,10 +1,9 @@
 #include "formats/shared_files.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/mutex.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
@@ -13,19 +12,20 @@
 
 namespace rota::internal {
 
-std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vector<FileEncoding> packed,
+std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vector<FileEncoding> encodings,
                                                std::chrono::milliseconds patience) {
-  const bool is_any_packed =
-      std::ranges::any_of(packed, [](const FileEncoding& as) { return as.compression != Compression::none; });
-  if (!is_any_packed && !files.context().options.share_files) return nullptr;
+  const bool is_any_compressed = std::ranges::any_of(
+      encodings, [](const FileEncoding& as) { return as.compression != Compression::none; });
+  if (!is_any_compressed && !files.context().options.share_files) return nullptr;
   mpi::together(files.context().nodes.all(), "share files",
                 [&] { static_cast<void>(MemoryFile::in(files.context().options.shared_directory)); });
-  return std::make_shared<SharedFiles>(files, std::move(packed), patience);
+  return std::make_shared<SharedFiles>(files, std::move(encodings), patience);
 }
 
-SharedFiles::SharedFiles(FileList files, std::vector<FileEncoding> packed, std::chrono::milliseconds patience)
+SharedFiles::SharedFiles(FileList files, std::vector<FileEncoding> encodings,
+                         std::chrono::milliseconds patience)
     : files_(std::move(files)),
-      packed_(std::move(packed)),
+      encodings_(std::move(encodings)),
       shares_all_(files_.context().options.share_files),
       table_(files_.context().nodes, files_.size(), files_.context().options.shared_memory_limit, patience),
       slots_(files_.size()) {}
@@ -67,10 +67,10 @@ std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
 
 // Its maker may have been killed. Other processes of the job are then, too.
 Error SharedFiles::not_fetched(std::size_t file) const {
-  return {ErrorCode::timeout,
-          fmt::format("read {}: another process of this node has begun to fetch it, and nothing has come for "
-                      "{} s; it was killed, or stopped; end the job",
-                      files_.path(file), std::chrono::duration<double>(table_.patience()).count())};
+  return failure(ErrorCode::timeout,
+                 "read {}: another process of this node has begun to fetch it, and nothing has come for {} "
+                 "s; it was killed, or stopped; end the job",
+                 files_.path(file), std::chrono::duration<double>(table_.patience()).count());
 }
 
 // Whatever has become of it since: its bytes are the same.
@@ -88,7 +88,7 @@ SharedFiles::Memory SharedFiles::fetch(std::size_t file, std::uint32_t version) 
     free_what_was_let_go();
     // A minute's sign of life for those who wait for it.
     auto told = DeadlineClock::now();
-    memory = fetch_file(files_, file, packed_[file], [&] {
+    memory = fetch_file(files_, file, encodings_[file], [&] {
       const auto now = DeadlineClock::now();
       if (now - told < table_.patience() / 10) return;
       told = now;

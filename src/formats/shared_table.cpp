@@ -1,4 +1,4 @@
-#include "formats/shared_table.hpp"
+#include "formats/shared_files.hpp"
 
 #include <linux/futex.h>
 #include <pthread.h>

@@ -14,11 +14,11 @@
 #include <utility>
 
 #include "catalog/open_context.hpp"
+#include "core/failure.hpp"
 #include "core/owned.hpp"
 #include "formats/archive_input.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
@@ -66,26 +66,25 @@ class TarMembers {
       const bool is_link =
           ::archive_entry_hardlink(entry) != nullptr || ::archive_entry_filetype(entry) == AE_IFLNK;
       if (is_link && !tar_key(member.name).extension.empty()) {
-        throw Error(
-            ErrorCode::unsupported,
-            fmt::format("read {}: byte {}: \"{}\" is a link and has no bytes of its own; make the tar "
-                        "file with --dereference --hard-dereference",
-                        file_.path(), head, member.name));
+        throw failure(ErrorCode::unsupported,
+                      "read {}: byte {}: \"{}\" is a link and has no bytes of its own; make the tar file "
+                      "with --dereference --hard-dereference",
+                      file_.path(), head, member.name);
       }
       if (is_link || ::archive_entry_filetype(entry) != AE_IFREG) continue;
       if (::archive_entry_sparse_reset(entry) > 0) {
-        throw Error(ErrorCode::unsupported,
-                    fmt::format("read {}: byte {}: \"{}\" is stored as a sparse file; "
-                                "make the tar file without --sparse",
-                                file_.path(), head, member.name));
+        throw failure(
+            ErrorCode::unsupported,
+            "read {}: byte {}: \"{}\" is stored as a sparse file; make the tar file without --sparse",
+            file_.path(), head, member.name);
       }
       member.range = {.offset = position(), .bytes = static_cast<std::uint64_t>(::archive_entry_size(entry))};
       const std::uint64_t end = file_.bytes();
       if (member.range.offset > end || member.range.bytes > end - member.range.offset) {
         throw file_.damage(
-            head, fmt::format("\"{}\" has {} bytes, and the file ends {} bytes after its head: "
-                              "it was cut short, or is damaged",
-                              member.name, member.range.bytes, end - std::min(end, member.range.offset)));
+            head,
+            "\"{}\" has {} bytes, and the file ends {} bytes after its head: it was cut short, or is damaged",
+            member.name, member.range.bytes, end - std::min(end, member.range.offset));
       }
       return true;
     }
@@ -102,18 +101,18 @@ class TarMembers {
     const std::uint64_t end = position();
     if (end == file_.bytes() && allow_missing_end_) return;
     if (end < head + kTarBlock || !has_zeros(end - kTarBlock, end)) {
-      throw file_.damage(end,
-                         "the file ends here, without the two blocks of zeros that end a tar file: it was "
-                         "cut short; restore it, or set the option allow_missing_end where its writer "
-                         "leaves them out");
+      throw file_.damage(
+          end,
+          "the file ends here, without the two blocks of zeros that end a tar file: it was cut short; "
+          "restore it, or set the option allow_missing_end where its writer leaves them out");
     }
     if (end >= head + 2 * kTarBlock && has_zeros(end - 2 * kTarBlock, end - kTarBlock)) {
       return refuse_second(end);
     }
     if (has_zeros(end, std::min(end + kTarBlock, file_.bytes()))) return;
-    throw file_.damage(end - kTarBlock,
-                       "one block of zeros stands before something else, and two end a tar "
-                       "file: it is damaged; restore it");
+    throw file_.damage(
+        end - kTarBlock,
+        "one block of zeros stands before something else, and two end a tar file: it is damaged; restore it");
   }
 
   // Of an archive behind the end, as `cat` joins them, nothing would be read.
@@ -125,10 +124,9 @@ class TarMembers {
     std::array<char, kMagic.size()> magic{};
     file_.read(end + kMagicAt, std::as_writable_bytes(std::span(magic)));
     if (std::string_view(magic.data(), magic.size()) != kMagic) return;
-    throw file_.damage(
-        end,
-        "another archive begins here, behind the end of the first, as where files were joined by "
-        "cat: none of its samples would be read; keep them in files of their own");
+    throw file_.damage(end,
+                       "another archive begins here, behind the end of the first, as where files were joined "
+                       "by cat: none of its samples would be read; keep them in files of their own");
   }
 
   // Of bytes [first, last), at most a block.
@@ -153,8 +151,7 @@ class TarMembers {
     if (input_.error != nullptr) std::rethrow_exception(input_.error);
     if (result == ARCHIVE_OK) return;
     const char* text = ::archive_error_string(archive_.get());
-    throw file_.damage(position(),
-                       fmt::format("it is no tar file, or is damaged ({})", text == nullptr ? "?" : text));
+    throw file_.damage(position(), "it is no tar file, or is damaged ({})", text == nullptr ? "?" : text);
   }
 
   const DatasetFile& file_;
@@ -197,12 +194,10 @@ class TarFormat final : public RecordFormat {
         sample = key.sample;
         seen.clear();
         if (!samples.insert(sample).second) {
-          throw file.damage(
-              member.range.offset,
-              fmt::format("\"{}\" is of the sample \"{}\", whose other members stand further up: "
-                          "what is of one sample must stand together; make the tar file with "
-                          "--sort=name",
-                          member.name, sample));
+          throw file.damage(member.range.offset,
+                            "\"{}\" is of the sample \"{}\", whose other members stand further up: what is "
+                            "of one sample must stand together; make the tar file with --sort=name",
+                            member.name, sample);
         }
         keys.add("", sample);
         ++index.samples;
@@ -211,17 +206,17 @@ class TarFormat final : public RecordFormat {
       }
       if (!seen.insert(key.extension).second) {
         throw file.damage(member.range.offset,
-                          fmt::format("sample \"{}\" has \"{}\" twice; give each sample a name of its own",
-                                      sample, key.extension));
+                          "sample \"{}\" has \"{}\" twice; give each sample a name of its own", sample,
+                          key.extension);
       }
       const auto field = numbers_.find(key.extension);
       if (field != numbers_.end()) {
         index.ranges[index.ranges.size() - fields_.size() + field->second] = member.range;
       } else if (is_open_) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("open {}: \"{}\" has the extension \"{}\", and the first file has only {}; "
-                                "name those to read with the option fields",
-                                file.path(), member.name, key.extension, fmt::join(names(), ", ")));
+        throw failure(ErrorCode::invalid_argument,
+                      "open {}: \"{}\" has the extension \"{}\", and the first file has only {}; name those "
+                      "to read with the option fields",
+                      file.path(), member.name, key.extension, fmt::join(names(), ", "));
       }
     }
     index.keys = keys.finish();
@@ -247,7 +242,7 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
   DatasetFile file = files.open(std::size_t{0});
   file.read_on();
   const FileEncoding as{.compression = compression_of(file)};
-  if (as.compression != Compression::none) file = unpack_file(files, 0, as);
+  if (as.compression != Compression::none) file = decompress_file(files, 0, as);
   refuse_compressed(file);
   std::set<std::string> extensions;
   TarMembers members(file, options.allow_missing_end);
@@ -256,17 +251,16 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
       extensions.insert(std::move(key.extension));
   }
   if (options.keys && extensions.contains(std::string(kKeyField))) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("open {}: it has an extension \"{}\", which is the name of the field of keys; name "
-                    "those to read with the option fields, or do without the option keys",
-                    file.path(), kKeyField));
+    throw failure(ErrorCode::invalid_argument,
+                  "open {}: it has an extension \"{}\", which is the name of the field of keys; name those "
+                  "to read with the option fields, or do without the option keys",
+                  file.path(), kKeyField);
   }
   if (!extensions.empty()) return {extensions.begin(), extensions.end()};
-  throw Error(ErrorCode::not_found,
-              fmt::format("open {}: no member is named as one of a sample, such as 000001.jpg; name those to "
-                          "read with the option fields if other files have some",
-                          file.path()));
+  throw failure(ErrorCode::not_found,
+                "open {}: no member is named as one of a sample, such as 000001.jpg; name those to read with "
+                "the option fields if other files have some",
+                file.path());
 }
 
 // Of what was asked for by name.
@@ -289,10 +283,10 @@ void require_fields(const Source& source, const FileList& files, const TarOption
     const auto found = made_on_first_rank(files.context(), "look into the first tar file",
                                           [&] { return extensions_of(files, options); });
     if (std::ranges::find(found, options.fields[f]) != found.end()) continue;  // empty, and there
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("open {}: no sample has anything in \"{}\", which the option fields names; the "
-                            "first file has {} (all that follows the first dot of a name)",
-                            files.shown_directory(), options.fields[f], fmt::join(found, ", ")));
+    throw failure(ErrorCode::invalid_argument,
+                  "open {}: no sample has anything in \"{}\", which the option fields names; the first file "
+                  "has {} (all that follows the first dot of a name)",
+                  files.shown_directory(), options.fields[f], fmt::join(found, ", "));
   }
 }
 
@@ -322,7 +316,7 @@ bool is_tar(const FileList& files, std::size_t i) {
     return head.size() > kMagicAt && head.substr(kMagicAt) == kMagic;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::corrupt) throw;
-    return false;  // what is not as it was listed, or begins as if it were packed
+    return false;  // what is not as it was listed, or begins as if it were compressed
   }
 }
 
@@ -351,10 +345,9 @@ void TarOptions::validate() const {
     const bool has_capitals =
         std::any_of(field.begin(), field.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
     if (field != internal::kKeyField && !has_capitals) continue;
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("open files: the option fields: \"{}\" {}", field,
+    throw internal::failure(ErrorCode::invalid_argument, "open files: the option fields: \"{}\" {}", field,
                             has_capitals ? "has capitals, and extensions are taken in lower case; name it so"
-                                         : "is the field of keys; set the option keys for that"));
+                                         : "is the field of keys; set the option keys for that");
   }
 }
 

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <isa-l/crc.h>
 
 #include <algorithm>
@@ -36,14 +35,14 @@ std::uint32_t masked_crc(std::span<const std::byte> bytes) {
 }
 
 // As TensorFlow's GZIP and ZLIB have it. A length may begin as these do, and has its checksum.
-Compression packing_of(const DatasetFile& file) {
-  const Compression packing = compression_of(file);
+Compression tfrecord_compression(const DatasetFile& file) {
+  const Compression compression = compression_of(file);
   std::array<std::byte, kHeadBytes> head{};
-  if (file.read_up_to_end(0, head) < 2) return packing;
+  if (file.read_up_to_end(0, head) < 2) return compression;
   if (masked_crc(std::span(head).first(8)) == load<std::uint32_t>(head, 8)) return Compression::none;
   const auto first = std::to_integer<unsigned>(head[0]);
   const bool is_zlib = first == 0x78 && (first * 256 + std::to_integer<unsigned>(head[1])) % 31 == 0;
-  return is_zlib ? Compression::gzip : packing;
+  return is_zlib ? Compression::gzip : compression;
 }
 
 class TfRecordFormat final : public RecordFormat {
@@ -54,7 +53,7 @@ class TfRecordFormat final : public RecordFormat {
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
   [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
-    return {.compression = packing_of(file)};
+    return {.compression = tfrecord_compression(file)};
   }
 
   [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
@@ -69,9 +68,10 @@ class TfRecordFormat final : public RecordFormat {
       }
       const std::uint64_t rest = file.bytes() - at - kHeadBytes;
       if (rest < kFootBytes || length > rest - kFootBytes) {
-        throw file.damage(at, fmt::format("a record of {} bytes begins, and the file ends {} bytes later: it "
-                                          "was cut short or is still being written",
-                                          length, rest));
+        throw file.damage(at,
+                          "a record of {} bytes begins, and the file ends {} bytes later: it was cut short "
+                          "or is still being written",
+                          length, rest);
       }
       index.ranges.push_back({.offset = at + kHeadBytes, .bytes = length});
       at += kHeadBytes + length + kFootBytes;
@@ -85,8 +85,7 @@ class TfRecordFormat final : public RecordFormat {
   void check(const DatasetFile& file, const ByteRange& range, std::span<const std::byte> bytes,
              std::span<const std::byte> foot) const override {
     if (masked_crc(bytes) == load<std::uint32_t>(foot)) return;
-    throw file.damage(range.offset,
-                      fmt::format("the checksum of a record of {} bytes is wrong", bytes.size()));
+    throw file.damage(range.offset, "the checksum of a record of {} bytes is wrong", bytes.size());
   }
 
  private:
@@ -99,12 +98,12 @@ class TfRecordFormat final : public RecordFormat {
 bool is_tfrecord(const FileList& files, std::size_t i) {
   const DatasetFile file = files.open(i);
   try {
-    const std::string head = decompress_head(file, packing_of(file), kHeadBytes);
+    const std::string head = decompress_head(file, tfrecord_compression(file), kHeadBytes);
     const auto bytes = std::as_bytes(std::span(head));
     return bytes.size() == kHeadBytes && masked_crc(bytes.first(8)) == load<std::uint32_t>(bytes, 8);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::corrupt) throw;
-    return false;  // it begins as if it were packed
+    return false;  // it begins as if it were compressed
   }
 }
 

@@ -1,11 +1,10 @@
-#include <fmt/format.h>
 
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
-#include "rota/error.hpp"
 #include "rota/open.hpp"
 
 namespace rota::internal {
@@ -22,16 +21,15 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const TokensOption
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::int64_t tokens = files.bytes(i) / token_bytes;
     if (files.bytes(i) % token_bytes != 0) {
-      throw Error(
+      throw failure(
           ErrorCode::corrupt,
-          fmt::format("open {}: {} bytes are no whole number of {} tokens; the file was cut short, or "
-                      "holds another type",
-                      files.path(i), files.bytes(i), to_string(options.dtype)));
+          "open {}: {} bytes are no whole number of {} tokens; the file was cut short, or holds another type",
+          files.path(i), files.bytes(i), to_string(options.dtype));
     }
     const std::int64_t windows = tokens < options.length ? 0 : (tokens - options.length) / stride + 1;
     layout.files.push_back({.first = 0, .samples = windows});
   }
-  return make_strided_source(std::move(files), std::move(layout));
+  return make_strided_source(std::move(files), layout);
 }
 
 }  // namespace rota::internal

@@ -1,4 +1,4 @@
-#include "formats/zip.hpp"
+#include "formats/numpy.hpp"
 
 #include <fmt/format.h>
 #include <isa-l/crc.h>
@@ -11,7 +11,7 @@
 #include <new>
 #include <string_view>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -59,8 +59,8 @@ Error no_zip(const DatasetFile& file) {
 }
 
 Error unsupported(const DatasetFile& file, std::string_view name, std::string_view what) {
-  return {ErrorCode::unsupported,
-          fmt::format("open {}: \"{}\" is {}; write it stored or deflated", file.path(), name, what)};
+  return failure(ErrorCode::unsupported, "open {}: \"{}\" is {}; write it stored or deflated", file.path(),
+                 name, what);
 }
 
 ZipMember current(const DatasetFile& file, unzFile zip) {
@@ -90,9 +90,9 @@ ZipMember current(const DatasetFile& file, unzFile zip) {
                                               : member.bytes == member.stored_bytes;
   if (is_inside && is_possible) return member;
   throw file.damage(member.offset,
-                    fmt::format("\"{}\" is said to have {} bytes in {} stored ones, and the file "
-                                "has {}: it is damaged, or was cut short",
-                                member.name, member.bytes, member.stored_bytes, end));
+                    "\"{}\" is said to have {} bytes in {} stored ones, and the file has {}: it is damaged, "
+                    "or was cut short",
+                    member.name, member.bytes, member.stored_bytes, end);
 }
 
 }  // namespace
@@ -143,11 +143,11 @@ void ZipReader::next(std::span<std::byte> to) {
 
 void ZipReader::require_end() const {
   if (done_ == member_.bytes && crc_ == member_.crc) return;
-  throw file_.damage(member_.offset, fmt::format("the checksum of \"{}\" is wrong", member_.name));
+  throw file_.damage(member_.offset, "the checksum of \"{}\" is wrong", member_.name);
 }
 
 Error ZipReader::damaged() const {
-  return file_.damage(member_.offset, fmt::format("\"{}\" cannot be unpacked: it is damaged", member_.name));
+  return file_.damage(member_.offset, "\"{}\" cannot be unpacked: it is damaged", member_.name);
 }
 
 void ZipReader::inflate_into(std::span<std::byte> to) {

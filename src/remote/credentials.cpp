@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure.hpp"
 #include "remote/http.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
@@ -57,7 +57,7 @@ class Fetch final : public Transfer {
   bool finish(const HttpAnswer& answer) override {
     body = answer.body;
     if (answer.is_success()) return true;
-    throw Error(ErrorCode::io, fmt::format("{}: status {}", what_, answer.status));
+    throw failure(ErrorCode::io, "{}: status {}", what_, answer.status);
   }
   std::string body;
 
@@ -140,19 +140,18 @@ std::vector<std::map<std::string, std::string>> profile_sections() {
 void require_profile() {
   const auto sections = profile_sections();
   if (sections.empty() && !named_profile().empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("find credentials for S3: there is no profile \"{}\" (AWS_PROFILE) in "
-                            "~/.aws/credentials or ~/.aws/config",
-                            named_profile()));
+    throw failure(ErrorCode::invalid_argument,
+                  "find credentials for S3: there is no profile \"{}\" (AWS_PROFILE) in ~/.aws/credentials "
+                  "or ~/.aws/config",
+                  named_profile());
   }
   for (const auto& section : sections) {
     for (const char* const how : {"role_arn", "sso_session", "sso_start_url"}) {
       if (!section.contains(how) || section.contains("aws_access_key_id")) continue;
-      throw Error(
-          ErrorCode::unsupported,
-          fmt::format("find credentials for S3: the profile gets them by {}, which rota does not; run eval "
-                      "\"$(aws configure export-credentials --profile {} --format env)\" first",
-                      how, either(named_profile(), "default")));
+      throw failure(ErrorCode::unsupported,
+                    "find credentials for S3: the profile gets them by {}, which rota does not; run eval "
+                    "\"$(aws configure export-credentials --profile {} --format env)\" first",
+                    how, either(named_profile(), "default"));
     }
   }
 }
@@ -205,10 +204,10 @@ std::optional<S3Keys> keys_of_environment() {
               environment("AWS_SESSION_TOKEN")};
   if (keys.access_key.empty() && keys.secret_key.empty()) return std::nullopt;
   if (!keys.access_key.empty() && !keys.secret_key.empty()) return keys;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("find credentials for S3: {} is set, and {} is not; set both, or neither",
-                          keys.access_key.empty() ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID",
-                          keys.access_key.empty() ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY"));
+  throw failure(ErrorCode::invalid_argument,
+                "find credentials for S3: {} is set, and {} is not; set both, or neither",
+                keys.access_key.empty() ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID",
+                keys.access_key.empty() ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY");
 }
 
 std::optional<S3Keys> keys_of_profile() {
@@ -233,7 +232,7 @@ std::optional<S3Keys> keys_of_process(const HttpOptions& http) {
   // A launcher may have the system wait for children: the output then shows how the process ended.
   if (const int ended = ::pclose(out); ended == 0 || (ended == -1 && errno == ECHILD))
     return parse_credentials(said, what);
-  throw Error(ErrorCode::io, fmt::format("{}: it failed, or took more than {} s", what, limit));
+  throw failure(ErrorCode::io, "{}: it failed, or took more than {} s", what, limit);
 }
 
 std::optional<S3Keys> keys_of_web_identity(const HttpOptions& http) {
@@ -300,11 +299,10 @@ S3Keys find_keys(const S3Options& options) {
   for (const auto find : {keys_of_process, keys_of_web_identity, keys_of_container, keys_of_machine}) {
     if (auto keys = find(options.http)) return *std::move(keys);
   }
-  throw Error(
-      ErrorCode::invalid_argument,
-      "find credentials for S3: there are none in S3Options, in AWS_ACCESS_KEY_ID, in a profile, nor "
-      "does this machine have any; give some, or set the option is_anonymous (AWS_NO_SIGN_REQUEST=yes) for "
-      "public data");
+  throw Error(ErrorCode::invalid_argument,
+              "find credentials for S3: there are none in S3Options, in AWS_ACCESS_KEY_ID, in a profile, nor "
+              "does this machine have any; give some, or set the option is_anonymous "
+              "(AWS_NO_SIGN_REQUEST=yes) for public data");
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the keys of S3 come from.
+// The keys of S3: where they come from, and the signatures of requests that are made with them.
 
 #include <ctime>
 #include <exception>
@@ -9,12 +9,49 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/mutex.hpp"
-#include "remote/signature.hpp"
 #include "rota/object_storage.hpp"
 
 namespace rota::internal {
+
+/// What signs requests; without an access key they are not signed.
+struct S3Keys {
+  std::string access_key = {};
+  std::string secret_key = {};
+  std::string session_token = {};       ///< of temporary keys
+  std::optional<std::time_t> end = {};  ///< when they expire
+
+  /// What distinguishes keys from others; a secret.
+  [[nodiscard]] std::string signer() const { return access_key + '\n' + session_token; }
+};
+
+/// What of a request is signed.
+struct SignedRequest {
+  std::string method = "GET";
+  std::string path = "/";  ///< percent-encoded
+  /// Plain names and values.
+  std::vector<std::pair<std::string, std::string>> query = {};
+  /// Names in lower case; "host" among them.
+  std::vector<std::pair<std::string, std::string>> headers = {};
+  std::string body_hash = {};  ///< SHA-256, in hexadecimal digits
+};
+
+/// "a=b&c=d", percent-encoded, in order of names.
+std::string query_text(std::vector<std::pair<std::string, std::string>> query);
+
+/// SHA-256 of `bytes` in hexadecimal digits.
+std::string sha256_text(std::string_view bytes);
+
+/// Of a moment, as "20130524T000000Z".
+std::string amazon_time(std::time_t time);
+
+/// The value of the header "Authorization" by AWS Signature Version 4, for headers that have "x-amz-date":
+/// https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
+std::string authorization(const SignedRequest& request, const S3Keys& keys, std::string_view region,
+                          std::string_view service);
 
 /// A variable of the environment; empty without.
 std::string environment(const char* name);

@@ -1,10 +1,8 @@
 #include "rota/object_storage.hpp"
 
-#include <fmt/format.h>
-
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "core/text.hpp"
-#include "rota/error.hpp"
 
 namespace rota {
 namespace {
@@ -51,22 +49,21 @@ StoredPath stored_path(const std::string& path, const Storages& storages) {
   constexpr std::string_view kBehindScheme = "://";
   const std::size_t end = path.find(kBehindScheme);
   if (end == std::string::npos) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("find a storage for \"{}\": name a scheme, as in s3://bucket/run", path));
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "find a storage for \"{}\": name a scheme, as in s3://bucket/run", path);
   }
   if (has_user(path)) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        "open a URL with a password in it: paths are shown in messages, and saved; have the server ask "
-        "for none, or read by a Storage of your own");
+    throw Error(ErrorCode::invalid_argument,
+                "open a URL with a password in it: paths are shown in messages, and saved; have the server "
+                "ask for none, or read by a Storage of your own");
   }
   const std::string scheme = path.substr(0, end);
   const Storages& known = storages.contains(scheme) ? storages : storages_from_environment();
   const auto found = known.find(scheme);
   if (found != known.end()) return {found->second, path.substr(end + kBehindScheme.size()), path};
-  throw Error(ErrorCode::not_found,
-              fmt::format("open {}: there is no storage for {}://; in C++, give one in the option storages",
-                          path, scheme));
+  throw internal::failure(ErrorCode::not_found,
+                          "open {}: there is no storage for {}://; in C++, give one in the option storages",
+                          path, scheme);
 }
 
 }  // namespace rota

@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure.hpp"
 #include "remote/http.hpp"
 #include "remote/s3_server.hpp"
 #include "remote/server.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 
@@ -113,10 +113,8 @@ class Pages final : public Transfer {
     if (!page.files.empty() || !page.directories.empty()) last_name_ = now;
     const bool goes_round = !page.next.empty() && !tokens_.insert(page.next).second;
     if (!goes_round && (page.next.empty() || now - last_name_ < server_.deadline())) return;
-    throw Error(
-        ErrorCode::io,
-        fmt::format("{}: after {} pages the server {}; its list never ends", what(), pages_,
-                    goes_round ? "goes on where it has gone on before" : "has had no new name for long"));
+    throw failure(ErrorCode::io, "{}: after {} pages the server {}; its list never ends", what(), pages_,
+                  goes_round ? "goes on where it has gone on before" : "has had no new name for long");
   }
 
   const S3Server& server_;
@@ -167,10 +165,9 @@ class List {
 
   void require_order(const std::string& name) {
     if (!last_.empty() && name <= last_) {
-      throw Error(ErrorCode::corrupt,
-                  fmt::format("list {}: the store lists \"{}\" after \"{}\", and S3 lists "
-                              "names in order, each once",
-                              server_.path(name), name, last_));
+      throw failure(ErrorCode::corrupt,
+                    "list {}: the store lists \"{}\" after \"{}\", and S3 lists names in order, each once",
+                    server_.path(name), name, last_);
     }
     last_ = name;
   }

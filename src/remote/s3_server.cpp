@@ -8,7 +8,7 @@
 #include <pugixml.hpp>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -29,10 +29,10 @@ void require_bucket(const ObjectName& at) {
     return (std::isalnum(c) != 0 && c < 0x80) || c == '.' || c == '-' || c == '_';
   });
   if (is_one && !at.bucket.empty() && at.bucket != "." && at.bucket != "..") return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("read s3://{}/{}: name a bucket, in letters, digits, \".\", \"-\" and \"_\": "
-                          "s3://bucket/prefix",
-                          at.bucket, at.key));
+  throw failure(
+      ErrorCode::invalid_argument,
+      "read s3://{}/{}: name a bucket, in letters, digits, \".\", \"-\" and \"_\": s3://bucket/prefix",
+      at.bucket, at.key);
 }
 
 // What to do about a refusal.
@@ -126,13 +126,10 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
   const std::string_view word = code_in(answer.body);
   const std::string said = fmt::format("status {}{}{}", answer.status, word.empty() ? "" : ", ", word);
   if (answer.status == 404) {
-    throw Error(
-        ErrorCode::not_found,
-        fmt::format("{}: {}{}", what, said,
-                    code == "NoSuchBucket" ? "; check its name, and the endpoint (AWS_ENDPOINT_URL)" : ""));
+    throw failure(ErrorCode::not_found, "{}: {}{}", what, said,
+                  code == "NoSuchBucket" ? "; check its name, and the endpoint (AWS_ENDPOINT_URL)" : "");
   }
-  throw Error(ErrorCode::io,
-              fmt::format("{}: {}{}", what, said, advice_on(code, answer.status, may_be_over)));
+  throw failure(ErrorCode::io, "{}: {}{}", what, said, advice_on(code, answer.status, may_be_over));
 }
 
 std::string S3Server::region_of(const std::string& bucket) const {

@@ -18,7 +18,6 @@
 #include "remote/credentials.hpp"
 #include "remote/http.hpp"
 #include "remote/server.hpp"
-#include "remote/signature.hpp"
 #include "rota/object_storage.hpp"
 #include "rota/storage.hpp"
 

@@ -8,9 +8,13 @@
 #include <deque>
 #include <utility>
 
+#include "core/failure.hpp"
+#include "core/option.hpp"
 #include "core/text.hpp"
-#include "files/joined_reads.hpp"
+#include "files/reads.hpp"
+#include "remote/credentials.hpp"
 #include "rota/fingerprint.hpp"
+#include "rota/object_storage.hpp"
 
 namespace rota::internal {
 namespace {
@@ -141,9 +145,9 @@ class Range final : public Transfer {
     wanted_ = all_;
   }
   [[nodiscard]] Error changed(std::string_view how) const {
-    return {ErrorCode::corrupt, fmt::format("{}: it has changed since it was listed: {}; list it again, as a "
-                                            "dataset of its own",
-                                            what(), how)};
+    return failure(ErrorCode::corrupt,
+                   "{}: it has changed since it was listed: {}; list it again, as a dataset of its own",
+                   what(), how);
   }
   // All of it, where a range was asked for.
   [[nodiscard]] bool accepts_all(std::optional<std::uint64_t> length) {
@@ -202,6 +206,38 @@ class Ranges {
   std::deque<Part> parts_;
 };
 
+/// A file's name is its URL without the scheme.
+class WebServer final : public Server {
+ public:
+  WebServer(std::string scheme, HttpOptions options)
+      : Server(std::move(options)), scheme_(std::move(scheme)) {}
+
+  void list(std::string_view prefix, const std::function<void(const StoredFile&)>& /*visit*/) const override {
+    throw failure(ErrorCode::not_found,
+                  "list {}: no file has this name, and a web server cannot list others; name each file",
+                  path(prefix));
+  }
+  [[nodiscard]] std::string path(std::string_view name) const override {
+    return fmt::format("{}://{}", scheme_, name);
+  }
+  [[nodiscard]] HttpRequest request(std::string_view method, std::string_view name,
+                                    std::string_view range) const override {
+    if (name.find('#') != std::string_view::npos) {  // clients do not send what follows it
+      throw failure(ErrorCode::invalid_argument, "read {}: write %23 for the \"#\" in its name", path(name));
+    }
+    HttpRequest made{.method = std::string(method), .url = path(name), .may_redirect = true};
+    if (!range.empty()) made.headers.push_back(fmt::format("Range: {}", range));
+    return made;
+  }
+  [[nodiscard]] bool judge(const HttpAnswer& answer, std::string_view /*name*/,
+                           const std::string& what) const override {
+    throw failure(ErrorCode::io, "{}: status {}", what, answer.status);
+  }
+
+ private:
+  std::string scheme_;
+};
+
 }  // namespace
 
 std::uint64_t version_of(const HttpAnswer& answer) {
@@ -250,3 +286,15 @@ std::optional<StoredFile> Server::find(std::string_view name) const {
 void Server::read(std::span<StoredBytes> wanted) const { Ranges(*this, wanted).run(client_); }
 
 }  // namespace rota::internal
+
+namespace rota {
+
+std::shared_ptr<const Storage> http_storage(std::string scheme, HttpOptions options) {
+  options.validate();
+  if (options.ca_file.empty()) options.ca_file = internal::environment("SSL_CERT_FILE");
+  if (scheme != "http" && scheme != "https")
+    internal::OptionCheck("make a storage").refuse("scheme", scheme, "http or https");
+  return std::make_shared<const internal::WebServer>(std::move(scheme), std::move(options));
+}
+
+}  // namespace rota

@@ -1,4 +1,4 @@
-#include "remote/signature.hpp"
+#include "remote/credentials.hpp"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>

@@ -47,8 +47,4 @@ class ShardEncoding {
 std::unique_ptr<const ShardEncoding> make_encoding(ShardOptions::Format format,
                                                    const std::vector<Field>& fields);
 
-/// Of the formats `tar` and `mds`.
-std::unique_ptr<const ShardEncoding> make_tar_encoding(const std::vector<Field>& fields);
-std::unique_ptr<const ShardEncoding> make_mds_encoding(const std::vector<Field>& fields);
-
 }  // namespace rota::internal

@@ -13,13 +13,13 @@
 
 #include "catalog/file_names.hpp"
 #include "catalog/location.hpp"
-#include "catalog/progress_reporter.hpp"
+#include "catalog/open_context.hpp"
 #include "core/caught.hpp"
 #include "core/enumerators.hpp"
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "files/descriptor.hpp"
-#include "files/temporary.hpp"
-#include "rota/error.hpp"
+#include "files/file.hpp"
 #include "rota/loader.hpp"
 #include "shards/shard_encoding.hpp"
 #include "source/content.hpp"
@@ -118,7 +118,7 @@ class ShardLayout {
   ShardLayout(const Source& source, const ShardEncoding& encoding, const ShardOptions& options)
       : samples_(source.size()), ending_(encoding.ending()) {
     if (samples_ == 0) {
-      throw Error(ErrorCode::invalid_argument, fmt::format("{}: the dataset has no samples", kTask));
+      throw failure(ErrorCode::invalid_argument, "{}: the dataset has no samples", kTask);
     }
     const double mean = mean_bytes(source, encoding);
     per_shard_ =
@@ -200,14 +200,13 @@ Found find_shards(const Destination& to, const ShardLayout& layout, bool has_ind
   if (names.empty()) return found;
   const std::string& other = names.rbegin()->first;
   if (other.starts_with(kShardStem)) {
-    throw Error(ErrorCode::mismatch,
-                fmt::format("{} to {}: it has {}, of another dataset or of other options; those of this one "
-                            "are called {}...; name another directory",
-                            kTask, to.path(), other, layout.stem()));
+    throw failure(ErrorCode::mismatch,
+                  "{} to {}: it has {}, of another dataset or of other options; those of this one are called "
+                  "{}...; name another directory",
+                  kTask, to.path(), other, layout.stem());
   }
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} to {}: it has {}, which is no shard; name an empty directory", kTask, to.path(),
-                          other));
+  throw failure(ErrorCode::invalid_argument,
+                "{} to {}: it has {}, which is no shard; name an empty directory", kTask, to.path(), other);
 }
 
 // Writes those of the shards [first, end) that are not there as they should be. Returns how many. A batch is
@@ -269,11 +268,6 @@ void finish(const ShardEncoding& encoding, const ShardLayout& layout, const Dest
 
 }  // namespace
 
-std::unique_ptr<const ShardEncoding> make_encoding(ShardOptions::Format format,
-                                                   const std::vector<Field>& fields) {
-  return format == ShardOptions::Format::tar ? make_tar_encoding(fields) : make_mds_encoding(fields);
-}
-
 }  // namespace internal
 
 std::string_view to_string(ShardOptions::Format format) noexcept {
@@ -292,8 +286,8 @@ ShardReport write_shards(const std::shared_ptr<const Source>& source, const std:
                          const ShardOptions& options) {
   options.validate();
   if (source == nullptr) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: there is no source (a null pointer)", internal::kTask));
+    throw internal::failure(ErrorCode::invalid_argument, "{}: there is no source (a null pointer)",
+                            internal::kTask);
   }
   (void)internal::ask_facts(*source, internal::kTask);
   const auto encoding = internal::make_encoding(options.format, source->fields());

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/bytes.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 #include "rota/source.hpp"
 #include "source/field_check.hpp"
 #include "source/source_facts.hpp"
@@ -42,7 +42,7 @@ constexpr bool keeps_values() {
 }
 
 [[noreturn]] void refuse_large(double value, DType to) {
-  throw Error(ErrorCode::corrupt, fmt::format("{}: {} is too large for {}", kCasting, value, to_string(to)));
+  throw failure(ErrorCode::corrupt, "{}: {} is too large for {}", kCasting, value, to_string(to));
 }
 
 // Of a double that no float is near to.
@@ -227,11 +227,10 @@ class Cast final : public SourceAdaptor {
     if (other == field.dtype || rounds || find_converter(field.dtype, other) == nullptr) continue;
     wider += fmt::format("{}{}", wider.empty() ? "" : ", ", to_string(other));
   }
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("{}: \"{}\" is {}, and may lose values as {}; cast it to one of {}, or convert it in "
-                  "a transform, if you know what is in it",
-                  kCasting, field.name, to_string(field.dtype), to_string(to), wider));
+  throw failure(ErrorCode::invalid_argument,
+                "{}: \"{}\" is {}, and may lose values as {}; cast it to one of {}, or convert it in a "
+                "transform, if you know what is in it",
+                kCasting, field.name, to_string(field.dtype), to_string(to), wider);
 }
 
 }  // namespace
@@ -246,8 +245,8 @@ std::shared_ptr<const Source> cast(const std::shared_ptr<const Source>& source,
   std::vector<Field> fields = internal::ask_facts(*source, kCasting).fields;
   for (const auto& [name, dtype] : types) {
     if (std::ranges::find(fields, name, &Field::name) != fields.end()) continue;
-    throw Error(ErrorCode::not_found, fmt::format("{}: there is no field \"{}\"; there are {}", kCasting,
-                                                  name, internal::describe(fields)));
+    throw internal::failure(ErrorCode::not_found, "{}: there is no field \"{}\"; there are {}", kCasting,
+                            name, internal::describe(fields));
   }
   std::vector<internal::FieldCast> casts(fields.size());
   for (std::size_t f = 0; f < fields.size(); ++f) {

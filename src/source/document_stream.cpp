@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "core/failure.hpp"
 #include "core/parallel.hpp"
 #include "core/scarce.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
@@ -19,9 +19,9 @@ constexpr std::int64_t kDocumentsAtOnce = 4096;
 
 void check_length(std::int64_t length, SampleId id) {
   if (length >= 0 && length <= kMostTokens) return;
-  throw Error(ErrorCode::callback,
-              fmt::format("pack documents: their source says that document {} has {} tokens; that cannot be",
-                          id.value, length));
+  throw failure(ErrorCode::callback,
+                "pack documents: their source says that document {} has {} tokens; that cannot be", id.value,
+                length);
 }
 
 std::int64_t sum(std::span<const std::int64_t> lengths) {

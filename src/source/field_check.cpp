@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "core/failure.hpp"
+
 namespace rota::internal {
 namespace {
 
@@ -41,8 +43,7 @@ std::string describe(const std::vector<Field>& fields) {
 void check_fields(std::span<const Field> fields, std::string_view task, std::string_view whose,
                   ErrorCode code) {
   if (fields.size() > kMaxFields) {
-    throw Error(code,
-                fmt::format("{}: {} has {} fields; there may be {}", task, whose, fields.size(), kMaxFields));
+    throw failure(code, "{}: {} has {} fields; there may be {}", task, whose, fields.size(), kMaxFields);
   }
   std::set<std::string_view> names;
   std::uint64_t bytes = 0;
@@ -50,7 +51,7 @@ void check_fields(std::span<const Field> fields, std::string_view task, std::str
     std::string fault = fault_of(field, bytes);
     if (!names.insert(field.name).second) fault = "another one has that name";
     if (fault.empty()) continue;
-    throw Error(code, fmt::format("{}: {} has a field {}: {}", task, whose, describe({field}), fault));
+    throw failure(code, "{}: {} has a field {}: {}", task, whose, describe({field}), fault);
   }
 }
 
@@ -58,21 +59,20 @@ void check_row_count(const Field& field, std::int64_t rows, std::int64_t before)
   const std::size_t row_bytes = field.row_bytes();
   if (rows >= 0 && rows <= most_rows(row_bytes) - before) return;
   if (rows >= 0 && rows <= most_rows(row_bytes)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("make a batch: field \"{}\" would have more than 2^50 bytes; lower "
-                            "global_batch_size",
-                            field.name));
+    throw failure(ErrorCode::invalid_argument,
+                  "make a batch: field \"{}\" would have more than 2^50 bytes; lower global_batch_size",
+                  field.name);
   }
-  throw Error(ErrorCode::callback,
-              fmt::format("size field \"{}\": a sample is said to have {} rows of {} bytes; that cannot be",
-                          field.name, rows, row_bytes));
+  throw failure(ErrorCode::callback,
+                "size field \"{}\": a sample is said to have {} rows of {} bytes; that cannot be", field.name,
+                rows, row_bytes);
 }
 
 void require_ragged(std::span<const Field> fields, std::size_t f) {
   if (f >= fields.size()) refuse_field(f, fields.size());
   if (fields[f].ragged) return;
-  throw Error(ErrorCode::callback,
-              fmt::format("resize field \"{}\": it is of fixed shape; declare it ragged", fields[f].name));
+  throw failure(ErrorCode::callback, "resize field \"{}\": it is of fixed shape; declare it ragged",
+                fields[f].name);
 }
 
 std::int64_t fixed_bytes(std::span<const Field> fields, std::size_t samples) {
@@ -80,10 +80,9 @@ std::int64_t fixed_bytes(std::span<const Field> fields, std::size_t samples) {
   for (const Field& field : fields) bytes += field.ragged ? 0 : field.row_bytes();
   if (samples <= static_cast<std::uint64_t>(most_rows(bytes)))
     return static_cast<std::int64_t>(bytes * samples);
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("make a batch: {} samples of {} bytes are more than 2^50 bytes; lower global_batch_size",
-                  samples, bytes));
+  throw failure(ErrorCode::invalid_argument,
+                "make a batch: {} samples of {} bytes are more than 2^50 bytes; lower global_batch_size",
+                samples, bytes);
 }
 
 std::vector<std::int64_t> offsets_of(const BatchView& out, std::size_t f, std::size_t row_bytes) {

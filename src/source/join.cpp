@@ -1,10 +1,9 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 #include "rota/source.hpp"
 #include "source/content.hpp"
 #include "source/field_check.hpp"
@@ -147,15 +146,14 @@ class Joined final : public Source, private NodeFiles {
 
  private:
   [[noreturn]] void refuse(std::size_t s, const std::vector<Field>& fields) const {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: number 0 has {}; number {} has {}; give all the same fields", kJoining,
-                            describe(fields_), s, describe(fields)));
+    throw failure(ErrorCode::invalid_argument,
+                  "{}: number 0 has {}; number {} has {}; give all the same fields", kJoining,
+                  describe(fields_), s, describe(fields));
   }
   [[noreturn]] void refuse_sum(std::size_t s, std::int64_t size) const {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("{}: number {} has {} samples, behind {} of those before; all together may have 2^62",
-                    kJoining, s, size, begins_.back()));
+    throw failure(ErrorCode::invalid_argument,
+                  "{}: number {} has {} samples, behind {} of those before; all together may have 2^62",
+                  kJoining, s, size, begins_.back());
   }
   [[nodiscard]] std::int64_t size_of(std::size_t s) const noexcept { return begins_[s + 1] - begins_[s]; }
   [[nodiscard]] std::size_t source_of(SampleId id) const noexcept {

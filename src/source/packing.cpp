@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/nodes.hpp"
-#include "rota/error.hpp"
 #include "source/content.hpp"
 #include "source/document_stream.hpp"
 #include "source/field_check.hpp"
@@ -56,13 +56,13 @@ std::size_t find_tokens(const std::vector<Field>& fields, const std::string& nam
   }
   if (name.empty() && found.size() != 1) {
     throw refusal(
-        fmt::format("{} of their fields are ragged, of scalar integers, and one is needed; name it "
-                    "(the option field); there are {}",
+        fmt::format("{} of their fields are ragged, of scalar integers, and one is needed; name it (the "
+                    "option field); there are {}",
                     found.size(), describe(fields)));
   }
   if (found.empty()) {
-    throw Error(ErrorCode::not_found,
-                fmt::format("pack documents: no field \"{}\"; there are {}", name, describe(fields)));
+    throw failure(ErrorCode::not_found, "pack documents: no field \"{}\"; there are {}", name,
+                  describe(fields));
   }
   if (!holds_tokens(fields[found[0]])) {
     throw refusal(

@@ -1,11 +1,9 @@
 #include "rota/source.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 #include "source/content.hpp"
 #include "source/node_files.hpp"
 #include "source/source_facts.hpp"
@@ -14,17 +12,16 @@ namespace rota::internal {
 namespace {
 
 Error no_sample(SampleId id, std::int64_t size) {
-  return {
-      ErrorCode::out_of_range,
-      fmt::format("read sample {}: the dataset has {} samples; ids go from 0 to one less", id.value, size)};
+  return failure(ErrorCode::out_of_range,
+                 "read sample {}: the dataset has {} samples; ids go from 0 to one less", id.value, size);
 }
 
 }  // namespace
 
 void check_range(SampleRange samples, std::int64_t size) {
   if (samples.begin >= 0 && samples.begin <= samples.end && samples.end <= size) return;
-  throw Error(ErrorCode::out_of_range, fmt::format("bring samples [{}, {}): the dataset has {} samples",
-                                                   samples.begin, samples.end, size));
+  throw failure(ErrorCode::out_of_range, "bring samples [{}, {}): the dataset has {} samples", samples.begin,
+                samples.end, size);
 }
 
 Fetched fetched_by(const Source& source) {
@@ -51,11 +48,10 @@ std::size_t Field::row_bytes() const noexcept {
 
 void Source::rows(std::span<const SampleId> /*ids*/, std::size_t field,
                   std::span<std::int64_t> /*out*/) const {
-  throw Error(
-      ErrorCode::unsupported,
-      fmt::format("ask a source for the rows of field \"{}\": the source does not override rows(); do "
-                  "so where a field is ragged",
-                  fields()[field].name));
+  throw internal::failure(ErrorCode::unsupported,
+                          "ask a source for the rows of field \"{}\": the source does not override rows(); "
+                          "do so where a field is ragged",
+                          fields()[field].name);
 }
 
 void Source::read_rows(std::span<const SampleRows> wanted, std::size_t field) const {
@@ -116,8 +112,8 @@ void check_rows(const SampleRows& wanted, std::int64_t rows) {
   if (wanted.first >= 0 && wanted.count >= 0 && wanted.first <= rows && wanted.count <= rows - wanted.first) {
     return;
   }
-  throw Error(ErrorCode::out_of_range, fmt::format("read {} rows of sample {} from row {} on: it has {} rows",
-                                                   wanted.count, wanted.id.value, wanted.first, rows));
+  throw internal::failure(ErrorCode::out_of_range, "read {} rows of sample {} from row {} on: it has {} rows",
+                          wanted.count, wanted.id.value, wanted.first, rows);
 }
 
 SourceAdaptor::SourceAdaptor(std::shared_ptr<const Source> inner) : inner_(std::move(inner)) {

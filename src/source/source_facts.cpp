@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/failure.hpp"
 #include "source/field_check.hpp"
 
 namespace rota::internal {
@@ -18,12 +19,12 @@ void require_sum(std::span<const std::int64_t> lengths, std::int64_t size, std::
   };
   const auto wrong = std::ranges::find_if(lengths, is_wrong);
   if (wrong == lengths.end() && sum == size) return;
-  throw Error(ErrorCode::callback,
-              fmt::format("{}: the source says that its {} samples are in {} {}, of which {}; mend its {}()",
-                          task, size, lengths.size(), what,
-                          wrong == lengths.end() ? fmt::format("all together have {}", sum)
-                                                 : fmt::format("one has {}, behind {}", *wrong, sum),
-                          method));
+  throw failure(ErrorCode::callback,
+                "{}: the source says that its {} samples are in {} {}, of which {}; mend its {}()", task,
+                size, lengths.size(), what,
+                wrong == lengths.end() ? fmt::format("all together have {}", sum)
+                                       : fmt::format("one has {}, behind {}", *wrong, sum),
+                method);
 }
 
 }  // namespace
@@ -32,9 +33,9 @@ SourceFacts ask_facts(const Source& source, std::string_view task) {
   SourceFacts facts{.size = ask(task, "size", [&] { return source.size(); }),
                     .fields = ask(task, "fields", [&] { return source.fields(); })};
   if (facts.size < 0 || facts.size > kMaxCount) {
-    throw Error(ErrorCode::callback,
-                fmt::format("{}: the source says that it has {} samples; its size() must be 0 to 2^62", task,
-                            facts.size));
+    throw failure(ErrorCode::callback,
+                  "{}: the source says that it has {} samples; its size() must be 0 to 2^62", task,
+                  facts.size);
   }
   check_fields(facts.fields, task, "the source");
   return facts;
@@ -51,10 +52,10 @@ std::vector<std::int64_t> ask_shard_lengths(const Source& source, std::int64_t s
   auto lengths = ask(task, "shards", [&] { return source.shard_lengths(shards); });
   if (lengths.empty()) return lengths;
   if (std::ssize(lengths) != shards) {
-    throw Error(ErrorCode::callback,
-                fmt::format("{}: the source splits its samples into {} shards; it was asked for {}; mend its "
-                            "shard_lengths()",
-                            task, lengths.size(), shards));
+    throw failure(
+        ErrorCode::callback,
+        "{}: the source splits its samples into {} shards; it was asked for {}; mend its shard_lengths()",
+        task, lengths.size(), shards);
   }
   require_sum(lengths, size, task, "shards", "shard_lengths");
   return lengths;
@@ -63,10 +64,10 @@ std::vector<std::int64_t> ask_shard_lengths(const Source& source, std::int64_t s
 std::shared_ptr<const Source> instance_of(const Source& source, const WorkerInfo& worker) {
   std::shared_ptr<const Source> own = source.for_worker(worker);
   if (!own || (own->size() == source.size() && own->fields() == source.fields())) return own;
-  throw Error(ErrorCode::callback,
-              fmt::format("the source has {} samples of {}; what its for_worker() makes has {} of {}; let "
-                          "both have the same",
-                          source.size(), describe(source.fields()), own->size(), describe(own->fields())));
+  throw failure(
+      ErrorCode::callback,
+      "the source has {} samples of {}; what its for_worker() makes has {} of {}; let both have the same",
+      source.size(), describe(source.fields()), own->size(), describe(own->fields()));
 }
 
 }  // namespace rota::internal

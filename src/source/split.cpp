@@ -1,11 +1,10 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "order/permutation.hpp"
-#include "rota/error.hpp"
 #include "rota/source.hpp"
 #include "source/content.hpp"
 #include "source/node_files.hpp"
@@ -14,30 +13,22 @@
 namespace rota::internal {
 namespace {
 
-// The samples that a permutation of a dataset sends to the places [first, last).
+/// The samples that a permutation of a dataset sends to the places [first, last).
+struct Places {
+  std::vector<Field> fields;
+  Permutation permutation;
+  std::uint64_t seed;
+  std::int64_t first;
+  std::int64_t last;
+};
+
 class SplitPart final : public Source {
  public:
-  // Of a `whole` that has said what it has.
-  SplitPart(std::shared_ptr<const Source> whole, const SourceFacts& facts, std::uint64_t seed,
-            std::int64_t first, std::int64_t last)
-      : whole_(std::move(whole)),
-        fields_(facts.fields),
-        permutation_(facts.size, derive_key(seed, 0, Purpose::split, 0)),
-        seed_(seed),
-        first_(first),
-        last_(last) {}
+  SplitPart(std::shared_ptr<const Source> whole, Places places)
+      : whole_(std::move(whole)), places_(std::move(places)) {}
 
-  /// The same samples, of `whole`.
-  SplitPart(const SplitPart& other, std::shared_ptr<const Source> whole)
-      : whole_(std::move(whole)),
-        fields_(other.fields_),
-        permutation_(other.permutation_),
-        seed_(other.seed_),
-        first_(other.first_),
-        last_(other.last_) {}
-
-  [[nodiscard]] std::int64_t size() const override { return last_ - first_; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  [[nodiscard]] std::int64_t size() const override { return places_.last - places_.first; }
+  [[nodiscard]] const std::vector<Field>& fields() const override { return places_.fields; }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     whole_->rows(translate(ids), field, out);
@@ -55,7 +46,7 @@ class SplitPart final : public Source {
 
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
     auto whole = instance_of(*whole_, worker);
-    return whole ? std::make_unique<SplitPart>(*this, std::move(whole)) : nullptr;
+    return whole ? std::make_unique<SplitPart>(std::move(whole), places_) : nullptr;
   }
 
   [[nodiscard]] const NodeFiles* node_files() const override { return files_.if_any(); }
@@ -69,9 +60,9 @@ class SplitPart final : public Source {
         .add("split")
         .add(static_cast<std::int64_t>(whole.high))
         .add(static_cast<std::int64_t>(whole.low))
-        .add(static_cast<std::int64_t>(seed_))
-        .add(first_)
-        .add(last_)
+        .add(static_cast<std::int64_t>(places_.seed))
+        .add(places_.first)
+        .add(places_.last)
         .finish();
   }
 
@@ -80,7 +71,9 @@ class SplitPart final : public Source {
   }
 
  private:
-  [[nodiscard]] SampleId translate(SampleId id) const noexcept { return {permutation_(first_ + id.value)}; }
+  [[nodiscard]] SampleId translate(SampleId id) const noexcept {
+    return {places_.permutation(places_.first + id.value)};
+  }
 
   [[nodiscard]] std::vector<SampleId> translate(std::span<const SampleId> ids) const {
     check_ids(*this, ids);
@@ -90,11 +83,7 @@ class SplitPart final : public Source {
   }
 
   std::shared_ptr<const Source> whole_;
-  std::vector<Field> fields_;
-  Permutation permutation_;
-  std::uint64_t seed_;
-  std::int64_t first_;
-  std::int64_t last_;
+  Places places_;
   ScatteredNodeFiles files_{*whole_};
 };
 
@@ -102,14 +91,14 @@ void check_fractions(std::span<const double> fractions) {
   double sum = 0;
   for (const double fraction : fractions) {
     if (!(fraction >= 0)) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("split a dataset: a fraction is {}; each must be 0 or more", fraction));
+      throw failure(ErrorCode::invalid_argument, "split a dataset: a fraction is {}; each must be 0 or more",
+                    fraction);
     }
     sum += fraction;
   }
   if (std::abs(sum - 1) <= 1e-9) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("split a dataset: the fractions sum to {}; make them sum to 1", sum));
+  throw failure(ErrorCode::invalid_argument, "split a dataset: the fractions sum to {}; make them sum to 1",
+                sum);
 }
 
 }  // namespace
@@ -126,6 +115,7 @@ std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Sou
   internal::check_fractions(fractions);
   const internal::SourceFacts facts = internal::ask_facts(*source, "split a dataset");
   const std::int64_t size = facts.size;
+  const internal::Permutation permutation(size, internal::derive_key(seed, 0, internal::Purpose::split, 0));
   std::vector<std::shared_ptr<const Source>> parts;
   std::int64_t first = 0;
   long double sum = 0;
@@ -133,7 +123,8 @@ std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Sou
     sum += fractions[k];
     const auto rounded = static_cast<std::int64_t>(std::llround(sum * static_cast<long double>(size)));
     const std::int64_t last = k + 1 == fractions.size() ? size : std::clamp(rounded, first, size);
-    parts.push_back(std::make_shared<internal::SplitPart>(source, facts, seed, first, last));
+    parts.push_back(std::make_shared<internal::SplitPart>(
+        source, internal::Places{facts.fields, permutation, seed, first, last}));
     first = last;
   }
   return parts;

@@ -1,14 +1,12 @@
 #include "source/stored_type.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
 
 #include "core/bytes.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 #include "source/content.hpp"
 #include "source/field_check.hpp"
 
@@ -223,11 +221,10 @@ std::shared_ptr<const Source> decode_stored(std::shared_ptr<const Source> source
           .name = stored.name + part.name, .dtype = part.dtype, .shape = shape, .ragged = stored.ragged};
       const bool is_one = std::ranges::all_of(shape, [](std::int64_t extent) { return extent == 1; });
       if (part.is_long() && (stored.ragged || !is_one)) {
-        throw Error(
-            ErrorCode::unsupported,
-            fmt::format("{}: \"{}\" has several texts or sequences in a sample, and rota reads one: write "
-                        "it with one in each row, or leave it out",
-                        task, field.name));
+        throw failure(ErrorCode::unsupported,
+                      "{}: \"{}\" has several texts or sequences in a sample, and rota reads one: write it "
+                      "with one in each row, or leave it out",
+                      task, field.name);
       }
       field.ragged = field.ragged || part.is_long();
       if (part.is_long()) field.shape.clear();

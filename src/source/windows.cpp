@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/option.hpp"
-#include "rota/error.hpp"
 #include "source/content.hpp"
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
@@ -135,17 +135,16 @@ class Windows final : public Source, private NodeFiles {
   void make_fields(const std::vector<Field>& fields) {
     for (Field field : fields) {
       if (field.ragged) {
-        throw Error(
-            ErrorCode::invalid_argument,
-            fmt::format("make windows: field \"{}\" is ragged, and rows of a window lie side by side; "
-                        "leave it out, or write it with one shape",
-                        field.name));
+        throw failure(ErrorCode::invalid_argument,
+                      "make windows: field \"{}\" is ragged, and rows of a window lie side by side; leave it "
+                      "out, or write it with one shape",
+                      field.name);
       }
       if (options_.length > most_rows(field.row_bytes())) {
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("make windows: length is {} rows, of {} bytes each in field \"{}\"; a window "
-                                "may have 2^50 bytes",
-                                options_.length, field.row_bytes(), field.name));
+        throw failure(
+            ErrorCode::invalid_argument,
+            "make windows: length is {} rows, of {} bytes each in field \"{}\"; a window may have 2^50 bytes",
+            options_.length, field.row_bytes(), field.name);
       }
       field.shape.insert(field.shape.begin(), options_.length);
       fields_.push_back(std::move(field));
@@ -161,14 +160,14 @@ class Windows final : public Source, private NodeFiles {
 
   [[nodiscard]] Error too_long(std::int64_t longest) const {
     if (longest < row_parts_.total() && count_windows(row_parts_.total(), options_) > 0) {
-      return {ErrorCode::invalid_argument,
-              fmt::format("make windows: length is {} rows, and no file has more than {} of the {} rows; "
-                          "make it shorter, or set across_files where the files are one time axis",
-                          options_.length, longest, row_parts_.total())};
+      return failure(ErrorCode::invalid_argument,
+                     "make windows: length is {} rows, and no file has more than {} of the {} rows; make it "
+                     "shorter, or set across_files where the files are one time axis",
+                     options_.length, longest, row_parts_.total());
     }
-    return {ErrorCode::invalid_argument,
-            fmt::format("make windows: length is {} rows, and the dataset has {}; make it shorter",
-                        options_.length, row_parts_.total())};
+    return failure(ErrorCode::invalid_argument,
+                   "make windows: length is {} rows, and the dataset has {}; make it shorter",
+                   options_.length, row_parts_.total());
   }
 
   [[nodiscard]] std::int64_t first_row(const FileSamples::SamplePlace& place) const noexcept {

@@ -17,7 +17,7 @@
 
 #include "core/owned.hpp"
 #include "files/descriptor.hpp"
-#include "files/line_writer.hpp"
+#include "files/file.hpp"
 #include "loader/loader_impl.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"

@@ -1,4 +1,4 @@
-#include "catalog/file_index.hpp"
+#include "catalog/listing.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
 

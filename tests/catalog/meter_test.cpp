@@ -1,4 +1,4 @@
-#include "catalog/progress_reporter.hpp"
+#include "catalog/open_context.hpp"
 #include "test.hpp"
 
 namespace rota::test::meter_test {

@@ -4,7 +4,7 @@
 #include "commit_page.hpp"
 #include "core/bytes.hpp"
 #include "digest.hpp"
-#include "files/file_system.hpp"
+#include "files/file.hpp"
 #include "reader.hpp"
 #include "saved_state.hpp"
 

@@ -2,7 +2,7 @@
 
 // A checkpoint as bytes in memory, and all that reading it touches.
 
-#include "files/file_system.hpp"
+#include "files/file.hpp"
 #include "reader.hpp"
 #include "test.hpp"
 

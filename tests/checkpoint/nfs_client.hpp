@@ -2,7 +2,7 @@
 
 // A file system as each rank sees it where ranks are on nodes of their own, and the directory is on NFS.
 
-#include "files/file_system.hpp"
+#include "files/file.hpp"
 #include "test.hpp"
 
 namespace rota::test {

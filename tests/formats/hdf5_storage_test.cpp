@@ -1,5 +1,5 @@
 #include "formats/python.hpp"
-#include "hdf5/address_file.hpp"
+#include "hdf5/hdf5.hpp"
 
 namespace rota::test::hdf5_storage_test {
 

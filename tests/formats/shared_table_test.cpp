@@ -1,6 +1,6 @@
 // What processes of a node know of one another's files, and what becomes of that when one is killed.
 
-#include "formats/shared_table.hpp"
+#include "formats/shared_files.hpp"
 #include "test.hpp"
 
 namespace rota::test::shared_table_test {

@@ -1,7 +1,6 @@
 // Signatures against those that Amazon has published:
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 
-#include "remote/signature.hpp"
 #include "remote/credentials.hpp"
 #include "remote/http.hpp"
 #include "remote/server.hpp"

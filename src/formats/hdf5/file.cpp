@@ -1,18 +1,56 @@
 #include "formats/hdf5/file.hpp"
 
 #include <fmt/format.h>
+#include <sys/file.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
 #include <string_view>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/message.hpp"
 #include "formats/hdf5/layout.hpp"
-#include "formats/hdf5/library_reads.hpp"
-#include "formats/hdf5/links.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
+
+std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes) {
+  constexpr std::string_view kSignature = "\x89HDF\r\n\x1a\n";
+  std::array<char, kSignature.size()> found{};
+  for (std::uint64_t offset = 0; offset + found.size() <= bytes.size;
+       offset = offset == 0 ? 512 : offset * 2) {
+    if (!bytes.read(offset, std::as_writable_bytes(std::span(found)))) return std::nullopt;
+    if (std::string_view(found.data(), found.size()) == kSignature) return offset;
+  }
+  return std::nullopt;
+}
+
+void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes) {
+  const auto superblock = find_hdf5_signature(bytes);
+  if (!superblock) {
+    throw failure(ErrorCode::corrupt,
+                  "open {}: it is not an HDF5 file (no signature); check the path, or open it as \"files\"",
+                  file.path());
+  }
+  std::array<std::uint8_t, 12> head{};
+  if (bytes.size - *superblock >= head.size())
+    (void)bytes.read(*superblock, std::as_writable_bytes(std::span(head)));
+  constexpr unsigned kOpenForWriting = 0x01U | 0x04U;  // the latter: others may read meanwhile
+  const bool is_marked = head[8] >= 2 && (head[11] & kOpenForWriting) != 0;
+  const bool is_local = file.descriptor() >= 0;
+  const bool is_locked =
+      is_local && ::flock(file.descriptor(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (is_local && !is_locked) ::flock(file.descriptor(), LOCK_UN);
+  if (!is_marked && !is_locked) return;
+  throw failure(ErrorCode::busy, "open {}: {}", file.path(),
+                is_locked
+                    ? "a writer has locked it; close it first"
+                    : "it is open for writing, or its writer ended without closing it; close it first. Where "
+                      "nobody writes it any more, look at what it has, and clear the mark (h5clear -s)");
+}
+
 namespace {
 
 constexpr std::string_view kOffsetsSuffix = "_offsets";
@@ -33,18 +71,16 @@ bool is_dataset(Hdf5Links& links, const std::string& name) {
       object >= 0 || H5Oexists_by_name(at.subject->file.get(), at.name.c_str(), H5P_DEFAULT) > 0;
   H5Eclear2(H5E_DEFAULT);
   if (object < 0 && at.is_linked) {
-    throw Error(
+    throw failure(
         ErrorCode::not_found,
-        fmt::format("{} leads by an external link to \"{}\" in {}, which has no such object; write the "
-                    "link anew",
-                    links.from().what(name), at.name, at.subject->path));
+        "{} leads by an external link to \"{}\" in {}, which has no such object; write the link anew",
+        links.from().what(name), at.name, at.subject->path);
   }
   if (object < 0 && is_there) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("{} is there, and HDF5 {}.{} cannot open it: a newer HDF5 wrote it, or it is damaged; "
-                    "write the file anew in an older format (h5py: libver=(\"earliest\", \"v110\"))",
-                    links.from().what(name), H5_VERS_MAJOR, H5_VERS_MINOR));
+    throw failure(ErrorCode::unsupported,
+                  "{} is there, and HDF5 {}.{} cannot open it: a newer HDF5 wrote it, or it is damaged; "
+                  "write the file anew in an older format (h5py: libver=(\"earliest\", \"v110\"))",
+                  links.from().what(name), H5_VERS_MAJOR, H5_VERS_MINOR);
   }
   if (object < 0) return false;
   const hdf5::Object owner(object, name);
@@ -107,12 +143,11 @@ void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
   }
   if (!choice.datasets.empty()) return;
   if (others.empty()) {
-    throw Error(
-        ErrorCode::not_found,
-        fmt::format("open {}: no dataset of numbers or text with rows; {}", links.from().path,
-                    !choice.left_out.empty() ? fmt::format("it has {}", fmt::join(choice.left_out, ", "))
-                    : all.empty()            ? "it has no dataset at all"
-                                             : listing(all)));
+    throw failure(ErrorCode::not_found, "open {}: no dataset of numbers or text with rows; {}",
+                  links.from().path,
+                  !choice.left_out.empty() ? fmt::format("it has {}", fmt::join(choice.left_out, ", "))
+                  : all.empty()            ? "it has no dataset at all"
+                                           : listing(all));
   }
   choice = {.datasets = std::move(others)};
 }
@@ -123,8 +158,8 @@ void check_present(Hdf5Links& links, const std::vector<std::string>& datasets) {
     const Hdf5Object at = links.follow(name);
     const std::string place =
         at.link.empty() ? "" : fmt::format(", by an external link \"{}\" in {}", at.name, at.subject->path);
-    throw Error(ErrorCode::not_found, fmt::format("open {}: no dataset \"{}\"{}; {}", links.from().path, name,
-                                                  place, listing(links.datasets())));
+    throw failure(ErrorCode::not_found, "open {}: no dataset \"{}\"{}; {}", links.from().path, name, place,
+                  listing(links.datasets()));
   }
 }
 
@@ -143,9 +178,9 @@ std::vector<std::string> without_offsets(Hdf5Links& links, const std::vector<std
 
 void check_offsets(const std::string& what, const std::vector<std::int64_t>& offsets, std::int64_t rows) {
   const auto fail = [&](const std::string& reason) {
-    throw Error(ErrorCode::corrupt,
-                fmt::format("{} {}; write it again: it must rise from 0 to the {} rows of the field", what,
-                            reason, rows));
+    throw failure(ErrorCode::corrupt,
+                  "{} {}; write it again: it must rise from 0 to the {} rows of the field", what, reason,
+                  rows);
   };
   if (offsets.empty()) fail("is empty");
   if (offsets.front() != 0) fail(fmt::format("begins with {}", offsets.front()));
@@ -162,8 +197,7 @@ std::vector<std::int64_t> read_offsets(const Hdf5Object& at, std::int64_t rows) 
   const hssize_t count = hdf5::check(H5Sget_simple_extent_npoints(space.get()), what);
   // Offsets that were stored take at least a thousandth of their size in memory; others are all one value.
   if (static_cast<std::uint64_t>(count) / 256 > at.subject->bytes + 4096) {
-    throw Error(ErrorCode::corrupt,
-                fmt::format("{} claims {} numbers, more than the file can hold", what, count));
+    throw failure(ErrorCode::corrupt, "{} claims {} numbers, more than the file can hold", what, count);
   }
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(count));
   if (count > 0) {
@@ -201,10 +235,10 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
   }
   if (are_equal) return;
   if (held.size() > kNamesInMessage) held.resize(kNamesInMessage);
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("open {}: fields need the same number of samples, and {}: name those to read with "
-                          "the option datasets",
-                          subject.path, fmt::join(held, ", ")));
+  throw failure(
+      ErrorCode::invalid_argument,
+      "open {}: fields need the same number of samples, and {}: name those to read with the option datasets",
+      subject.path, fmt::join(held, ", "));
 }
 
 Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& choice, bool may_leave) {
@@ -252,9 +286,9 @@ Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave) {
       if (reads.is_missing()) continue;
       reads.rethrow();
       if (error.code() != ErrorCode::io) throw;
-      throw Error(ErrorCode::corrupt,
-                  fmt::format("{}; it is truncated, damaged or still being written: fetch or write it again",
-                              error.what()));
+      throw failure(ErrorCode::corrupt,
+                    "{}; it is truncated, damaged or still being written: fetch or write it again",
+                    error.what());
     }
   }
 }

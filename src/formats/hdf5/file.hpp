@@ -1,18 +1,96 @@
 #pragma once
 
-// What one HDF5 file of a dataset holds: its fields, and how many samples.
+// What one HDF5 file of a dataset holds: its fields, and how many samples; how HDF5 gets to read it; and its
+// links, which are followed here, for HDF5 would not tell which file the addresses are of.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "files/dataset_file.hpp"
+#include "formats/hdf5/file.hpp"
 #include "formats/hdf5/layout.hpp"
+#include "hdf5/hdf5.hpp"
 #include "rota/source.hpp"
 
 namespace rota::internal {
+
+/// Lets HDF5 read files, and keeps what is thrown meanwhile, which it would only tell as damage. A storage is
+/// not waited for under HDF5's lock: there, a read of bytes that have not come fails, `fetch` brings them,
+/// and HDF5 is asked anew.
+class Hdf5Reads {
+ public:
+  /// Both must outlive what is returned. At most one file may be in a storage.
+  hdf5::FileBytes of(const DatasetFile& file) {
+    return {file.bytes(), [this, &file](std::uint64_t offset, std::span<std::byte> to) {
+              if (file.storage() != nullptr) return copy(offset, to);
+              try {
+                file.read(offset, to);
+                return true;
+              } catch (...) {
+                if (error_ == nullptr) error_ = std::current_exception();
+                return false;
+              }
+            }};
+  }
+  void rethrow() const {
+    if (error_ != nullptr) std::rethrow_exception(error_);
+  }
+
+  /// Whether HDF5 wanted bytes that had not come.
+  [[nodiscard]] bool is_missing() const noexcept { return missing_bytes_ > 0; }
+  /// Brings them, and what follows, much where it is asked for piece by piece. Throws as DatasetFile::read
+  /// does.
+  void fetch(const DatasetFile& file) {
+    std::vector<std::byte> piece(std::min(pace_.next(missing_, missing_bytes_), file.bytes() - missing_));
+    file.read(missing_, piece);
+    pieces_.insert_or_assign(missing_, std::move(piece));
+    missing_bytes_ = 0;
+  }
+
+ private:
+  // HDF5 asks again for just what it was refused, so that a read need not be put together.
+  bool copy(std::uint64_t offset, std::span<std::byte> to) noexcept {
+    if (to.empty()) return true;
+    auto piece = pieces_.upper_bound(offset);
+    if (piece != pieces_.begin()) {
+      --piece;
+      const std::span<const std::byte> bytes = piece->second;
+      const std::uint64_t skipped = offset - piece->first;
+      if (skipped <= bytes.size() && to.size() <= bytes.size() - skipped) {
+        std::ranges::copy(bytes.subspan(skipped, to.size()), to.begin());
+        return true;
+      }
+    }
+    if (is_missing()) return false;
+    missing_ = offset;
+    missing_bytes_ = to.size();
+    return false;
+  }
+
+  std::exception_ptr error_;
+  std::map<std::uint64_t, std::vector<std::byte>> pieces_;  // by where they begin
+  std::uint64_t missing_ = 0;
+  std::size_t missing_bytes_ = 0;
+  ReadPace pace_{{.least = std::uint64_t{256} << 10, .most = std::uint64_t{16} << 20}};
+};
+
+/// Where HDF5's signature stands: at byte 0 or, after a user block, at 512, 1024, 2048, ... (HDF5 File Format
+/// Specification 3.0, II.A). Throws what `bytes.read` throws; nothing, too, where that fails.
+std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes);
+
+/// Throws Error{corrupt} where `file`, whose bytes are `bytes`, has no signature of HDF5; Error{busy} where
+/// it is being written, or was left so by its writer. The file says so, from version 2 of its superblock on,
+/// or a lock does: what was written may not be there yet, and would be read as zeros.
+void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes);
 
 /// Another file, into which an external link leads.
 struct Hdf5Target {
@@ -68,5 +146,43 @@ struct Hdf5Choice {
 /// name, or else all that can be read. External links are followed where it `may_leave` the file. Throws as
 /// the format hdf5 does. Blocks on a file system under HDF5's lock, on a Storage without it.
 Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave);
+
+/// An object, or what would be one, named by hard links alone.
+struct Hdf5Object {
+  const Hdf5Subject* subject;
+  std::string name;
+  std::string link = {};   ///< the file's name, as the external link says that leads here; empty: none does
+  bool is_linked = false;  ///< an external link leads to itself, and not to a group that would hold it
+};
+
+/// Follows links from one file, and keeps those open that they lead into. One thread, under HDF5's lock.
+class Hdf5Links {
+ public:
+  /// Without `may_leave`, external links are errors.
+  Hdf5Links(const Hdf5Subject& from, Hdf5Reads& reads, bool may_leave)
+      : from_(from), reads_(reads), may_leave_(may_leave) {}
+
+  [[nodiscard]] const Hdf5Subject& from() const noexcept { return from_; }
+  [[nodiscard]] bool may_leave() const noexcept { return may_leave_; }
+  /// Where `name` leads. Valid as long as this lives. Throws Error{unsupported} for an external link that
+  /// must not be followed, and for too many links; Error{not_found} naming link and file where that is
+  /// missing.
+  [[nodiscard]] Hdf5Object follow(const std::string& name);
+  /// The names of all external links.
+  [[nodiscard]] std::vector<std::string> external() const;
+  /// Of datasets of any type, in any group, by name; and of external links to anything, if it may leave.
+  [[nodiscard]] std::vector<std::string> datasets() const;
+
+ private:
+  struct Other;
+
+  bool step(Hdf5Object& at, const std::string& what);
+  void leave(Hdf5Object& at, const std::string& file, const std::string& what);
+
+  const Hdf5Subject& from_;
+  Hdf5Reads& reads_;
+  bool may_leave_;
+  std::map<std::string, std::shared_ptr<Other>> others_;  // by path
+};
 
 }  // namespace rota::internal

@@ -12,13 +12,12 @@
 
 #include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
+#include "core/failure.hpp"
 #include "core/message.hpp"
 #include "formats/formats.hpp"
 #include "formats/hdf5/file.hpp"
-#include "formats/hdf5/library_reads.hpp"
 #include "formats/hdf5/reader.hpp"
 #include "formats/open_files.hpp"
-#include "rota/error.hpp"
 #include "source/content.hpp"
 #include "source/field_check.hpp"
 #include "source/stored_type.hpp"
@@ -83,9 +82,8 @@ class Hdf5Source final : public FileSource {
         const OpenFiles::SharedFile file = open(samples().find(ids[i].value).file, field);
         if (count * size_of(part.dtype) > file->bytes())
           throw file->damage(
-              0,
-              fmt::format("\"{}\" has {} elements in a row, more than it can hold; fetch or write it again",
-                          fields()[field].name, count));
+              0, "\"{}\" has {} elements in a row, more than it can hold; fetch or write it again",
+              fields()[field].name, count);
       }
     }
   }
@@ -263,10 +261,10 @@ void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, s
   };
   const bool are_stored_alike = std::ranges::equal(contents[0].fields, contents[i].fields, is_stored_alike);
   if (found == expected && are_stored_alike) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("open {}: it has {}, and {} has {}{}; join files whose fields are the same",
-                          files.path(i), describe(found), files.path(0), describe(expected),
-                          found == expected ? ", stored otherwise" : ""));
+  throw failure(ErrorCode::invalid_argument,
+                "open {}: it has {}, and {} has {}{}; join files whose fields are the same", files.path(i),
+                describe(found), files.path(0), describe(expected),
+                found == expected ? ", stored otherwise" : "");
 }
 
 // From the directory that `files` are in, for FileList::beside.
@@ -306,11 +304,9 @@ FileList list_targets(const FileList& files, std::vector<Hdf5File>& contents) {
   FileList targets = files.beside(names);
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (targets.bytes(i) == bytes[i]) continue;
-    throw Error(
-        ErrorCode::corrupt,
-        fmt::format(
-            "open {}: it has {} bytes now and had {} before; open the dataset when nobody writes to it",
-            targets.path(i), targets.bytes(i), bytes[i]));
+    throw failure(ErrorCode::corrupt,
+                  "open {}: it has {} bytes now and had {} before; open the dataset when nobody writes to it",
+                  targets.path(i), targets.bytes(i), bytes[i]);
   }
   return targets;
 }

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -24,7 +24,7 @@ struct Question {
 };
 
 Error unsupported(const Question& question, std::string_view reason, std::string_view advice) {
-  return {ErrorCode::unsupported, fmt::format("{} {}; {}", question.what, reason, advice)};
+  return failure(ErrorCode::unsupported, "{} {}; {}", question.what, reason, advice);
 }
 
 std::size_t product(const std::vector<std::int64_t>& extents, std::size_t from, std::size_t start) {
@@ -37,8 +37,8 @@ std::vector<std::int64_t> ask_extent(const Question& question) {
   const int rank =
       H5Sget_simple_extent_type(space.get()) == H5S_SIMPLE ? H5Sget_simple_extent_ndims(space.get()) : 0;
   if (rank < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} is a scalar and has no rows; leave it out of the datasets", question.what));
+    throw failure(ErrorCode::invalid_argument, "{} is a scalar and has no rows; leave it out of the datasets",
+                  question.what);
   }
   std::vector<hsize_t> extent(static_cast<std::size_t>(rank));
   hdf5::check(H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr), question.what);
@@ -48,10 +48,9 @@ std::vector<std::int64_t> ask_extent(const Question& question) {
 StoredType ask_type(const Question& question) {
   const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
   if (auto stored = stored_type(type.get(), question.what)) return std::move(*stored);
-  throw unsupported(
-      question, fmt::format("holds {}, which rota does not read", describe(type.get())),
-      "rewrite it as integers, floats or text (in h5py, data.astype('<f4') and such), or leave it out of the "
-      "datasets");
+  throw unsupported(question, fmt::format("holds {}, which rota does not read", describe(type.get())),
+                    "rewrite it as integers, floats or text (in h5py, data.astype('<f4') and such), or leave "
+                    "it out of the datasets");
 }
 
 bool is_elsewhere(const Hdf5Dataset& dataset) {
@@ -71,20 +70,18 @@ void check_size(const Question& question, const Hdf5Dataset& dataset) {
     is_absurd |= extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes);
   }
   if (!is_absurd && bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return;
-  throw Error(ErrorCode::corrupt,
-              fmt::format("{} claims extents [{}], more bytes than there can be; fetch or "
-                          "write the file again",
-                          question.what, fmt::join(dataset.extent, ", ")));
+  throw failure(ErrorCode::corrupt,
+                "{} claims extents [{}], more bytes than there can be; fetch or write the file again",
+                question.what, fmt::join(dataset.extent, ", "));
 }
 
 void check_inside(const Question& question, std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t end = question.subject.bytes;
   if (address <= end && bytes <= end - address) return;
-  throw Error(
+  throw failure(
       ErrorCode::corrupt,
-      fmt::format("{} has {} bytes at byte {}, past the end of the file at {}: it was truncated; fetch or "
-                  "write it again",
-                  question.what, bytes, address, end));
+      "{} has {} bytes at byte {}, past the end of the file at {}: it was truncated; fetch or write it again",
+      question.what, bytes, address, end);
 }
 
 // Once it is known where its rows are.
@@ -135,9 +132,8 @@ void ask_compact(const Question& question, Hdf5Dataset& dataset) {
   const std::size_t bytes = product(dataset.extent, 0, size_of(dataset.dtype));
   check_inside(question, 0, bytes);
   if (H5Dget_storage_size(question.dataset.get()) < bytes) {  // which HDF5 would read past
-    throw Error(
-        ErrorCode::corrupt,
-        fmt::format("{} has less than its {} bytes; fetch or write the file again", question.what, bytes));
+    throw failure(ErrorCode::corrupt, "{} has less than its {} bytes; fetch or write the file again",
+                  question.what, bytes);
   }
   if (is_elsewhere(dataset)) {
     throw unsupported(question, "keeps sequences or text of any length in the file's header", kRewriteAdvice);
@@ -235,20 +231,18 @@ std::uint64_t most_ratio(const Hdf5Dataset& dataset, std::uint32_t filter_mask) 
 void check_chunk(const Question& question, const Hdf5Dataset& dataset, const StoredChunk& chunk) {
   check_inside(question, chunk.address, chunk.bytes);
   if (dataset.chunk_bytes() / most_ratio(dataset, chunk.filter_mask) <= chunk.bytes) return;
-  throw Error(ErrorCode::corrupt,
-              fmt::format("{} claims that the {} bytes at byte {} are a chunk of {}; fetch or write the file "
-                          "again",
-                          question.what, chunk.bytes, chunk.address, dataset.chunk_bytes()));
+  throw failure(ErrorCode::corrupt,
+                "{} claims that the {} bytes at byte {} are a chunk of {}; fetch or write the file again",
+                question.what, chunk.bytes, chunk.address, dataset.chunk_bytes());
 }
 
 // Each chunk of the grid is asked about, written or not.
 void check_grid(const Question& question, const Hdf5Dataset& dataset) {
   const std::int64_t chunks = dataset.grid_chunks();
   if (static_cast<std::uint64_t>(chunks) / 1024 <= question.subject.bytes + 4096) return;
-  throw Error(
-      ErrorCode::corrupt,
-      fmt::format("{} claims {} chunks, in a file of {} bytes; fetch or write it again, in larger chunks",
-                  question.what, chunks, question.subject.bytes));
+  throw failure(ErrorCode::corrupt,
+                "{} claims {} chunks, in a file of {} bytes; fetch or write it again, in larger chunks",
+                question.what, chunks, question.subject.bytes);
 }
 
 void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
@@ -270,11 +264,10 @@ void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
   } while (grid.advance());
   dataset.chunks.shrink_to_fit();
   if (dataset.chunks.size() == stored) return;
-  throw Error(
+  throw failure(
       ErrorCode::corrupt,
-      fmt::format("{} has {} chunks, of which HDF5 finds {}: its index is damaged; fetch or write the file "
-                  "again",
-                  question.what, stored, dataset.chunks.size()));
+      "{} has {} chunks, of which HDF5 finds {}: its index is damaged; fetch or write the file again",
+      question.what, stored, dataset.chunks.size());
 }
 
 void ask_chunked(const Question& question, Hdf5Dataset& dataset) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "hdf5/address_file.hpp"
 #include "hdf5/hdf5.hpp"
 #include "rota/dtype.hpp"
 #include "source/stored_type.hpp"

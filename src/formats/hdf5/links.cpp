@@ -1,4 +1,4 @@
-#include "formats/hdf5/links.hpp"
+#include "formats/hdf5/file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -9,8 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "files/descriptor.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
@@ -73,8 +73,8 @@ Hdf5Object Hdf5Links::follow(const std::string& name) {
   for (int links = 0; links <= kMostLinks; ++links) {
     if (!step(at, what)) return at;
   }
-  throw Error(ErrorCode::unsupported,
-              fmt::format("{} leads through more than {} links; link to the data", what, kMostLinks));
+  throw failure(ErrorCode::unsupported, "{} leads through more than {} links; link to the data", what,
+                kMostLinks);
 }
 
 std::vector<std::string> Hdf5Links::external() const {
@@ -127,28 +127,26 @@ bool Hdf5Links::step(Hdf5Object& at, const std::string& what) {
 // `at.name` is already that in the other file.
 void Hdf5Links::leave(Hdf5Object& at, const std::string& file, const std::string& what) {
   if (!may_leave_) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("{} leads by an external link into another file, {}; open that file, copy the data, or "
-                    "follow such links with the option allow_external_links",
-                    what, file));
+    throw failure(ErrorCode::unsupported,
+                  "{} leads by an external link into another file, {}; open that file, copy the data, or "
+                  "follow such links with the option allow_external_links",
+                  what, file);
   }
   if (at.subject->is_stored) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("{} leads by an external link into another file, {}; from a storage they are not "
-                            "followed: copy the data",
-                            what, file));
+    throw failure(ErrorCode::unsupported,
+                  "{} leads by an external link into another file, {}; from a storage they are not followed: "
+                  "copy the data",
+                  what, file);
   }
   const std::filesystem::path path = std::filesystem::path(at.subject->path).parent_path() / file;
   std::error_code error;
   const bool is_file = std::filesystem::is_regular_file(path, error);
   Descriptor opened = is_file ? open_for_reading(AT_FDCWD, path.c_str()) : Descriptor();
   if (!opened.is_open()) {
-    throw Error(
-        ErrorCode::not_found,
-        fmt::format("{} leads by an external link in {} to \"{}\" in {}, which is no file that can be "
-                    "read; restore it, or write the link anew",
-                    what, at.subject->path, at.name, path.native()));
+    throw failure(ErrorCode::not_found,
+                  "{} leads by an external link in {} to \"{}\" in {}, which is no file that can be read; "
+                  "restore it, or write the link anew",
+                  what, at.subject->path, at.name, path.native());
   }
   std::shared_ptr<Other>& other = others_[path.native()];
   if (other == nullptr) {

@@ -1,6 +1,5 @@
 #include "formats/hdf5/reader.hpp"
 
-#include <fmt/format.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -195,8 +194,8 @@ class ChunkDecoder {
     if (unfilter_.run(*wanted.dataset, chunk.filter_mask, stored, to)) return;
     throw wanted.file->damage(
         chunk.address,
-        fmt::format("dataset \"{}\": the chunk of {} bytes cannot be decoded; fetch or write the file again",
-                    wanted.dataset->name, chunk.bytes));
+        "dataset \"{}\": the chunk of {} bytes cannot be decoded; fetch or write the file again",
+        wanted.dataset->name, chunk.bytes);
   }
 
   void copy(const EncodedChunk& wanted, const RowPiece& piece) const {
