@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "core/owned.hpp"
 #include "files/file.hpp"
 #include "reader.hpp"
-#include "rota/error.hpp"
 #include "snapshot_data.hpp"
 #include "stored_blobs.hpp"
 
@@ -72,8 +72,8 @@ bool Checkpoint::has_blob(std::string_view name) const {
 
 const TensorInfo& Checkpoint::tensor(std::string_view name) const {
   if (const TensorInfo* found = find_tensor(impl().contents, name)) return *found;
-  throw Error(ErrorCode::not_found, fmt::format("read tensor \"{}\" of {}: it has {}", name,
-                                                impl().info.path.string(), list_some(tensors())));
+  throw internal::failure(ErrorCode::not_found, "read tensor \"{}\" of {}: it has {}", name,
+                          impl().info.path.string(), list_some(tensors()));
 }
 
 std::int64_t Checkpoint::row_bytes(const TensorInfo& info) const {
@@ -86,17 +86,17 @@ const TensorInfo& Checkpoint::require(std::string_view name, RowRange rows) cons
       rows.count <= info.rows() - rows.first) {
     return info;
   }
-  throw Error(ErrorCode::out_of_range,
-              fmt::format("read {} rows from row {} on of tensor \"{}\" of {}: it has {} rows", rows.count,
-                          rows.first, name, impl().info.path.string(), info.rows()));
+  throw internal::failure(ErrorCode::out_of_range,
+                          "read {} rows from row {} on of tensor \"{}\" of {}: it has {} rows", rows.count,
+                          rows.first, name, impl().info.path.string(), info.rows());
 }
 
 void Checkpoint::require_shape(std::string_view name, std::initializer_list<std::int64_t> shape) const {
   const TensorInfo& info = tensor(name);
   if (std::ranges::equal(info.shape, shape)) return;
-  throw Error(ErrorCode::mismatch,
-              fmt::format("read tensor \"{}\" of {}: it has the shape [{}], and [{}] is wanted", name,
-                          impl().info.path.string(), fmt::join(info.shape, ", "), fmt::join(shape, ", ")));
+  throw internal::failure(ErrorCode::mismatch,
+                          "read tensor \"{}\" of {}: it has the shape [{}], and [{}] is wanted", name,
+                          impl().info.path.string(), fmt::join(info.shape, ", "), fmt::join(shape, ", "));
 }
 
 std::size_t Checkpoint::count_elements(std::string_view name, RowRange rows, DType dtype) const {
@@ -112,10 +112,10 @@ void Checkpoint::read(std::string_view name, RowRange rows, std::span<std::byte>
   const TensorInfo& info = require(name, rows);
   const auto bytes = static_cast<std::size_t>(rows.count * row_bytes(info));
   if (out.size() != bytes) {
-    throw Error(
+    throw internal::failure(
         ErrorCode::invalid_argument,
-        fmt::format("read {} rows of tensor \"{}\" of {}: they are {} bytes, and there is room for {}",
-                    rows.count, name, impl().info.path.string(), bytes, out.size()));
+        "read {} rows of tensor \"{}\" of {}: they are {} bytes, and there is room for {}", rows.count, name,
+        impl().info.path.string(), bytes, out.size());
   }
   const auto index = static_cast<std::size_t>(&info - impl().contents.tensors.data());
   const checkpoint::TensorPlace& place = impl().contents.places[index];
@@ -129,8 +129,8 @@ std::string Checkpoint::blob(std::string_view name) const {
   std::vector<BlobInfo> of_job;
   std::ranges::copy_if(impl().blobs, std::back_inserter(of_job),
                        [](const BlobInfo& info) { return info.rank < 0; });
-  throw Error(ErrorCode::not_found, fmt::format("read blob \"{}\" of {}: it has {}", name,
-                                                impl().info.path.string(), list_some(of_job)));
+  throw internal::failure(ErrorCode::not_found, "read blob \"{}\" of {}: it has {}", name,
+                          impl().info.path.string(), list_some(of_job));
 }
 
 std::optional<std::string> Checkpoint::rank_blob(std::string_view name, const World& world) const {

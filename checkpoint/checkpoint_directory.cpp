@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "core/caught.hpp"
+#include "core/failure.hpp"
 #include "core/message.hpp"
 #include "core/option.hpp"
 #include "core/owned.hpp"
 #include "directory_access.hpp"
 #include "directory_files.hpp"
-#include "files/descriptor.hpp"
 #include "files/file.hpp"
 #include "hdf5/hdf5.hpp"
 #include "mirror.hpp"
@@ -23,7 +23,6 @@
 #include "reader.hpp"
 #include "retention.hpp"
 #include "rota/checkpoint_directory.hpp"
-#include "rota/error.hpp"
 #include "save.hpp"
 #include "snapshot_data.hpp"
 
@@ -33,15 +32,7 @@ using checkpoint::CommitPage;
 
 namespace {
 
-// The exception of `work`, or null.
-std::exception_ptr error_of(const std::function<void()>& work) {
-  try {
-    work();
-    return nullptr;
-  } catch (...) {
-    return std::current_exception();
-  }
-}
+using internal::thrown_by;
 
 // What `work` returns. What it throws is an Error: in a world of one, agreement does not make it one.
 template <typename Work>
@@ -61,13 +52,6 @@ constexpr std::string_view kOpen = "open a checkpoint directory";
 
 }  // namespace
 
-void CheckpointPolicy::validate() const {
-  constexpr internal::OptionCheck kCheck("set a checkpoint policy");
-  kCheck.in_range("keep_last", keep_last, 1);
-  kCheck.in_range("keep_every", keep_every, 0, internal::kUnbounded, "0 = none");
-  kCheck.in_range("deadline", deadline, internal::kUnboundedTime, "0 = never");
-}
-
 struct CheckpointDirectory::Impl {
   /// What a save in the background works on.
   struct InBackground {
@@ -80,25 +64,17 @@ struct CheckpointDirectory::Impl {
        const internal::FileSystem& files)
       : system(files), nodes(comm.duplicate(rules.deadline)), path(std::move(where)), policy(rules) {
     mpi::together(ranks, kOpen, [&] { rules.validate(); });
-    mpi::require_same(ranks, kOpen, text_of(policy));
+    mpi::require_same(ranks, kOpen, checkpoint::describe(policy));
     mpi::on_first_rank(ranks, kOpen, [&] { open_directory(); });
     directory.job_id = mpi::broadcast(ranks, directory.job_id);
     directory.is_locked = mpi::broadcast(ranks, directory.is_locked);
-  }
-
-  static bool is_mirrored(const CheckpointPolicy& policy) { return policy.mirror.storage != nullptr; }
-
-  // Of what ranks do together.
-  static std::string text_of(const CheckpointPolicy& policy) {
-    return fmt::format("keep_last {}, keep_every {}, {} mirror {}", policy.keep_last, policy.keep_every,
-                       is_mirrored(policy) ? "the" : "no", policy.mirror.path);
   }
 
   // Rank 0 makes and locks it, and draws the id of this job.
   void open_directory() {
     directory = checkpoint::open_directory(system, path);
     run_id = directory.job_id;
-    if (is_mirrored(policy)) {
+    if (policy.mirror.storage != nullptr) {
       mirror.emplace(policy.mirror);
       if (const auto copies = mirror->serials(); !copies.empty()) highest = copies.front();
     }
@@ -133,7 +109,7 @@ struct CheckpointDirectory::Impl {
 
   // Collective: of the copies in the mirror.
   std::vector<std::int64_t> copies() {
-    if (!is_mirrored(policy)) return {};
+    if (policy.mirror.storage == nullptr) return {};
     return mpi::on_first_rank(ranks, "list the mirror", [&] { return mirror->serials(); });
   }
 
@@ -193,10 +169,10 @@ struct CheckpointDirectory::Impl {
     std::string reasons;
     for (const CheckpointDirectory::Rejected& bad : rejected)
       reasons += fmt::format("\n  {}: {}", bad.path.filename().string(), bad.reason);
-    throw Error(ErrorCode::corrupt,
-                fmt::format("restore from {}: it has checkpoints, and none is good; move them away to start "
+    throw internal::failure(ErrorCode::corrupt,
+                            "restore from {}: it has checkpoints, and none is good; move them away to start "
                             "anew, or bring back a good one:{}",
-                            path.string(), reasons));
+                            path.string(), reasons);
   }
 
   // Collective. On whatever thread.
@@ -215,7 +191,7 @@ struct CheckpointDirectory::Impl {
     if (ranks.rank() == 0) {
       if (mirror) mirror->copy(page.serial, file_path(page.serial));
       // Whatever comes of it: the save is done, and other ranks have heard so.
-      static_cast<void>(error_of([&] { retention.add(page, rejected); }));
+      static_cast<void>(thrown_by([&] { retention.add(page, rejected); }));
     }
     took = std::chrono::steady_clock::now() - began;
     return page;
@@ -228,18 +204,15 @@ struct CheckpointDirectory::Impl {
             .mirror_error = mirror ? mirror->take_failures() : std::string()};
   }
 
-  static void require_step(std::int64_t step) {
+  static void check(std::int64_t step, const Snapshot& snapshot) {
     internal::OptionCheck("save a checkpoint").in_range("step", step, 0);
+    static_cast<void>(SnapshotAccess::data(snapshot));  // throws where it was moved from
   }
 
   SaveReport save(std::int64_t step, const Snapshot& snapshot, std::exception_ptr error) {
     wait();
     began = std::chrono::steady_clock::now();
-    if (!error)
-      error = error_of([&] {
-        require_step(step);
-        SnapshotAccess::data(snapshot);
-      });
+    if (!error) error = thrown_by([&] { check(step, snapshot); });
     const Snapshot none;
     return report(write(step, SnapshotAccess::data(error ? none : snapshot), error));
   }
@@ -247,8 +220,8 @@ struct CheckpointDirectory::Impl {
   void save_async(std::int64_t step, Snapshot snapshot, std::exception_ptr error) {
     wait();
     began = std::chrono::steady_clock::now();
-    const auto failed = error_of([&] {
-      require_step(step);
+    const auto failed = thrown_by([&] {
+      check(step, snapshot);
       SnapshotAccess::data(snapshot).copy_views(in_background.staging);
     });
     if (!error) error = failed;
@@ -263,7 +236,7 @@ struct CheckpointDirectory::Impl {
   // Collective: the end of a save in the background, if there is one.
   std::optional<SaveReport> wait() {
     if (!background) return std::nullopt;
-    const auto error = error_of([&] { background->finish("wait for a save"); });
+    const auto error = thrown_by([&] { background->finish("wait for a save"); });
     background.reset();
     in_background.snapshot = Snapshot();
     if (error) std::rethrow_exception(error);
@@ -349,7 +322,7 @@ SaveReport CheckpointDirectory::save(std::int64_t step, const Snapshot& snapshot
 
 SaveReport CheckpointDirectory::save_with(std::int64_t step, const std::function<void(Snapshot&)>& fill) {
   Snapshot snapshot = new_snapshot();
-  const auto error = error_of([&] { fill(snapshot); });
+  const auto error = thrown_by([&] { fill(snapshot); });
   return impl().save(step, snapshot, error);
 }
 
@@ -359,7 +332,7 @@ void CheckpointDirectory::save_async(std::int64_t step, Snapshot snapshot) {
 
 void CheckpointDirectory::save_async_with(std::int64_t step, const std::function<void(Snapshot&)>& fill) {
   Snapshot snapshot = new_snapshot();
-  const auto error = error_of([&] { fill(snapshot); });
+  const auto error = thrown_by([&] { fill(snapshot); });
   impl().save_async(step, std::move(snapshot), error);
 }
 
@@ -382,7 +355,7 @@ std::optional<Checkpoint> CheckpointDirectory::restore_with(
   std::optional<Checkpoint> checkpoint = latest();
   while (checkpoint) {
     try {
-      mpi::agree(impl().ranks, "restore states", error_of([&] { with_errors([&] { read(*checkpoint); }); }));
+      mpi::agree(impl().ranks, "restore states", thrown_by([&] { with_errors([&] { read(*checkpoint); }); }));
       break;
     } catch (const Error& damage) {
       if (damage.code() != ErrorCode::corrupt) throw;
@@ -408,9 +381,9 @@ Checkpoint CheckpointDirectory::open(std::int64_t serial) {
   impl().wait();
   const std::vector<std::int64_t> present = impl().serials();
   if (std::ranges::find(present, serial) == present.end()) {
-    throw Error(ErrorCode::not_found,
-                fmt::format("open checkpoint {} of {}: it has {}", serial, path().string(),
-                            present.empty() ? "none" : fmt::format("{}", fmt::join(present, ", "))));
+    throw internal::failure(ErrorCode::not_found, "open checkpoint {} of {}: it has {}", serial,
+                            path().string(),
+                            present.empty() ? "none" : fmt::format("{}", fmt::join(present, ", ")));
   }
   return impl().open(serial);
 }

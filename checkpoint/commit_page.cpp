@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/bytes.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::checkpoint {
 namespace {
@@ -28,7 +28,7 @@ constexpr std::size_t kChecksumAt = offsetof(Prefix, checksum);
 constexpr std::size_t kDigestAt = kPageBytes - sizeof(Digest);
 
 [[noreturn]] void fail(ErrorCode code, std::string_view file, std::string_view what) {
-  throw Error(code, fmt::format("read the commit page of {}: {}", file, what));
+  throw internal::failure(code, "read the commit page of {}: {}", file, what);
 }
 
 void require_sound(const Prefix& prefix, std::span<const std::byte> bytes, std::string_view file) {
@@ -39,18 +39,17 @@ void require_sound(const Prefix& prefix, std::span<const std::byte> bytes, std::
     fail(ErrorCode::corrupt, file, "the checksum of its first bytes is wrong");
   }
   if (prefix.format_version > kFormatVersion) {
-    fail(
-        ErrorCode::unsupported, file,
-        fmt::format("it has format version {}, and this program reads up to version {}; read it with a newer "
-                    "version of rota",
-                    prefix.format_version, kFormatVersion));
+    fail(ErrorCode::unsupported, file,
+         fmt::format("it has format version {}, and this program reads up to version {}; read it with a "
+                     "newer version of rota",
+                     prefix.format_version, kFormatVersion));
   }
   if (prefix.required_features != 0) {
     fail(
         ErrorCode::unsupported, file,
-        fmt::format("it needs features {:#x}, of which this program knows none; read it with a newer version "
-                    "of rota",
-                    prefix.required_features));
+        fmt::format(
+            "it needs features {:#x}, of which this program knows none; read it with a newer version of rota",
+            prefix.required_features));
   }
 }
 

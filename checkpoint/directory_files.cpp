@@ -14,10 +14,10 @@
 #include <random>
 #include <thread>
 
+#include "core/failure.hpp"
 #include "files/descriptor.hpp"
 #include "files/file.hpp"
 #include "reader.hpp"
-#include "rota/error.hpp"
 
 namespace rota::checkpoint {
 namespace {
@@ -101,10 +101,10 @@ LockedDirectory open_directory(const internal::FileSystem& system, const std::fi
   LockedDirectory opened{.file = internal::File(system, path.string(), O_RDONLY | O_DIRECTORY)};
   const internal::Lock lock = lock_patiently(opened.file);
   if (lock == internal::Lock::taken_elsewhere) {
-    throw Error(ErrorCode::busy,
-                fmt::format("lock checkpoint directory {}: another job has locked it, or another "
+    throw internal::failure(ErrorCode::busy,
+                            "lock checkpoint directory {}: another job has locked it, or another "
                             "CheckpointDirectory of this one; use that one, wait, or name another directory",
-                            path.string()));
+                            path.string());
   }
   opened.is_locked = lock == internal::Lock::taken;
   opened.job_id = random_id();

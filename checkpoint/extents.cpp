@@ -1,11 +1,9 @@
 #include "extents.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::checkpoint {
 
@@ -26,9 +24,9 @@ std::uint64_t cover(std::span<const Extent> extents, std::uint64_t begin, std::u
   for (const Extent& extent : extents) {
     if (extent.offset != begin || extent.length == 0 || extent.length > kMaxExtentBytes ||
         extent.length > end - begin) {
-      throw Error(ErrorCode::corrupt,
-                  fmt::format("{}: the extent table has {} bytes at {} where byte {} of {} is next", what,
-                              extent.length, extent.offset, begin, end));
+      throw internal::failure(ErrorCode::corrupt,
+                              "{}: the extent table has {} bytes at {} where byte {} of {} is next", what,
+                              extent.length, extent.offset, begin, end);
     }
     begin += extent.length;
   }
@@ -37,8 +35,8 @@ std::uint64_t cover(std::span<const Extent> extents, std::uint64_t begin, std::u
 
 void require_whole(std::uint64_t covered, std::uint64_t end, std::string_view what) {
   if (covered == end) return;
-  throw Error(ErrorCode::corrupt,
-              fmt::format("{}: the extent table ends at byte {} of {}", what, covered, end));
+  throw internal::failure(ErrorCode::corrupt, "{}: the extent table ends at byte {} of {}", what, covered,
+                          end);
 }
 
 }  // namespace rota::checkpoint

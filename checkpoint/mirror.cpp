@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "core/caught.hpp"
+#include "core/failure.hpp"
 #include "core/message.hpp"
 #include "core/scarce.hpp"
 #include "directory_files.hpp"
 #include "files/file.hpp"
-#include "rota/error.hpp"
 
 namespace rota::checkpoint {
 
@@ -46,7 +46,7 @@ Mirror::Fetch::Fetch(const Mirror& mirror, std::int64_t serial, const internal::
     : mirror_(mirror), path_(mirror.path_of(serial)), made_(system, temporary) {
   try {
     const auto file = mirror.place_.storage->find(mirror.name_of(serial));
-    if (!file) throw Error(ErrorCode::io, fmt::format("read {}: it is gone", path_));
+    if (!file) throw internal::failure(ErrorCode::io, "read {}: it is gone", path_);
     file_ = *file;
   } catch (...) {
     throw caught().as_error_of(path_, fmt::format("read {}", path_));

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 #include "rota/types.hpp"
 #include "row_sums.hpp"
 
@@ -52,7 +52,7 @@ std::string verify_what(const internal::File& file) { return fmt::format("verify
 }  // namespace
 
 void reject(const internal::File& file, std::string_view why) {
-  throw Error(ErrorCode::corrupt, fmt::format("{}: {}", verify_what(file), why));
+  throw internal::failure(ErrorCode::corrupt, "{}: {}", verify_what(file), why);
 }
 
 CommitPage read_page_alone(const internal::File& file) {
@@ -191,18 +191,18 @@ CheckpointReader CheckpointReader::open(const mpi::Communicator& ranks, const in
   mpi::together(ranks, "open a checkpoint", [&] {
     reader.emplace(system, path);
     if (reader->page_.serial == serial) return;
-    throw Error(ErrorCode::corrupt,
-                fmt::format("open {}: its commit page says serial {}; the file was renamed", path.string(),
-                            reader->page_.serial));
+    throw internal::failure(ErrorCode::corrupt,
+                            "open {}: its commit page says serial {}; the file was renamed", path.string(),
+                            reader->page_.serial);
   });
   const checkpoint::Digest seen_by_root = mpi::broadcast(ranks, reader->page_.contents_digest);
   std::vector<std::uint64_t> sums;
   mpi::together(ranks, "verify a checkpoint", [&] {
     if (reader->page_.contents_digest != seen_by_root) {
-      throw Error(ErrorCode::io,
-                  fmt::format("open {}: this rank sees another file than rank 0 does; wait until the file "
+      throw internal::failure(ErrorCode::io,
+                              "open {}: this rank sees another file than rank 0 does; wait until the file "
                               "system has brought the change to all nodes",
-                              path.string()));
+                              path.string());
     }
     sums = reader->verify_extents({.rank = ranks.rank(), .size = ranks.size()});
   });

@@ -9,11 +9,26 @@
 #include <utility>
 
 #include "core/message.hpp"
+#include "core/option.hpp"
 #include "directory_files.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
 
-namespace rota::checkpoint {
+namespace rota {
+
+void CheckpointPolicy::validate() const {
+  constexpr internal::OptionCheck kCheck("set a checkpoint policy");
+  kCheck.in_range("keep_last", keep_last, 1);
+  kCheck.in_range("keep_every", keep_every, 0, internal::kUnbounded, "0 = none");
+  kCheck.in_range("deadline", deadline, internal::kUnboundedTime, "0 = never");
+}
+
+namespace checkpoint {
+
+std::string describe(const CheckpointPolicy& policy) {
+  return fmt::format("keep_last {}, keep_every {}, {} mirror {}", policy.keep_last, policy.keep_every,
+                     policy.mirror.storage != nullptr ? "the" : "no", policy.mirror.path);
+}
 
 std::vector<std::int64_t> to_drop(std::span<const Present> newest_first, const CheckpointPolicy& policy,
                                   std::int64_t verified) {
@@ -131,4 +146,5 @@ void Retention::tell_of(std::span<const std::int64_t> others, std::int64_t saved
   internal::tell(text);
 }
 
-}  // namespace rota::checkpoint
+}  // namespace checkpoint
+}  // namespace rota

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,9 @@
 #include "rota/checkpoint_directory.hpp"
 
 namespace rota::checkpoint {
+
+/// What ranks must have in common, for errors.
+[[nodiscard]] std::string describe(const CheckpointPolicy& policy);
 
 /// A checkpoint that is there. A damaged one is not counted among those kept.
 struct Present {

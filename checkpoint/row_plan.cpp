@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "core/bytes.hpp"
+#include "core/failure.hpp"
 #include "core/text.hpp"
 #include "digest.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 #include "rota/types.hpp"
 
 namespace rota::checkpoint {
@@ -54,19 +54,18 @@ std::array<std::uint64_t, 3> Schema::digests() const {
 
 void Schema::require_like(const Schema& root) const {
   if (const auto [own, other] = internal::first_difference(tensors, root.tensors); own != other) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("save a checkpoint: this rank saves {} where rank 0 saves {}; all ranks must add "
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "save a checkpoint: this rank saves {} where rank 0 saves {}; all ranks must add "
                             "the same tensors in the same order, and pass the same step",
-                            own, other));
+                            own, other);
   }
   const auto there = internal::lines_of(root.blobs);
   for (const std::string_view blob : internal::lines_of(blobs)) {
     if (std::ranges::find(there, blob) != there.end()) continue;
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("save a checkpoint: this rank adds blob \"{}\", which rank 0 does not, whose blobs "
-                    "are saved; add it on rank 0, or as a rank_blob",
-                    blob));
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "save a checkpoint: this rank adds blob \"{}\", which rank 0 does not, whose "
+                            "blobs are saved; add it on rank 0, or as a rank_blob",
+                            blob);
   }
   internal::require_same_lines("save a checkpoint", same, root.same);
 }
@@ -92,7 +91,7 @@ void require_same_schema(const mpi::Communicator& ranks, const SnapshotData& sna
 namespace {
 
 [[noreturn]] void reject(const LocalTensor& tensor, std::string_view why) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("save tensor \"{}\": {}", tensor.name, why));
+  throw internal::failure(ErrorCode::invalid_argument, "save tensor \"{}\": {}", tensor.name, why);
 }
 
 [[noreturn]] void reject_row(const LocalTensor& tensor, std::int64_t row, bool is_missing) {

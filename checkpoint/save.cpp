@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "core/bytes.hpp"
+#include "core/failure.hpp"
 #include "directory_files.hpp"
 #include "files/file.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 #include "row_plan.hpp"
 #include "skeleton.hpp"
 #include "stored_blobs.hpp"
@@ -84,12 +84,11 @@ class Save {
   // One rank alone would save its share, and no other.
   void require_shared_out() const {
     if (ranks_.size() > 1 || snapshot_.ranks() == 1) return;
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("save a checkpoint: a loader in it is one of {} ranks, and this directory is of one "
-                    "alone; begin the snapshot with the directory's new_snapshot(), as save_all does, "
-                    "or give the directory the ranks' communicator",
-                    snapshot_.ranks()));
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "save a checkpoint: a loader in it is one of {} ranks, and this directory is of "
+                            "one alone; begin the snapshot with the directory's new_snapshot(), as save_all "
+                            "does, or give the directory the ranks' communicator",
+                            snapshot_.ranks());
   }
 
   // Exchanges row counts; every rank then plans alike.
@@ -141,10 +140,10 @@ class Save {
     mpi::sum(ranks_, sums);
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       if (sums[2 * t] != sums[2 * t + 1]) {
-        throw Error(ErrorCode::corrupt,
-                    fmt::format("save tensor \"{}\": its rows changed on their way between ranks; check "
-                                "memory and network",
-                                tensors[t].name));
+        throw internal::failure(
+            ErrorCode::corrupt,
+            "save tensor \"{}\": its rows changed on their way between ranks; check memory and network",
+            tensors[t].name);
       }
       digests_.push_back(sums[2 * t]);
     }
@@ -181,12 +180,10 @@ class Save {
       page_.hdf5_end = image_.end();
       page_.extent_count = count_extents();
       if (encoded.size() > kMaxContentsBytes) {
-        throw Error(
-            ErrorCode::out_of_range,
-            fmt::format(
-                "save a checkpoint: to say what it holds takes {} bytes, and {} is the most; put small "
-                "tensors and blobs together",
-                encoded.size(), kMaxContentsBytes));
+        throw internal::failure(ErrorCode::out_of_range,
+                                "save a checkpoint: to say what it holds takes {} bytes, and {} is the most; "
+                                "put small tensors and blobs together",
+                                encoded.size(), kMaxContentsBytes);
       }
       page_.contents_bytes = encoded.size();
       page_.contents_digest = digest(encoded);
@@ -207,11 +204,10 @@ class Save {
     const auto present = list_serials(target_.system, target_.directory);
     const std::int64_t highest = std::max(target_.above, present.empty() ? -1 : present.front());
     if (highest >= kMaxSerial) {
-      throw Error(
-          ErrorCode::out_of_range,
-          fmt::format("number a checkpoint in {}: {} has the last number that there is; move it away, "
-                      "or use a new directory",
-                      target_.directory.string(), checkpoint_name(highest)));
+      throw internal::failure(ErrorCode::out_of_range,
+                              "number a checkpoint in {}: {} has the last number that there is; move it "
+                              "away, or use a new directory",
+                              target_.directory.string(), checkpoint_name(highest));
     }
     return highest + 1;
   }

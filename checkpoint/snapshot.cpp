@@ -4,9 +4,9 @@
 #include <cstring>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/owned.hpp"
 #include "rota/checkpoint.hpp"
-#include "rota/error.hpp"
 #include "snapshot_data.hpp"
 
 namespace rota {
@@ -19,7 +19,7 @@ constexpr const char* kTaken =
     "there is one of this name already; give each state a name of its own, such as \"train\" and \"valid\"";
 
 [[noreturn]] void reject(std::string_view kind, std::string_view name, std::string_view why) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("add {} {:?} to a snapshot: {}", kind, name, why));
+  throw internal::failure(ErrorCode::invalid_argument, "add {} {:?} to a snapshot: {}", kind, name, why);
 }
 
 bool is_name_char(char c) {
@@ -231,9 +231,9 @@ void Snapshot::same(std::string_view name, std::string lines) { impl().add_same(
 
 std::string worker_blob_name(std::string_view name, int worker, int workers) {
   if (worker < 0 || worker >= workers) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("name blob \"{}\" of a worker: there is no worker {} of {}", name, worker, workers));
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "name blob \"{}\" of a worker: there is no worker {} of {}", name, worker,
+                            workers);
   }
   return fmt::format("{}/worker-{}-of-{}", name, worker, workers);
 }

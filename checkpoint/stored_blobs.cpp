@@ -1,6 +1,5 @@
 #include "stored_blobs.hpp"
 
-#include <fmt/format.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include <new>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::checkpoint {
 namespace {
@@ -110,7 +109,7 @@ namespace {
 using Decompressor = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
 
 [[noreturn]] void reject(std::string_view what, std::string_view why) {
-  throw Error(ErrorCode::corrupt, fmt::format("{}: {}", what, why));
+  throw internal::failure(ErrorCode::corrupt, "{}: {}", what, why);
 }
 
 Decompressor make_decompressor() {

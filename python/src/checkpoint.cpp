@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure.hpp"
 #include "objects.hpp"
 #include "options.hpp"
 #include "rota/verify.hpp"
@@ -56,9 +57,9 @@ void define_snapshot(py::module_& module) {
 py::array read(const PyCheckpoint& self, const std::string& name, RowRange rows) {
   const TensorInfo& info = self.checkpoint->tensor(name);
   if (rows.first < 0 || rows.count < 0 || rows.first > info.rows() - rows.count) {
-    throw Error(ErrorCode::out_of_range,
-                fmt::format("read {} rows of tensor \"{}\" from row {} on: it has {}", rows.count, name,
-                            rows.first, info.rows()));
+    throw internal::failure(ErrorCode::out_of_range,
+                            "read {} rows of tensor \"{}\" from row {} on: it has {}", rows.count, name,
+                            rows.first, info.rows());
   }
   std::vector<py::ssize_t> shape(info.shape.begin(), info.shape.end());
   shape.front() = rows.count;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "objects.hpp"
 #include "values.hpp"
 
@@ -50,8 +51,8 @@ PyCommunicator make_communicator(const py::object& comm, py::handle deadline) {
     throw Error(ErrorCode::invalid_argument,
                 mpi::has_ended()
                     ? "duplicate a communicator: MPI has ended"
-                    : "duplicate a communicator: MPI does not run; call mpi4py.MPI.Init(). If mpi4py runs "
-                      "it already, it is built for another MPI than rota, which has Open MPI");
+                    : "duplicate a communicator: MPI does not run; call mpi4py.MPI.Init(). If mpi4py runs it "
+                      "already, it is built for another MPI than rota, which has Open MPI");
   }
   const auto handle = comm.attr("py2f")().cast<int>();
   const OwnArgument by(deadline, {"make a communicator", "deadline"}, mpi::kDeadline);
@@ -83,7 +84,7 @@ std::shared_ptr<const mpi::Communicator> PyCommunicator::get() const {
 }
 
 void require_no_end(std::string_view what) {
-  if (mpi::has_ended()) throw Error(ErrorCode::invalid_argument, fmt::format("{}: MPI has ended", what));
+  if (mpi::has_ended()) throw internal::failure(ErrorCode::invalid_argument, "{}: MPI has ended", what);
 }
 
 std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm) {

@@ -1,6 +1,7 @@
 // Loaders, and traces of what they hand out.
 
 #include "rota/loader.hpp"
+#include "core/failure.hpp"
 
 #include <pybind11/stl/filesystem.h>
 
@@ -65,8 +66,7 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
   py::class_<Self> made(module, type);
   made.def("next", &next_of<T>,
            "The next batch, or None after the last epoch. Waits until it is read.\n\nWhat fails is raised in "
-           "its "
-           "batch's place. The position stays: the next call tries the same batch again.")
+           "its batch's place. The position stays: the next call tries the same batch again.")
       .def("__next__",
            [](Self& self) {
              auto batch = next_of<T>(self);
@@ -111,10 +111,9 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
           "global_batch_size",
           [](Self& self) { return self.use([](T& l) { return l.options().global_batch_size; }); },
           "Samples of all ranks in a step.")
-      .def_property_readonly(
-          "stats", in_turn(&T::stats),
-          "Counts since the loader was made: batches, samples, bytes, seconds that `next` waited, and of "
-          "each worker.")
+      .def_property_readonly("stats", in_turn(&T::stats),
+                             "Counts since the loader was made: batches, samples, bytes, seconds that `next` "
+                             "waited, and of each worker.")
       .def("close", &Self::close, "Ends the workers, and frees what they have read. Batches in hand stay.")
       .def_property_readonly("is_closed", &Self::is_closed, "Whether `close` was called.");
   return made;
@@ -168,8 +167,8 @@ Mixture to_mixture(py::handle given) {
   const auto sources = given.attr("sources").cast<std::vector<PySource>>();
   const auto weights = to_weights(given.attr("weights"));
   if (sources.size() != weights.size()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("mix datasets: {} datasets, but {} weights", sources.size(), weights.size()));
+    throw internal::failure(ErrorCode::invalid_argument, "mix datasets: {} datasets, but {} weights",
+                            sources.size(), weights.size());
   }
   Mixture mixture{.end = options.end, .steps = options.steps};
   for (std::size_t d = 0; d < sources.size(); ++d) {

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "errors.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/checkpoint.hpp"
-#include "rota/error.hpp"
 #include "rota/snapshot.hpp"
 #include "rota/source.hpp"
 #include "rota/stream.hpp"
@@ -93,7 +93,7 @@ class OneThread {
   template <typename Work>
   auto use(const Work& work) {
     const Use use(*this);
-    if (!object_) throw Error(ErrorCode::invalid_argument, fmt::format("use {}: it was closed", name_));
+    if (!object_) throw internal::failure(ErrorCode::invalid_argument, "use {}: it was closed", name_);
     if (needs_mpi_) require_no_end(fmt::format("use {}", name_));
     const Unlocked unlocked;
     bury_the_dead();
@@ -116,11 +116,10 @@ class OneThread {
    public:
     explicit Use(OneThread& owner) : owner_(owner) {
       if (!owner.in_use_.exchange(true)) return;
-      throw Error(
-          ErrorCode::busy,
-          fmt::format("use {}: a call of it is under way, in another thread, or around this signal handler "
-                      "or callback; one thread at a time uses it",
-                      owner.name_));
+      throw internal::failure(ErrorCode::busy,
+                              "use {}: a call of it is under way, in another thread, or around this signal "
+                              "handler or callback; one thread at a time uses it",
+                              owner.name_);
     }
     ~Use() { owner_.in_use_ = false; }
     Use(const Use&) = delete;

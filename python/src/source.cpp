@@ -1,7 +1,5 @@
 // Sources of samples: those of Python, and those made of others.
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure.hpp"
 #include "functions.hpp"
 #include "objects.hpp"
 #include "options.hpp"
-#include "rota/error.hpp"
 #include "values.hpp"
 
 namespace rota::python {
@@ -168,10 +166,10 @@ class PythonSource final : public Source {
   void put(const py::array& from, std::size_t f, std::span<std::byte> to) const {
     const auto bytes = bytes_of(from);
     if (bytes.size() != to.size()) {
-      throw Error(ErrorCode::callback,
-                  fmt::format("take a sample of a dataset: \"{}\" had another number of rows "
-                              "when it was asked for again; a dataset must not change",
-                              fields()[f].name));
+      throw internal::failure(ErrorCode::callback,
+                              "take a sample of a dataset: \"{}\" had another number of rows when it was "
+                              "asked for again; a dataset must not change",
+                              fields()[f].name);
     }
     if (!bytes.empty()) std::memcpy(to.data(), bytes.data(), bytes.size());
   }

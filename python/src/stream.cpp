@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "functions.hpp"
 #include "objects.hpp"
 #include "options.hpp"
-#include "rota/error.hpp"
 #include "values.hpp"
 
 namespace rota::python {
@@ -151,8 +151,8 @@ PyStreamSource python_stream(py::handle stream, py::handle reader) {
   constexpr std::string_view kTask = "take a stream";
   const auto numbers = take<std::int64_t>(stream.attr("cursor_numbers"), {kTask, "cursor_numbers"});
   if (numbers < 0 || numbers > 65'536 - 8 * kOwnNumbers) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("take a stream: its cursor_numbers is {}; it must be 0 to 65,520", numbers));
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "take a stream: its cursor_numbers is {}; it must be 0 to 65,520", numbers);
   }
   auto fields = take<std::vector<Field>>(stream.attr("fields"), {kTask, "fields"});
   StreamFacts facts{

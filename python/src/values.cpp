@@ -10,8 +10,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/failure.hpp"
 #include "errors.hpp"
-#include "rota/error.hpp"
 #include "rota/object_storage.hpp"
 
 namespace rota::python {
@@ -124,19 +124,19 @@ void take(py::handle value, const Argument& /*as*/, DType& to) {
   try {
     numpy = py::dtype::from_args(py::reinterpret_borrow<py::object>(value));
   } catch (const py::error_already_set&) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("there is no dtype {}; take one of numpy's, or \"bfloat16\"",
-                            py::repr(value).cast<std::string>()));
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "there is no dtype {}; take one of numpy's, or \"bfloat16\"",
+                            py::repr(value).cast<std::string>());
   }
   const auto name = py::str(numpy.attr("name")).cast<std::string>();
   try {
     if (!numpy.attr("isnative").cast<bool>()) throw Error(ErrorCode::invalid_argument, "");
     to = name == "bool" ? DType::boolean : parse_dtype(name);
   } catch (const Error&) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("rota has no elements of dtype {}: only booleans, integers and floats of up to "
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "rota has no elements of dtype {}: only booleans, integers and floats of up to "
                             "64 bits in native byte order",
-                            py::repr(numpy).cast<std::string>()));
+                            py::repr(numpy).cast<std::string>());
   }
 }
 
@@ -183,8 +183,8 @@ std::int64_t take_index(py::handle i, std::int64_t size, std::string_view task) 
   int overflow = 0;
   const std::int64_t made = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
   if (overflow == 0 && made >= -size && made < size) return made < 0 ? made + size : made;
-  throw Error(ErrorCode::out_of_range, fmt::format("{} {}: there are {}, numbered from 0 on", task,
-                                                   py::str(number).cast<std::string>(), size));
+  throw internal::failure(ErrorCode::out_of_range, "{} {}: there are {}, numbered from 0 on", task,
+                          py::str(number).cast<std::string>(), size);
 }
 
 // ---- named tuples ----
@@ -279,13 +279,11 @@ void require_known_numpy() {
   if (is_known) return;
   const auto version = py::module_::import("numpy").attr("__version__").cast<std::string>();
   if (!version.starts_with("1.")) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format(
-            "use numpy {}: this build of rota knows numpy 1 alone, as it was made with pybind11 {}.{}; "
-            "install it anew in this environment (pip install . brings a newer pybind11), or take an "
-            "older numpy (pip install \"numpy<2\")",
-            version, PYBIND11_VERSION_MAJOR, PYBIND11_VERSION_MINOR));
+    throw internal::failure(ErrorCode::unsupported,
+                            "use numpy {}: this build of rota knows numpy 1 alone, as it was made with "
+                            "pybind11 {}.{}; install it anew in this environment (pip install . brings a "
+                            "newer pybind11), or take an older numpy (pip install \"numpy<2\")",
+                            version, PYBIND11_VERSION_MAJOR, PYBIND11_VERSION_MINOR);
   }
   is_known = true;
 #endif

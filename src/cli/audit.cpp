@@ -19,8 +19,8 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/failure.hpp"
 #include "core/scarce.hpp"
-#include "rota/error.hpp"
 
 namespace rota::cli {
 namespace {
@@ -58,7 +58,7 @@ TraceStart check_starts(const Phases& phases, const AuditOptions& options, Probl
 AuditReport audit_run(const std::string& dir, const Phases& phases, const AuditOptions& options,
                       const TraceStart& run) {
   const auto refuse = [&](const char* why) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("audit {}: it is of {}", dir, why));
+    throw internal::failure(ErrorCode::invalid_argument, "audit {}: it is of {}", dir, why);
   };
   if (run.is_mixture() && (options.epochs || options.complete))
     refuse("a mixture, whose datasets have epochs of their own; leave out --epochs and --complete");
@@ -146,9 +146,9 @@ std::string verdict(const AuditReport& report, bool knows_samples) {
   const auto is_uneven = [](const PhaseReport& phase) { return phase.start.split == Split::by_shard; };
   return fmt::format(
       "{}passed: each sample exactly once per epoch, ranks in lockstep, {}one content per sample\n",
-      knows_samples ? ""
-                    : "how many samples there are is what the trace says: --samples holds it "
-                      "against what you know\n",
+      knows_samples
+          ? ""
+          : "how many samples there are is what the trace says: --samples holds it against what you know\n",
       std::ranges::any_of(report.phases, is_uneven) ? "" : "equal slices, ");
 }
 
@@ -160,8 +160,8 @@ AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options)
   const Phases phases = trace::find_phases(dir, damage);
   for (const std::string& text : damage) add(problems, {.kind = ProblemKind::format, .text = text});
   if (phases.empty()) {
-    throw Error(ErrorCode::not_found, fmt::format("audit {}: there is no trace in it{}{}", dir.string(),
-                                                  damage.empty() ? "" : "; ", fmt::join(damage, "; ")));
+    throw internal::failure(ErrorCode::not_found, "audit {}: there is no trace in it{}{}", dir.string(),
+                            damage.empty() ? "" : "; ", fmt::join(damage, "; "));
   }
   const TraceStart run = check_starts(phases, options, problems);
   AuditReport report;
@@ -259,11 +259,10 @@ namespace {
 constexpr int kMostDatasets = 4096;
 
 constexpr const char* kAuditHelp =
-    "Audits the traces (*.jsonl) in DIR: each sample exactly once per epoch, "
-    "ranks in lockstep, equal slices where ranks do not read whole shards, one content per sample; of a "
-    "stream, the samples of each shard in order. Batches at or after the step from which a later phase "
-    "resumed were rolled back and do not count; an unterminated last line is ignored. Exit code 0: all held, "
-    "1: it did not, 2: usage.";
+    "Audits the traces (*.jsonl) in DIR: each sample exactly once per epoch, ranks in lockstep, equal slices "
+    "where ranks do not read whole shards, one content per sample; of a stream, the samples of each shard in "
+    "order. Batches at or after the step from which a later phase resumed were rolled back and do not count; "
+    "an unterminated last line is ignored. Exit code 0: all held, 1: it did not, 2: usage.";
 
 struct AuditCommand {
   std::filesystem::path dir;

@@ -15,8 +15,8 @@
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
+#include "core/failure.hpp"
 #include "files/descriptor.hpp"
-#include "rota/error.hpp"
 #include "rota/open.hpp"
 
 namespace rota::cli {
@@ -66,8 +66,8 @@ bool is_update(const IndexOptions& options, const internal::Origin& origin) {
     }
   }
   if (options.force) return false;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("index to {}: {}; name another file, or use --force", file, why));
+  throw internal::failure(ErrorCode::invalid_argument, "index to {}: {}; name another file, or use --force",
+                          file, why);
 }
 
 struct Indexed {

@@ -12,9 +12,9 @@
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/failure.hpp"
 #include "resume/saved_state.hpp"
 #include "rota/checkpoint.hpp"
-#include "rota/error.hpp"
 #include "rota/resume.hpp"
 
 namespace rota::cli {
@@ -22,8 +22,8 @@ namespace {
 
 std::string info_text(const CheckpointInfo& info) {
   return fmt::format(
-      "{}: a good checkpoint, format {}, {} bytes\n  serial    {}{}\n  step      {}\n  saved by  {}\n"
-      "  run       {}\n",
+      "{}: a good checkpoint, format {}, {} bytes\n  serial    {}{}\n  step      {}\n  saved by  {}\n  run   "
+      "    {}\n",
       shown(info.path.native()), info.format_version, grouped(info.bytes), info.serial,
       info.parent < 0 ? "" : fmt::format(" (after {})", info.parent), grouped(info.step),
       counted(info.world_size, "rank"), info.run_id);
@@ -70,9 +70,9 @@ std::string loader_texts(const Checkpoint& checkpoint) {
 std::string inspect(const std::filesystem::path& file) {
   std::error_code unknown;  // what it is; to open it says more
   if (std::filesystem::is_directory(file, unknown)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("inspect {}: it is a directory; name one of its checkpoints, or use rota verify",
-                            file.string()));
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "inspect {}: it is a directory; name one of its checkpoints, or use rota verify",
+                            file.string());
   }
   const Checkpoint checkpoint = open_checkpoint(file);
   return info_text(checkpoint.info()) + tensor_table(checkpoint) + blob_table(checkpoint) +

@@ -15,7 +15,7 @@
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 #include "rota/loader.hpp"
 #include "rota/message.hpp"
 #include "rota/open.hpp"
@@ -135,8 +135,8 @@ int speed(const SpeedOptions& options) {
   const Catalog catalog = make_catalog(options.dataset, {.progress = bar.function()});
   const auto source = open(catalog, options.dataset.format);
   if (source->size() == 0) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("read {}: it has no samples", options.dataset.path.native()));
+    throw internal::failure(ErrorCode::invalid_argument, "read {}: it has no samples",
+                            options.dataset.path.native());
   }
   set_message_sink([](std::string_view) {});  // what was left out was said once, and is the same in each row
   const std::string sent = catalog.serialize();
@@ -153,10 +153,10 @@ int speed(const SpeedOptions& options) {
 
 void add_speed(CLI::App& app, int& code) {
   const auto options = std::make_shared<SpeedOptions>();
-  CLI::App& command = *app.add_subcommand(
-      "speed",
-      "Reads a dataset from storage and from the page cache, and shows how fast that is. It drops "
-      "the dataset from the page cache first.");
+  CLI::App& command =
+      *app.add_subcommand("speed",
+                          "Reads a dataset from storage and from the page cache, and shows how fast that is. "
+                          "It drops the dataset from the page cache first.");
   add_dataset(command, options->dataset);
   add_number(command, "--batch", options->batch, 1, "samples of a batch", 1 << 20);
   add_number(command, "--workers", options->workers, 1, "reading threads, beside one", 4096);

@@ -21,9 +21,9 @@
 #include "checkpoint/reader.hpp"
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
+#include "core/failure.hpp"
 #include "files/file.hpp"
 #include "resume/saved_state.hpp"
-#include "rota/error.hpp"
 #include "rota/resume.hpp"
 #include "rota/verify.hpp"
 
@@ -128,7 +128,7 @@ class DirectoryVerifier {
     if (serials.empty() && temporaries.empty() && !names.empty()) {
       constexpr const char* kOther =
           "verify {}: it holds {}, and no checkpoints; rota ls is for data, audit for traces";
-      throw Error(ErrorCode::invalid_argument, fmt::format(kOther, directory_.native(), names.front()));
+      throw internal::failure(ErrorCode::invalid_argument, kOther, directory_.native(), names.front());
     }
     std::ranges::sort(serials, std::greater());
     std::ranges::sort(temporaries, std::greater());
@@ -169,9 +169,9 @@ class DirectoryVerifier {
 
 const std::filesystem::path& require_on_disk(const std::filesystem::path& path) {
   if (path.native().find("://") == std::string::npos || std::filesystem::exists(path)) return path;
-  throw Error(
-      ErrorCode::unsupported,
-      fmt::format("open {}: only datasets are read from a store; copy it to a disk first", path.string()));
+  throw internal::failure(ErrorCode::unsupported,
+                          "open {}: only datasets are read from a store; copy it to a disk first",
+                          path.string());
 }
 
 bool verify(const std::filesystem::path& file_or_directory, std::FILE* out) {

@@ -2,8 +2,6 @@
 
 // Values as bytes in the order of files and messages, one at a place or one after the other.
 
-#include <fmt/format.h>
-
 #include <bit>
 #include <cassert>
 #include <cstddef>
@@ -17,8 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure.hpp"
 #include "rota/dtype.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 
@@ -111,7 +109,7 @@ class ByteReader {
   [[nodiscard]] bool at_end() const noexcept { return bytes_.empty(); }
 
   [[noreturn]] void fail(std::string_view why) const {
-    throw Error(ErrorCode::corrupt, fmt::format("{}: {}", what_, why));
+    throw failure(ErrorCode::corrupt, "{}: {}", what_, why);
   }
 
  private:

@@ -29,6 +29,17 @@ struct Caught {
   [[nodiscard]] Error as_error_of(std::string_view path, std::string_view task) const;
 };
 
+/// What `work` throws; null where it throws nothing.
+template <typename Work>
+[[nodiscard]] std::exception_ptr thrown_by(Work&& work) noexcept {
+  try {
+    work();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 /// The exception at hand: only inside a `catch`. Throws on what ends a wait early (Stopped), which is
 /// nobody's error.
 [[nodiscard]] Caught caught();

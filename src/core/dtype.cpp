@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota {
 namespace {
@@ -69,20 +69,20 @@ DType parse_dtype(std::string_view text) {
   for (std::size_t i = 0; i < kTypes.size(); ++i) {
     if (kTypes[i].name == text) return static_cast<DType>(i);
   }
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("read element type \"{}\": there is no such type", text));
+  throw internal::failure(ErrorCode::invalid_argument, "read element type \"{}\": there is no such type",
+                          text);
 }
 
 void to_floats(DType dtype, std::span<const std::byte> from, std::span<float> to) {
   if (dtype != DType::float16 && dtype != DType::bfloat16 && dtype != DType::float32) {
-    throw Error(ErrorCode::mismatch,
-                fmt::format("copy elements to floats: they are {}; only float16, bfloat16 and float32 can be",
-                            to_string(dtype)));
+    throw internal::failure(ErrorCode::mismatch,
+                            "copy elements to floats: they are {}; only float16, bfloat16 and float32 can be",
+                            to_string(dtype));
   }
   if (from.size() != to.size() * size_of(dtype)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("copy {} bytes of {} to {} floats: give room for as many as there are elements",
-                            from.size(), to_string(dtype), to.size()));
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "copy {} bytes of {} to {} floats: give room for as many as there are elements",
+                            from.size(), to_string(dtype), to.size());
   }
   if (dtype == DType::float16) return convert(from, to, from_float16);
   if (dtype == DType::bfloat16) return convert(from, to, from_bfloat16);
@@ -93,10 +93,8 @@ namespace internal {
 
 void refuse_type(std::string_view tried, DType dtype, DType wanted) {
   const bool is_half = dtype == DType::float16 || dtype == DType::bfloat16;
-  throw Error(
-      ErrorCode::mismatch,
-      fmt::format("{} as {}: its elements are {}; ask for {}", tried, to_string(wanted), to_string(dtype),
-                  is_half ? "uint16, their bits, of which to_floats makes floats" : "these"));
+  throw failure(ErrorCode::mismatch, "{} as {}: its elements are {}; ask for {}", tried, to_string(wanted),
+                to_string(dtype), is_half ? "uint16, their bits, of which to_floats makes floats" : "these");
 }
 
 void refuse_view(std::string_view name, DType dtype, DType wanted) {
@@ -104,8 +102,7 @@ void refuse_view(std::string_view name, DType dtype, DType wanted) {
 }
 
 void refuse_field(std::size_t f, std::size_t fields) {
-  throw Error(ErrorCode::out_of_range,
-              fmt::format("view field {}: there are {}, numbered from 0 on", f, fields));
+  throw failure(ErrorCode::out_of_range, "view field {}: there are {}, numbered from 0 on", f, fields);
 }
 
 }  // namespace internal

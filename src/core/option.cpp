@@ -5,7 +5,7 @@
 
 #include <bit>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -48,8 +48,7 @@ void OptionCheck::refuse_unless_one_of(std::string_view option, std::int64_t val
 }
 
 void OptionCheck::refuse(std::string_view option, std::string_view value, std::string_view range) const {
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{}: {} is {}; it must be {}", task_, option, value, range));
+  throw failure(ErrorCode::invalid_argument, "{}: {} is {}; it must be {}", task_, option, value, range);
 }
 
 }  // namespace rota::internal

@@ -2,8 +2,6 @@
 
 // What the system may refuse to give: memory and threads, refused by name.
 
-#include <fmt/format.h>
-
 #include <new>
 #include <stdexcept>
 #include <string_view>
@@ -11,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 
@@ -23,7 +21,7 @@ decltype(auto) with_memory(Work work, What what) {
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {  // more than a container can ever hold
   }
-  throw Error(ErrorCode::io, fmt::format("{}: there is not so much memory", what()));
+  throw failure(ErrorCode::io, "{}: there is not so much memory", what());
 }
 
 /// A thread that does `work`. Throws Error{io} where the system has no more of them.
@@ -32,8 +30,7 @@ std::jthread start_thread(std::string_view task, Work&&... work) {
   try {
     return std::jthread(std::forward<Work>(work)...);
   } catch (const std::system_error& error) {
-    throw Error(ErrorCode::io,
-                fmt::format("{}: the system starts no more threads ({}); use fewer", task, error.what()));
+    throw failure(ErrorCode::io, "{}: the system starts no more threads ({}); use fewer", task, error.what());
   }
 }
 

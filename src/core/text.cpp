@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdint>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 
@@ -33,8 +33,8 @@ std::pair<std::string_view, std::string_view> first_difference(std::string_view 
 void require_same_lines(std::string_view task, std::string_view mine, std::string_view first) {
   const auto [own, other] = first_difference(mine, first);
   if (own == other) return;
-  throw Error(ErrorCode::mismatch,
-              fmt::format("{}: rank 0 has {}; this rank has {}; give all ranks the same", task, other, own));
+  throw failure(ErrorCode::mismatch, "{}: rank 0 has {}; this rank has {}; give all ranks the same", task,
+                other, own);
 }
 
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "core/enumerators.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota {
 namespace {
@@ -26,8 +26,8 @@ std::string_view name_of(std::span<const std::string_view> names, Enum value) no
 std::size_t find(std::string_view what, std::span<const std::string_view> names, std::string_view text) {
   const auto found = std::ranges::find(names, text);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("read {} \"{}\": it must be one of {}", what, text, fmt::join(names, ", ")));
+  throw internal::failure(ErrorCode::invalid_argument, "read {} \"{}\": it must be one of {}", what, text,
+                          fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -48,10 +48,9 @@ StreamId parse_stream_id(std::string_view text) {
     at = end;
   }
   if (is_good && at == last) return {.shard = {numbers[0]}, .input = numbers[1], .output = numbers[2]};
-  throw Error(
+  throw internal::failure(
       ErrorCode::invalid_argument,
-      fmt::format("read a stream id \"{}\": it must be \"shard:input:output\", three numbers from 0 on",
-                  text));
+      "read a stream id \"{}\": it must be \"shard:input:output\", three numbers from 0 on", text);
 }
 
 std::string_view to_string(Shuffle shuffle) noexcept { return name_of(kShuffles, shuffle); }

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/failure.hpp"
 #include "core/message.hpp"
-#include "rota/error.hpp"
 
 namespace rota {
 namespace {
@@ -32,8 +32,8 @@ int parse(const char* name, std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("read the world from the environment: {}=\"{}\" is not a number", name, text));
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "read the world from the environment: {}=\"{}\" is not a number", name, text);
   }
   return value;
 }
@@ -44,10 +44,10 @@ int internal::this_process() noexcept { return ::getpid(); }
 
 void World::validate() const {
   if (size >= 1 && rank >= 0 && rank < size && replica >= 0) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("make a world of rank {} of {}, replica {}: it must hold that 0 <= rank < size and "
-                          "replica >= 0",
-                          rank, size, replica));
+  throw internal::failure(
+      ErrorCode::invalid_argument,
+      "make a world of rank {} of {}, replica {}: it must hold that 0 <= rank < size and replica >= 0", rank,
+      size, replica);
 }
 
 World world_from_environment() {
@@ -66,9 +66,9 @@ internal::Launched internal::launched() {
     const bool is_script = size == nullptr && std::string_view(launcher) == "srun";
     if (is_script || (rank == nullptr && size == nullptr)) continue;
     if (rank == nullptr || size == nullptr) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("read the world from the environment: {} is set and {} is not",
-                              rank ? rank_name : size_name, rank ? size_name : rank_name));
+      throw internal::failure(ErrorCode::invalid_argument,
+                              "read the world from the environment: {} is set and {} is not",
+                              rank ? rank_name : size_name, rank ? size_name : rank_name);
     }
     const World world{.rank = parse(rank_name, rank), .size = parse(size_name, size)};
     world.validate();

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "core/caught.hpp"
+#include "core/failure.hpp"
 #include "core/mutex.hpp"
 #include "core/scarce.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
@@ -33,7 +33,7 @@ Buffer::Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes)
   const auto& allocate = data_.get_deleter().allocator->allocate;
   const auto task = [&] { return fmt::format("take {} bytes for the tensors of a batch", bytes); };
   const auto refuse = [&](std::string_view why) {
-    throw Error(ErrorCode::callback, fmt::format("{}: {}", task(), why));
+    throw failure(ErrorCode::callback, "{}: {}", task(), why);
   };
   if (!allocate) {
     data_.reset(

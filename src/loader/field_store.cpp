@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 #include "source/field_check.hpp"
 
 namespace rota::internal {
@@ -94,10 +94,10 @@ void FieldStore::open_ragged(std::size_t f) {
 void FieldStore::open_rows(std::size_t f, std::span<const std::int64_t> rows) {
   require_ragged(fields(), f);
   if (rows.size() != samples_) {
-    throw Error(ErrorCode::callback,
-                fmt::format("resize field \"{}\" of a batch: {} row counts were given for "
-                            "{} samples; give one for each",
-                            fields()[f].name, rows.size(), samples_));
+    throw failure(
+        ErrorCode::callback,
+        "resize field \"{}\" of a batch: {} row counts were given for {} samples; give one for each",
+        fields()[f].name, rows.size(), samples_);
   }
   std::int64_t sum = 0;
   for (const std::int64_t count : rows) {
@@ -121,8 +121,8 @@ void FieldStore::close() noexcept {
 std::span<std::byte> FieldStore::bytes(std::size_t f, std::int64_t i) const {
   if (f >= memory_.size()) refuse_field(f, memory_.size());
   if (i < 0 || static_cast<std::size_t>(i) >= samples_) {
-    throw Error(ErrorCode::out_of_range,
-                fmt::format("view sample {} of a batch: it has {}, numbered from 0 on", i, samples_));
+    throw failure(ErrorCode::out_of_range, "view sample {} of a batch: it has {}, numbered from 0 on", i,
+                  samples_);
   }
   return view().bytes(f, static_cast<std::size_t>(i));
 }
@@ -138,7 +138,7 @@ Tensor FieldStore::tensor(std::string_view name) const {
     if (fields()[f].name == name) return tensor(f);
     names += fmt::format("{}\"{}\"", f == 0 ? "" : ", ", fields()[f].name);
   }
-  throw Error(ErrorCode::not_found, fmt::format("find field \"{}\" in a batch: it has {}", name, names));
+  throw failure(ErrorCode::not_found, "find field \"{}\" in a batch: it has {}", name, names);
 }
 
 }  // namespace rota::internal

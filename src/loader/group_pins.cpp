@@ -1,11 +1,9 @@
 #include "loader/group_pins.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
@@ -14,13 +12,12 @@ namespace {
 void require_groups(const LoaderOptions& options) {
   const bool is_local = options.shuffle == Shuffle::none || options.shuffle == Shuffle::within;
   if (is_local && options.interleave > 0) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("make a loader: the files of this dataset are shared in memory, because they are "
-                          "compressed, or because the option share_files says so, and {} would need all "
-                          "of them at all times; use shuffle within or none, and interleave > 0 for the "
-                          "number of shards whose files are there at a time; or unpack the files beside, or "
-                          "do not share them",
-                          is_local ? "interleave 0" : "this shuffle"));
+  throw failure(ErrorCode::invalid_argument,
+                "make a loader: the files of this dataset are shared in memory, because they are compressed, "
+                "or because the option share_files says so, and {} would need all of them at all times; use "
+                "shuffle within or none, and interleave > 0 for the number of shards whose files are there "
+                "at a time; or unpack the files beside, or do not share them",
+                is_local ? "interleave 0" : "this shuffle");
 }
 
 }  // namespace

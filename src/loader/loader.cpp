@@ -7,11 +7,11 @@
 #include <chrono>
 #include <variant>
 
+#include "core/failure.hpp"
 #include "core/message.hpp"
 #include "core/owned.hpp"
 #include "loader/loader_impl.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 
 namespace rota {
 
@@ -55,21 +55,20 @@ OrderedSource put_in_order(const Mixture& mixture, LoaderOptions& options) {
                               sources, [](const auto& source) { return source->node_files() != nullptr; }));
   OrderedSource made{join(std::move(sources)), RunOrder(mixture, options)};
   if (made.source->size() == made.order.firsts.back()) return made;
-  throw Error(
+  throw internal::failure(
       ErrorCode::callback,
-      fmt::format("mix datasets: they said that they have {} samples, and then {}; size() of a source must "
-                  "not change",
-                  made.source->size(), made.order.firsts.back()));
+      "mix datasets: they said that they have {} samples, and then {}; size() of a source must not change",
+      made.source->size(), made.order.firsts.back());
 }
 
 // The world of a loader that was not told of any.
 World world_alone() {
   if (const int ranks = mpi::job_world().size; ranks > 1) {
-    throw Error(
+    throw internal::failure(
         ErrorCode::invalid_argument,
-        fmt::format("make a loader without a World, while MPI runs {} ranks: each would read everything; "
-                    "pass the communicator first, or World{{}} last if every rank is to read everything",
-                    ranks));
+        "make a loader without a World, while MPI runs {} ranks: each would read everything; pass the "
+        "communicator first, or World{{}} last if every rank is to read everything",
+        ranks);
   }
   return {};
 }
@@ -113,10 +112,10 @@ void Loader::Impl::tell_what_is_odd() const {
   const std::int64_t samples = run_order.firsts.back();
   const std::int64_t shards = options.shards * std::ssize(run_order.orders);
   if (options.shuffle == Shuffle::within && samples > 1 && samples < 2 * shards) {
-    internal::tell(fmt::format(
-        "shuffle within shards: {} samples in {} shards are so few in each that little is shuffled; lower "
-        "shards",
-        samples, shards));
+    internal::tell(
+        fmt::format("shuffle within shards: {} samples in {} shards are so few in each that little is "
+                    "shuffled; lower shards",
+                    samples, shards));
   }
   if (has_step()) return;
   internal::tell(fmt::format("this loader has no step: {} samples, global_batch_size {}, tail {}, {} epochs",
@@ -144,9 +143,9 @@ Loader& Loader::operator=(Loader&&) noexcept = default;
 std::string Loader::Impl::described() const {
   const BadSamples& bad = options.bad_samples;
   std::string lines = fmt::format(
-      "dataset {} with {} samples\nglobal_batch_size {}\nshards {}\nlengths {}\ninterleave {}\nshuffle {}\n"
-      "seed {}\nblock {} x {}\ntail {}\nrank_split {}\nepochs {}\nevaluation {}\nfields {}\n{}\nits place at "
-      "epoch {}, sample {}, step {}\n",
+      "dataset {} with {} samples\nglobal_batch_size {}\nshards {}\nlengths {}\ninterleave {}\nshuffle "
+      "{}\nseed {}\nblock {} x {}\ntail {}\nrank_split {}\nepochs {}\nevaluation {}\nfields {}\n{}\nits "
+      "place at epoch {}, sample {}, step {}\n",
       to_string(fingerprint()), run_order.firsts.back(), options.global_batch_size, options.shards,
       to_string(internal::digest_lengths(run_order.orders)), options.interleave, to_string(options.shuffle),
       options.seed, options.block.samples, options.block.blocks, to_string(options.tail),
@@ -209,11 +208,10 @@ std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
   const Impl& run = impl();
   const std::int64_t samples = run.run_order.firsts.back();
   if (id.value < 0 || id.value >= samples || epoch < 0) {
-    throw Error(
+    throw internal::failure(
         ErrorCode::out_of_range,
-        fmt::format("find the batch of sample {} in epoch {}: there are samples 0 to {}, and epochs begin "
-                    "with 0",
-                    id.value, epoch, samples - 1));
+        "find the batch of sample {} in epoch {}: there are samples 0 to {}, and epochs begin with 0",
+        id.value, epoch, samples - 1);
   }
   // Not the maker's planner, which a worker may be using.
   return internal::Planner(run.run_order, run.options, run.world).when(run.position, id, epoch);
@@ -254,10 +252,9 @@ const std::vector<internal::SampleContent>& Loader::Impl::content() const {
 
 void Loader::Impl::require_mixture(std::string_view verb, std::size_t datasets) const {
   if (run_order.mix_plan && datasets == run_order.orders.size()) return;
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("{} of a mixture of {} datasets: this loader {}", verb, datasets,
-                  run_order.mix_plan ? fmt::format("mixes {}", run_order.orders.size()) : "mixes none"));
+  throw internal::failure(
+      ErrorCode::invalid_argument, "{} of a mixture of {} datasets: this loader {}", verb, datasets,
+      run_order.mix_plan ? fmt::format("mixes {}", run_order.orders.size()) : "mixes none");
 }
 
 void Loader::seek(const Position& position) {
@@ -288,17 +285,16 @@ void Loader::begin_for() {
   if (run.options.evaluation && run.position != Position{}) seek({});
   if (std::exchange(run.was_moved, false) || run.position == Position{}) return;
   if (!run.has_step()) {
-    throw Error(
+    throw internal::failure(
         ErrorCode::invalid_argument,
-        fmt::format("begin a `for` over a loader: its epochs (the option epochs is {}) are over; ask for "
-                    "more of them, call restart(), or make a loader with evaluation, which begins anew in "
-                    "each `for`",
-                    run.options.epochs));
+        "begin a `for` over a loader: its epochs (the option epochs is {}) are over; ask for more of them, "
+        "call restart(), or make a loader with evaluation, which begins anew in each `for`",
+        run.options.epochs);
   }
   if (run.position.consumed == 0 || std::exchange(run.has_told, true)) return;
   internal::tell(
-      fmt::format("this `for` over a loader goes on in epoch {} behind sample {}, where the last one "
-                  "was left; to begin anew, call restart(); for a loader that always does, set evaluation",
+      fmt::format("this `for` over a loader goes on in epoch {} behind sample {}, where the last one was "
+                  "left; to begin anew, call restart(); for a loader that always does, set evaluation",
                   run.position.epoch, run.position.consumed));
 }
 
@@ -370,8 +366,8 @@ SampleId Loader::first_id(std::int64_t dataset) const {
   if (dataset >= 0 && dataset < datasets()) {
     return {impl().run_order.firsts[static_cast<std::size_t>(dataset)]};
   }
-  throw Error(ErrorCode::out_of_range,
-              fmt::format("ask a loader for dataset {}: it has {}", dataset, datasets()));
+  throw internal::failure(ErrorCode::out_of_range, "ask a loader for dataset {}: it has {}", dataset,
+                          datasets());
 }
 
 }  // namespace rota

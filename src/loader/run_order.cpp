@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "core/enumerators.hpp"
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "order/permutation.hpp"
-#include "rota/error.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota {
@@ -22,10 +22,10 @@ internal::ShardPlan make_plan(const Source& source, std::int64_t size, const Loa
   const auto lengths = are_files ? internal::ask_part_sizes(source, size, kTask)
                                  : internal::ask_shard_lengths(source, size, options.shards, kTask);
   if (lengths.empty() && are_files) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: shards are to be files, and the source does not say where files begin "
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "{}: shards are to be files, and the source does not say where files begin "
                             "(part_sizes); give a number of shards",
-                            kTask));
+                            kTask);
   }
   if (lengths.empty()) return internal::ShardPlan::equal(size, options.shards, options.interleave);
   return internal::ShardPlan::ragged(lengths, options.interleave);
@@ -78,11 +78,10 @@ RunOrder::RunOrder(const Source& source, const LoaderOptions& options) : firsts{
 
 RunOrder::RunOrder(const Mixture& mixture, const LoaderOptions& options) : firsts{0} {
   if (options.shards == kFileShards) {
-    throw Error(
+    throw failure(
         ErrorCode::unsupported,
-        fmt::format("{}: datasets of a mixture have as many shards each, which files cannot be; give a "
-                    "number of shards",
-                    kTask));
+        "{}: datasets of a mixture have as many shards each, which files cannot be; give a number of shards",
+        kTask);
   }
   OptionCheck(kTask).in_range("shards", options.shards, 1, kMaxShards / std::ssize(mixture.datasets),
                               "all datasets together have at most 2^24");
@@ -123,8 +122,8 @@ std::int64_t RunOrder::steps(const LoaderOptions& options, std::int64_t epochs) 
 std::optional<Position> RunOrder::start_of(const LoaderOptions& options, const Position& at,
                                            std::int64_t step) const {
   if (mix_plan) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("find step {}: of a mixture, whose datasets have epochs of their own", step));
+    throw failure(ErrorCode::unsupported,
+                  "find step {}: of a mixture, whose datasets have epochs of their own", step);
   }
   return Schedule(orders.front(), options.tail, options.epochs).start_of(at, options.global_batch_size, step);
 }

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/caught.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -151,7 +151,7 @@ void SkipCounter::throw_too_many(const std::string& how_many) const {
                     first.where.empty() ? "" : fmt::format(" ({})", first.where), first.epoch, first.error)));
   }
   sum_->agree(error);
-  throw Error(ErrorCode::corrupt, fmt::format("{}; {}", what, advice));
+  throw failure(ErrorCode::corrupt, "{}; {}", what, advice);
 }
 
 }  // namespace rota::internal

@@ -1,10 +1,8 @@
 #include "rota/transform.hpp"
 
-#include <fmt/format.h>
-
+#include "core/failure.hpp"
 #include "loader/field_store.hpp"
 #include "loader/made_rows.hpp"
-#include "rota/error.hpp"
 #include "source/field_check.hpp"
 
 namespace rota {
@@ -12,11 +10,10 @@ namespace rota {
 std::span<std::byte> SampleOutput::resize(std::size_t f, std::int64_t rows) {
   internal::require_ragged(fields_, f);
   if (rows_ == nullptr) {
-    throw Error(
-        ErrorCode::callback,
-        fmt::format("resize field \"{}\" of a sample: a transform without fields of its own changes the "
-                    "source's in place; give the fields of the transform",
-                    fields_[f].name));
+    throw internal::failure(ErrorCode::callback,
+                            "resize field \"{}\" of a sample: a transform without fields of its own changes "
+                            "the source's in place; give the fields of the transform",
+                            fields_[f].name);
   }
   return bytes_[f] = rows_->resize(f, rows);
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/caught.hpp"
 #include "mpi/backoff.hpp"
 #include "mpi/collectives.hpp"
 #include "rota/error.hpp"
@@ -30,11 +31,7 @@ Background::~Background() {
 }
 
 void Background::run() noexcept {
-  try {
-    work_();
-  } catch (...) {
-    failure_ = std::current_exception();
-  }
+  failure_ = internal::thrown_by(work_);
   const internal::MutexLock lock(mutex_);
   has_ended_ = true;
   changed_.notify_all();

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "core/caught.hpp"
+#include "core/failure.hpp"
 #include "core/text.hpp"
 #include "core/wait.hpp"
 #include "mpi/exchange.hpp"
-#include "rota/error.hpp"
 #include "rota/fingerprint.hpp"
 
 namespace rota::mpi {
@@ -70,7 +70,7 @@ void reduce(const Communicator& comm, std::string_view what, std::span<T> values
 }  // namespace
 
 int to_count(std::size_t n) {
-  if (n > INT_MAX) throw Error(ErrorCode::out_of_range, fmt::format("pass {} elements in one MPI call", n));
+  if (n > INT_MAX) throw internal::failure(ErrorCode::out_of_range, "pass {} elements in one MPI call", n);
   return static_cast<int>(n);
 }
 
@@ -118,13 +118,7 @@ void agree(Exchange& exchange, std::string_view phase, const std::exception_ptr&
 
 void together(const Communicator& comm, std::string_view phase, const std::function<void()>& work) {
   if (is_alone(comm)) return work();
-  std::exception_ptr error;
-  try {
-    work();
-  } catch (...) {
-    error = std::current_exception();
-  }
-  agree(comm, phase, error);
+  agree(comm, phase, internal::thrown_by(work));
 }
 
 bool is_same(const Communicator& comm, std::string_view bytes) {
@@ -204,7 +198,7 @@ std::vector<std::string> all_gather(const Communicator& comm, std::string_view p
     memory->offsets.push_back(static_cast<int>(bytes));
     memory->counts.push_back(static_cast<int>(size));
     if ((bytes += size) <= INT_MAX) continue;
-    throw Error(ErrorCode::out_of_range, fmt::format("{}: {} bytes or more are too many", phase, bytes));
+    throw internal::failure(ErrorCode::out_of_range, "{}: {} bytes or more are too many", phase, bytes);
   }
   in_step(comm, [&](Exchange& exchange) {
     memory->all.resize(static_cast<std::size_t>(bytes));

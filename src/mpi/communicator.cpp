@@ -7,16 +7,16 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure.hpp"
 #include "core/owned.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/exchange.hpp"
-#include "rota/error.hpp"
 
 namespace rota::mpi {
 namespace {
 
 [[noreturn]] void refuse(std::string_view what, std::string_view why) {
-  throw Error(ErrorCode::invalid_argument, fmt::format("{}: {}", what, why));
+  throw internal::failure(ErrorCode::invalid_argument, "{}: {}", what, why);
 }
 
 // Others abort the job inside MPI, or have ranks that do not read together.
@@ -61,8 +61,8 @@ void check(int code, std::string_view call) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  throw Error(ErrorCode::io,
-              fmt::format("{}: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length))));
+  throw internal::failure(ErrorCode::io, "{}: {}", call,
+                          std::string_view(text.data(), static_cast<std::size_t>(length)));
 }
 
 bool is_running() noexcept {
@@ -154,11 +154,10 @@ bool is_alone(const Communicator& comm) {
 Communicator data_parallel(const Communicator& comm, int rank) {
   const std::vector<std::int64_t> said = all_gather(comm, std::int64_t{rank});
   const auto refuse = [&](const std::string& what) {
-    throw Error(
+    throw internal::failure(
         ErrorCode::invalid_argument,
-        fmt::format("share data among {} processes: {}; all data-parallel ranks from 0 on need as many "
-                    "processes",
-                    comm.size(), what));
+        "share data among {} processes: {}; all data-parallel ranks from 0 on need as many processes",
+        comm.size(), what);
   };
   std::map<std::int64_t, std::int64_t> times;
   for (const std::int64_t r : said) ++times[r];

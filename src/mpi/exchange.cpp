@@ -7,10 +7,10 @@
 #include <numeric>
 #include <set>
 
+#include "core/failure.hpp"
 #include "core/wait.hpp"
 #include "mpi/background.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -65,11 +65,10 @@ Exchange::~Exchange() {
 
 void Exchange::require_maker() const {
   if (maker_ == internal::this_process()) return;
-  throw Error(
-      ErrorCode::unsupported,
-      fmt::format("use a communicator in process {}, which was forked of process {} that made it: only that "
-                  "one is a rank of MPI; pass a default-made one here",
-                  internal::this_process(), maker_));
+  throw internal::failure(ErrorCode::unsupported,
+                          "use a communicator in process {}, which was forked of process {} that made it: "
+                          "only that one is a rank of MPI; pass a default-made one here",
+                          internal::this_process(), maker_);
 }
 
 void Exchange::break_off(std::string why) noexcept {
@@ -85,8 +84,8 @@ bool Exchange::is_broken() const noexcept {
 void Exchange::require_unbroken(std::string_view phase) const {
   const internal::MutexLock lock(mutex_);
   if (verdict_.empty()) return;
-  throw Error(ErrorCode::timeout,
-              fmt::format("{}: ranks were given up before ({}); end the job", phase, verdict_));
+  throw internal::failure(ErrorCode::timeout, "{}: ranks were given up before ({}); end the job", phase,
+                          verdict_);
 }
 
 bool Exchange::is_late(DeadlineClock::time_point begun) const {
@@ -203,7 +202,7 @@ void Exchange::call_the_roll(std::string_view phase) {
 
 void Exchange::fail(std::string verdict) {
   break_off(verdict);
-  throw Error(ErrorCode::timeout, fmt::format("{}; end the job", verdict));
+  throw internal::failure(ErrorCode::timeout, "{}; end the job", verdict);
 }
 
 // Nobody knows whether the other rank takes it before this one frees the communicator.

@@ -11,9 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/caught.hpp"
+#include "core/failure.hpp"
 #include "files/memory_file.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {
@@ -28,12 +29,7 @@ NodeBuffer map(const MemoryFile& file) {
 // What this rank throws is thrown later, when all have come.
 template <typename Work>
 void attempt(std::exception_ptr& error, Work&& work) {
-  if (error) return;
-  try {
-    work();
-  } catch (...) {
-    error = std::current_exception();
-  }
+  if (!error) error = thrown_by(work);
 }
 
 /// Rank 0's end of the way to the leaders: pieces, each after its size, and a size of zero.
@@ -139,9 +135,9 @@ NodeBuffer share_on_node(const mpi::Nodes& nodes, const std::optional<MemoryFile
 void require_same_bytes(const mpi::Communicator& comm, std::string_view phase,
                         std::span<const std::byte> bytes) {
   if (mpi::is_same(comm, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})) return;
-  throw Error(ErrorCode::corrupt,
-              fmt::format("{}: the ranks did not get the same {} bytes; check the network and the memory",
-                          phase, bytes.size()));
+  throw failure(ErrorCode::corrupt,
+                "{}: the ranks did not get the same {} bytes; check the network and the memory", phase,
+                bytes.size());
 }
 
 NodeBuffer broadcast_to_nodes(const mpi::Nodes& nodes, std::string_view phase,

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "core/caught.hpp"
+#include "core/failure.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -39,12 +39,11 @@ Outcome meet(const Communicator& guard, const std::string& message) {
 void require_launched_world() {
   const internal::Launched launched = internal::launched();
   if (world(MPI_COMM_WORLD).size > 1 || launched.world.size == 1) return;
-  throw Error(
+  throw internal::failure(
       ErrorCode::invalid_argument,
-      fmt::format("begin a session: {} started {} processes ({}), and MPI has 1: each would read "
-                  "everything; start the program by the mpirun of the MPI that it is linked to, or srun "
-                  "with its PMI (--mpi=pmix); or unset {}",
-                  launched.by, launched.world.size, launched.named, launched.named));
+      "begin a session: {} started {} processes ({}), and MPI has 1: each would read everything; start the "
+      "program by the mpirun of the MPI that it is linked to, or srun with its PMI (--mpi=pmix); or unset {}",
+      launched.by, launched.world.size, launched.named, launched.named);
 }
 
 }  // namespace

@@ -1,11 +1,9 @@
 #include "order/mixture_schedule.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -40,12 +38,10 @@ MixtureSchedule::MixtureSchedule(const std::vector<Order>& orders, const Mixture
 
 void MixtureSchedule::require(const Position& at) const {
   if (at.is_countable() && at.epoch == 0 && at.consumed >= turns_.state().changed_at) return;
-  throw Error(
-      ErrorCode::out_of_range,
-      fmt::format(
-          "go to epoch {}, sample {}, step {} of a mixture: it stays in epoch 0, and its weights were "
-          "set at sample {}; before that, go there with the state of then; steps go from 0 to 2^62",
-          at.epoch, at.consumed, at.step, turns_.state().changed_at));
+  throw failure(ErrorCode::out_of_range,
+                "go to epoch {}, sample {}, step {} of a mixture: it stays in epoch 0, and its weights were "
+                "set at sample {}; before that, go there with the state of then; steps go from 0 to 2^62",
+                at.epoch, at.consumed, at.step, turns_.state().changed_at);
 }
 
 // What each dataset has of turns [begin, end) of the run, cut where its epochs end.
@@ -88,8 +84,8 @@ void MixtureSchedule::cursors(const Position& at, std::int64_t first, std::span<
   const std::int64_t each = schedules_.front().order().plan().shards();  // of a dataset
   const std::int64_t all = each * std::ssize(schedules_);
   if (first < 0 || first > all - count) {
-    throw Error(ErrorCode::out_of_range,
-                fmt::format("work out cursors of {} shards from {} on: there are {}", count, first, all));
+    throw failure(ErrorCode::out_of_range, "work out cursors of {} shards from {} on: there are {}", count,
+                  first, all);
   }
   for (std::int64_t done = 0; done < count;) {
     const auto d = static_cast<std::size_t>((first + done) / each);
@@ -121,12 +117,11 @@ std::optional<Position> MixtureSchedule::find(const Position& at, std::int64_t b
   const std::int64_t steps = (turn - from.consumed) / batch_size;
   const std::int64_t consumed = from.consumed + steps * batch_size;
   if (!is_ahead && (!is_known || !leads_here || consumed < turns_.state().changed_at)) {
-    throw Error(
-        ErrorCode::unsupported,
-        fmt::format("find the batch of sample {} of dataset {} in its epoch {}: it came before sample {} "
-                    "of the run, step {}, where batches of {} and these weights, set at sample {}, do "
-                    "not lead, and what they were is not known; ask where the run was then",
-                    id.value, dataset, epoch, at.consumed, at.step, batch_size, turns_.state().changed_at));
+    throw failure(ErrorCode::unsupported,
+                  "find the batch of sample {} of dataset {} in its epoch {}: it came before sample {} of "
+                  "the run, step {}, where batches of {} and these weights, set at sample {}, do not lead, "
+                  "and what they were is not known; ask where the run was then",
+                  id.value, dataset, epoch, at.consumed, at.step, batch_size, turns_.state().changed_at);
   }
   if (steps > kNever - from.step) return std::nullopt;
   return Position{.epoch = 0, .consumed = consumed, .step = from.step + steps};

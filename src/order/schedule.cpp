@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -43,10 +43,10 @@ Schedule::Schedule(Order order, Tail tail, std::int64_t epochs)
 
 void Schedule::require(const Position& at) const {
   if (at.is_countable() && at.consumed <= plan().samples()) return;
-  throw Error(ErrorCode::out_of_range,
-              fmt::format("go to epoch {}, sample {}, step {}: an epoch has {} samples; epochs and steps go "
-                          "from 0 to 2^62",
-                          at.epoch, at.consumed, at.step, plan().samples()));
+  throw failure(
+      ErrorCode::out_of_range,
+      "go to epoch {}, sample {}, step {}: an epoch has {} samples; epochs and steps go from 0 to 2^62",
+      at.epoch, at.consumed, at.step, plan().samples());
 }
 
 bool Schedule::batch(const Position& at, std::int64_t size, GlobalBatch& out) const {
@@ -135,8 +135,8 @@ void Schedule::slice(std::span<Schedule> datasets, const GlobalBatch& batch, std
 void Schedule::cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out) {
   require(at);
   if (first < 0 || first > plan().shards() - std::ssize(out) / 2) {
-    throw Error(ErrorCode::out_of_range, fmt::format("work out cursors of {} shards from {} on: there are {}",
-                                                     out.size() / 2, first, plan().shards()));
+    throw failure(ErrorCode::out_of_range, "work out cursors of {} shards from {} on: there are {}",
+                  out.size() / 2, first, plan().shards());
   }
   groups_.enter(order_, at.epoch);
   const std::int64_t place = groups_.place_at(at.consumed);
@@ -230,7 +230,7 @@ std::optional<Position> Schedule::find(const Position& at, std::int64_t size, co
 std::optional<Position> Schedule::start_of(const Position& at, std::int64_t size, std::int64_t step) const {
   require(at);
   if (step < 0) {
-    throw Error(ErrorCode::out_of_range, fmt::format("find step {}: steps begin with 0", step));
+    throw failure(ErrorCode::out_of_range, "find step {}: steps begin with 0", step);
   }
   const bool is_past = step < at.step;
   if (is_past && !leads_to(at, size)) refuse_past(fmt::format("find step {}", step), at, size);
@@ -255,10 +255,10 @@ std::optional<Position> Schedule::start_of(const Position& at, std::int64_t size
 }
 
 void Schedule::refuse_past(const std::string& what, const Position& at, std::int64_t size) {
-  throw Error(ErrorCode::unsupported,
-              fmt::format("{}: it came before epoch {}, sample {}, step {}, where batches of {} do not lead, "
-                          "and what they were is not known; ask where the run was then",
-                          what, at.epoch, at.consumed, at.step, size));
+  throw failure(ErrorCode::unsupported,
+                "{}: it came before epoch {}, sample {}, step {}, where batches of {} do not lead, and what "
+                "they were is not known; ask where the run was then",
+                what, at.epoch, at.consumed, at.step, size);
 }
 
 }  // namespace rota::internal

@@ -11,7 +11,7 @@
 #include <queue>
 #include <utility>
 
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -22,13 +22,13 @@ constexpr double kExact = 1e-9;
 
 void check(std::span<const double> weights) {
   const auto refuse = [&](std::string_view why) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("set the weights of a mixture to {:.6}: {}", fmt::join(weights, ", "), why));
+    throw failure(ErrorCode::invalid_argument, "set the weights of a mixture to {:.6}: {}",
+                  fmt::join(weights, ", "), why);
   };
   if (weights.empty() || weights.size() > kMostDatasets) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("set {} weights of a mixture: there must be 1 to {}, one for each dataset",
-                            weights.size(), kMostDatasets));
+    throw failure(ErrorCode::invalid_argument,
+                  "set {} weights of a mixture: there must be 1 to {}, one for each dataset", weights.size(),
+                  kMostDatasets);
   }
   double sum = 0;
   for (const double weight : weights) {
@@ -119,12 +119,11 @@ MixtureState checked(MixtureState state) {
   const bool has_counts = state.counts.size() == state.weights.size() && taken == state.changed_at &&
                           std::ranges::all_of(state.counts, [](std::int64_t count) { return count >= 0; });
   if (period >= 1 && period <= kLongestPeriod && has_counts) return state;
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("go on with a mixture of weights {}, set after {} samples of which each dataset had "
-                  "{}: weights must be 0 to {} with a sum of as much, counts must add up",
-                  fmt::join(state.weights, ", "), state.changed_at, fmt::join(state.counts, ", "),
-                  kLongestPeriod));
+  throw failure(ErrorCode::invalid_argument,
+                "go on with a mixture of weights {}, set after {} samples of which each dataset had {}: "
+                "weights must be 0 to {} with a sum of as much, counts must add up",
+                fmt::join(state.weights, ", "), state.changed_at, fmt::join(state.counts, ", "),
+                kLongestPeriod);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "rota/resume.hpp"
+#include "core/failure.hpp"
 
 #include <fmt/format.h>
 
@@ -195,11 +196,11 @@ void go_to(Loader& loader, const LoaderPosition& place, const SavedState& saved,
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   checkpoint::SnapshotData& data = SnapshotAccess::data(snapshot);
   if (data.is_alone() && loader.world().rank > 0) {
-    throw Error(
+    throw internal::failure(
         ErrorCode::invalid_argument,
-        fmt::format("save a loader of rank {} of {} into a directory of this process alone: rank 0 saves for "
-                    "all of them, or all save together into one that they open over their communicator",
-                    loader.world().rank, loader.world().size));
+        "save a loader of rank {} of {} into a directory of this process alone: rank 0 saves for all of "
+        "them, or all save together into one that they open over their communicator",
+        loader.world().rank, loader.world().size);
   }
   const World world = data.is_alone() ? World{} : loader.world();
   RowRange rows = cursor_rows(loader, world);

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "core/failure.hpp"
 #include "rota/fingerprint.hpp"
 
 namespace rota::internal {
@@ -115,9 +116,9 @@ std::string_view SavedState::rule() const noexcept {
 void SavedState::fail(ErrorCode code, std::string_view why) const {
   constexpr std::size_t kMostSaid = 1000;
   const bool is_stream = kind_ == kStreamKind || kind_ == kDispatchKind;
-  throw Error(code, fmt::format("restore a {}loader from {}: {}{}", is_stream ? "stream " : "",
-                                checkpoint_ ? checkpoint_->info().path.string() : "a text",
-                                why.substr(0, kMostSaid), why.size() > kMostSaid ? " ..." : ""));
+  throw failure(code, "restore a {}loader from {}: {}{}", is_stream ? "stream " : "",
+                checkpoint_ ? checkpoint_->info().path.string() : "a text", why.substr(0, kMostSaid),
+                why.size() > kMostSaid ? " ..." : "");
 }
 
 void SavedState::fail(std::string_view why) const {

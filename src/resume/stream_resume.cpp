@@ -7,10 +7,10 @@
 
 #include "checkpoint/snapshot_data.hpp"
 #include "core/bytes.hpp"
+#include "core/failure.hpp"
 #include "resume/stream_state.hpp"
 #include "rota/cereal.hpp"
 #include "rota/checkpoint.hpp"
-#include "rota/error.hpp"
 #include "rota/snapshot.hpp"
 #include "stream/dispatch_feed.hpp"
 #include "stream/shard_feed.hpp"
@@ -239,8 +239,8 @@ class Saved {
       saved_.read(kBlobs, blob_begins_[shard], std::as_writable_bytes(std::span(place.cursor.blob)));
     if (digest_of(place.cursor.blob) == row.blob_digest) return place;
     saved_.fail(
-        fmt::format("the blob of shard {} is not the one that was saved with its cursor; ranks are "
-                    "to save in the order of the loader's",
+        fmt::format("the blob of shard {} is not the one that was saved with its cursor; ranks are to save "
+                    "in the order of the loader's",
                     shard));
   }
 
@@ -341,12 +341,11 @@ void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name)
   checkpoint::SnapshotData& data = SnapshotAccess::data(snapshot);
   const int ranks = loader.world().size;
   if (data.is_alone() && ranks > 1) {
-    throw Error(
+    throw internal::failure(
         ErrorCode::invalid_argument,
-        fmt::format("save a stream loader: it is one of {} ranks, each of which alone knows where its "
-                    "shards are, and this directory is of one rank; give the directory their "
-                    "communicator",
-                    ranks));
+        "save a stream loader: it is one of {} ranks, each of which alone knows where its shards are, and "
+        "this directory is of one rank; give the directory their communicator",
+        ranks);
   }
   internal::save_parts(internal::parts_of_any(loader), snapshot, name);
   const Position at = loader.position();

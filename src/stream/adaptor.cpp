@@ -1,12 +1,10 @@
 #include "stream/adaptor.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "core/bytes.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
@@ -17,9 +15,9 @@ void append(std::int64_t number, std::string& out) {
 
 std::string_view take(std::string_view& bytes, std::size_t count) {
   if (count > bytes.size()) {
-    throw Error(ErrorCode::corrupt,
-                fmt::format("unpack a sample of a stream's state: {} bytes are left, and {} are to follow",
-                            bytes.size(), count));
+    throw failure(ErrorCode::corrupt,
+                  "unpack a sample of a stream's state: {} bytes are left, and {} are to follow",
+                  bytes.size(), count);
   }
   const std::string_view taken = bytes.substr(0, count);
   bytes.remove_prefix(count);
@@ -36,7 +34,7 @@ StreamAdaptor::StreamAdaptor(std::shared_ptr<const StreamSource> inner, std::int
                              std::string_view what)
     : inner_(std::move(inner)), numbers_(numbers) {
   if (!inner_) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("{}: there is no source (a null pointer)", what));
+    throw failure(ErrorCode::invalid_argument, "{}: there is no source (a null pointer)", what);
   }
   inner_facts_ = ask_facts(*inner_, what);
 }
@@ -59,10 +57,10 @@ SplitCursor StreamAdaptor::split(ShardId shard, const StreamCursor& cursor) cons
       return parts;
     }
   }
-  throw Error(ErrorCode::corrupt,
-              fmt::format("open shard {} of a stream: its cursor has {} numbers and {} bytes; it is not of "
-                          "this source, whose cursors have {} numbers",
-                          shard.value, cursor.numbers.size(), cursor.blob.size(), cursor_numbers()));
+  throw failure(ErrorCode::corrupt,
+                "open shard {} of a stream: its cursor has {} numbers and {} bytes; it is not of this "
+                "source, whose cursors have {} numbers",
+                shard.value, cursor.numbers.size(), cursor.blob.size(), cursor_numbers());
 }
 
 void append_sample(const StreamSample& sample, std::string& out) {
@@ -92,10 +90,9 @@ void take_sample(std::string_view& bytes, std::span<const Field> fields, StreamS
     const std::size_t width = std::max<std::size_t>(fields[f].row_bytes(), 1);
     const bool fits = count >= 0 && static_cast<std::uint64_t>(count) <= bytes.size() / width;
     if (fields[f].ragged ? !fits : count != 1) {
-      throw Error(
-          ErrorCode::corrupt,
-          fmt::format("unpack a sample of a stream's state: field \"{}\" has {} rows; {} bytes are left",
-                      fields[f].name, count, bytes.size()));
+      throw failure(ErrorCode::corrupt,
+                    "unpack a sample of a stream's state: field \"{}\" has {} rows; {} bytes are left",
+                    fields[f].name, count, bytes.size());
     }
     const auto memory = out.resize(f, count);
     const std::string_view taken = take(bytes, memory.size());

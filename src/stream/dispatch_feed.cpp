@@ -1,18 +1,16 @@
 #include "stream/dispatch_feed.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
 #include <new>
 #include <string_view>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "mpi/collectives.hpp"
 #include "order/shard_plan.hpp"
 #include "rota/cereal.hpp"
-#include "rota/error.hpp"
 #include "stream/stream_facts.hpp"
 
 namespace rota::internal {
@@ -62,10 +60,10 @@ class DispatchedSource final : public StreamSource {
   [[nodiscard]] Fingerprint fingerprint() const override { return fingerprint_; }
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t /*epoch*/,
                                                   const StreamCursor& /*cursor*/) const override {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("open shard {} of a dispatch: it is read by the loader on rank 0 alone; ask the "
-                            "loader for batches",
-                            shard.value));
+    throw failure(
+        ErrorCode::unsupported,
+        "open shard {} of a dispatch: it is read by the loader on rank 0 alone; ask the loader for batches",
+        shard.value);
   }
 
  private:
@@ -75,10 +73,9 @@ class DispatchedSource final : public StreamSource {
 
 void require_one_shard(const StreamFacts& facts) {
   if (facts.shards == 1) return;
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("{}: it has {} shards, and what is read once has 1; give it to a stream loader as it is",
-                  kDispatching, facts.shards));
+  throw failure(ErrorCode::invalid_argument,
+                "{}: it has {} shards, and what is read once has 1; give it to a stream loader as it is",
+                kDispatching, facts.shards);
 }
 
 }  // namespace
@@ -86,9 +83,9 @@ void require_one_shard(const StreamFacts& facts) {
 void check(const Dispatch& dispatch, const World& world) {
   if (world.rank == 0 && dispatch.source == nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                "dispatch a source: the source is null on rank 0, which reads it; set it there, and "
-                "pass the communicator of all ranks that share its samples to the StreamLoader: with a "
-                "default-made one each process is rank 0");
+                "dispatch a source: the source is null on rank 0, which reads it; set it there, and pass the "
+                "communicator of all ranks that share its samples to the StreamLoader: with a default-made "
+                "one each process is rank 0");
   }
   constexpr OptionCheck kCheck(kDispatching);
   kCheck.in_range("shards", dispatch.shards, 1, kMaxShards);

@@ -1,13 +1,11 @@
 #include "stream/dispatch_items.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "core/bytes.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 
 namespace rota::internal {
 
@@ -73,8 +71,8 @@ ByteSpan RecordLayout::first(ByteSpan bytes) const {
     if (fits) size += static_cast<std::size_t>(rows) * fields_[f].row_bytes();
   }
   if (fits) return bytes.first(size);
-  throw Error(ErrorCode::corrupt,
-              fmt::format("take an item out of {} bytes: they are not as long as it says", bytes.size()));
+  throw failure(ErrorCode::corrupt, "take an item out of {} bytes: they are not as long as it says",
+                bytes.size());
 }
 
 void RecordLayout::decode(std::span<const ByteSpan> records, BatchMemory& batch) const {

@@ -1,14 +1,13 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <exception>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "loader/field_store.hpp"
 #include "order/shard_plan.hpp"
-#include "rota/error.hpp"
 #include "rota/stream.hpp"
 #include "source/field_check.hpp"
 #include "source/node_files.hpp"
@@ -221,8 +220,8 @@ class IndexedShards final : public StreamSource {
     const std::int64_t length = begin(next_of(shard)) - begin(shard);
     const std::int64_t place = cursor.numbers[0];
     if (cursor.numbers.size() == 1 && place >= 0 && place <= length) return place;
-    throw Error(ErrorCode::corrupt, fmt::format("open shard {} of {} samples: its cursor is at sample {}",
-                                                shard.value, length, place));
+    throw internal::failure(ErrorCode::corrupt, "open shard {} of {} samples: its cursor is at sample {}",
+                            shard.value, length, place);
   }
 
   std::shared_ptr<const Source> source_;
@@ -234,8 +233,8 @@ class IndexedShards final : public StreamSource {
 
 std::shared_ptr<const StreamSource> as_stream(std::shared_ptr<const Source> source, std::int64_t shards) {
   if (!source) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{}: there is no source (a null pointer)", kMakingStream));
+    throw internal::failure(ErrorCode::invalid_argument, "{}: there is no source (a null pointer)",
+                            kMakingStream);
   }
   internal::OptionCheck(kMakingStream).in_range("shards", shards, 1, kMaxShards);
   return std::make_shared<IndexedShards>(std::move(source), shards);

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "core/caught.hpp"
-#include "rota/error.hpp"
+#include "core/failure.hpp"
 #include "stream/stream_facts.hpp"
 
 namespace rota::internal {
@@ -120,19 +120,17 @@ void ShardReader::open(const StreamSource& source, Reading& out) {
   if (!at_.cursor.is_start()) {
     stream_->cursor(out.cursor);
     if (out.cursor.numbers != at_.cursor.numbers) {
-      throw Error(
-          ErrorCode::callback,
-          fmt::format("open it behind cursor {}: its stream says that it is at {}; what `open` returns "
-                      "must begin where its cursor says",
-                      at_.cursor.numbers, out.cursor.numbers));
+      throw failure(ErrorCode::callback,
+                    "open it behind cursor {}: its stream says that it is at {}; what `open` returns must "
+                    "begin where its cursor says",
+                    at_.cursor.numbers, out.cursor.numbers);
     }
     forget_blob(out.cursor);
   }
   for (std::int64_t i = 0; i < at_.skip; ++i) {
     if (stream_->next(out.sample)) continue;
-    throw Error(ErrorCode::mismatch,
-                fmt::format("go on behind sample {}: there are {} now; the data has changed since",
-                            at_.position, at_.position - at_.skip + i));
+    throw failure(ErrorCode::mismatch, "go on behind sample {}: there are {} now; the data has changed since",
+                  at_.position, at_.position - at_.skip + i);
   }
 }
 
@@ -161,9 +159,8 @@ void ShardReader::take_cursor(const StreamSource& source, Reading& out) {
 void ShardReader::ask_cursor(StreamCursor& out) {
   stream_->cursor(out);
   if (std::ssize(out.numbers) != source_->cursor_numbers()) {
-    throw Error(ErrorCode::callback,
-                fmt::format("ask where it is: the cursor has {} numbers; the source says {}",
-                            out.numbers.size(), source_->cursor_numbers()));
+    throw failure(ErrorCode::callback, "ask where it is: the cursor has {} numbers; the source says {}",
+                  out.numbers.size(), source_->cursor_numbers());
   }
   since_cursor_ = 0;
   cursor_bytes_ = bytes_of(out);

@@ -1,13 +1,11 @@
 #include "stream/step_builder.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/scarce.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 
@@ -283,10 +281,10 @@ StepMessages StepBuilder::close_step() {
 
 void StepBuilder::require_message(std::size_t bytes) const {
   if (bytes < plan_.most_bytes) return;
-  throw Error(ErrorCode::out_of_range,
-              fmt::format("dispatch items {} to {} of epoch {}: a rank's share of them is {} bytes, and a "
-                          "message holds less than {}; make batches smaller, or items",
-                          first_, first_ + std::ssize(open_ends_) - 1, epoch_, bytes, plan_.most_bytes));
+  throw failure(ErrorCode::out_of_range,
+                "dispatch items {} to {} of epoch {}: a rank's share of them is {} bytes, and a message "
+                "holds less than {}; make batches smaller, or items",
+                first_, first_ + std::ssize(open_ends_) - 1, epoch_, bytes, plan_.most_bytes);
 }
 
 MessageHead StepBuilder::head(FeedHead::Kind kind, std::int64_t count) const noexcept {

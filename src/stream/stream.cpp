@@ -4,8 +4,8 @@
 
 #include <cstring>
 
+#include "core/failure.hpp"
 #include "core/scarce.hpp"
-#include "rota/error.hpp"
 #include "source/field_check.hpp"
 
 namespace rota {
@@ -51,10 +51,9 @@ std::size_t StreamSample::total_bytes() const noexcept {
 std::span<std::byte> StreamSample::resize(std::size_t f, std::int64_t rows) {
   const FieldSlot& field = slot(f);
   if (rows < 0 || rows > internal::most_rows(field.row_bytes) || (!field.ragged && rows != 1)) {
-    throw Error(
-        ErrorCode::callback,
-        fmt::format("give field \"{}\" of a sample {} rows of {} bytes: {}", field.name, rows,
-                    field.row_bytes, field.ragged ? "that cannot be" : "it is of fixed shape, and has 1"));
+    throw internal::failure(ErrorCode::callback, "give field \"{}\" of a sample {} rows of {} bytes: {}",
+                            field.name, rows, field.row_bytes,
+                            field.ragged ? "that cannot be" : "it is of fixed shape, and has 1");
   }
   if (field.ragged) slots_[f].reserve(static_cast<std::size_t>(rows) * field.row_bytes);
   slots_[f].rows = rows;
@@ -65,9 +64,9 @@ void StreamSample::set(std::size_t f, std::span<const std::byte> bytes) {
   const FieldSlot& field = slot(f);
   const bool is_whole = field.row_bytes == 0 ? bytes.empty() : bytes.size() % field.row_bytes == 0;
   if (!is_whole || (!field.ragged && bytes.size() != field.row_bytes)) {
-    throw Error(ErrorCode::callback,
-                fmt::format("set field \"{}\" of a sample to {} bytes: it has {} of {} bytes", field.name,
-                            bytes.size(), field.ragged ? "rows" : "one row", field.row_bytes));
+    throw internal::failure(ErrorCode::callback,
+                            "set field \"{}\" of a sample to {} bytes: it has {} of {} bytes", field.name,
+                            bytes.size(), field.ragged ? "rows" : "one row", field.row_bytes);
   }
   if (field.ragged) {
     resize(f, field.row_bytes == 0 ? 0 : static_cast<std::int64_t>(bytes.size() / field.row_bytes));

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/caught.hpp"
+#include "core/failure.hpp"
 #include "order/shard_plan.hpp"
-#include "rota/error.hpp"
 #include "source/field_check.hpp"
 #include "source/source_facts.hpp"
 
@@ -22,12 +22,10 @@ StreamFacts ask_facts(const StreamSource& source, std::string_view task) {
       facts.cursor_numbers <= kMaxCursorNumbers) {
     return facts;
   }
-  throw Error(
-      ErrorCode::callback,
-      fmt::format(
-          "{}: the source says that it has {} shards, and cursors of {} numbers; its shards() must be "
-          "1 to 2^24, its cursor_numbers() 1 to {}",
-          task, facts.shards, facts.cursor_numbers, kMaxCursorNumbers));
+  throw failure(ErrorCode::callback,
+                "{}: the source says that it has {} shards, and cursors of {} numbers; its shards() must be "
+                "1 to 2^24, its cursor_numbers() 1 to {}",
+                task, facts.shards, facts.cursor_numbers, kMaxCursorNumbers);
 }
 
 std::unique_ptr<ShardStream> ask_stream(const StreamSource& source, ShardId shard, std::int64_t epoch,
@@ -58,9 +56,9 @@ std::shared_ptr<const StreamSource> instance_of(const StreamSource& source, cons
                own->fields() == source.fields())) {
     return own;
   }
-  throw Error(ErrorCode::callback,
-              fmt::format("the source has {}; what its for_worker() makes has {}; let both have the same",
-                          text_of(source), text_of(*own)));
+  throw failure(ErrorCode::callback,
+                "the source has {}; what its for_worker() makes has {}; let both have the same",
+                text_of(source), text_of(*own));
 }
 
 void WorkerInstances::assign(std::vector<ShardId> shards) {

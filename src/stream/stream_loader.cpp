@@ -7,10 +7,11 @@
 #include <string_view>
 #include <utility>
 
+#include "core/caught.hpp"
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "core/owned.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 #include "stream/stream_loader_impl.hpp"
 
 namespace rota {
@@ -35,12 +36,11 @@ constexpr std::int64_t of(const FeedHead& head) {
 // For a loader that is made without a communicator.
 mpi::Communicator alone() {
   if (const int ranks = mpi::job_world().size; ranks > 1) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("make a stream loader without a communicator, while MPI runs {} ranks: each would read "
-                    "everything; pass that of the ranks that share the data, or a default-made Communicator "
-                    "if every rank is to read everything",
-                    ranks));
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "make a stream loader without a communicator, while MPI runs {} ranks: each "
+                            "would read everything; pass that of the ranks that share the data, or a "
+                            "default-made Communicator if every rank is to read everything",
+                            ranks);
   }
   return {};
 }
@@ -52,8 +52,8 @@ constexpr std::string_view kOfDispatch = "a Dispatch, which rank 0 alone reads";
 void refuse_replicas(const mpi::Communicator& comm) {
   if (comm.world() == World{.rank = comm.rank(), .size = comm.size()}) return;
   throw Error(ErrorCode::unsupported,
-              "make stream loaders over replicas (data_parallel): streams are dealt out to the ranks of "
-              "a communicator, each of which gets its own; make one of one rank of each data-parallel place, "
+              "make stream loaders over replicas (data_parallel): streams are dealt out to the ranks of a "
+              "communicator, each of which gets its own; make one of one rank of each data-parallel place, "
               "and send its batches to the others");
 }
 
@@ -79,10 +79,9 @@ std::vector<ShardId> share_out_all(const mpi::Communicator& comm, const StreamSo
 
 internal::StreamFacts facts_of(const StreamSource* source) {
   if (source == nullptr) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        "make a stream loader: there is no source (a null pointer); every rank needs it, but for one that "
-        "rank 0 alone reads, which is for a Dispatch");
+    throw Error(ErrorCode::invalid_argument,
+                "make a stream loader: there is no source (a null pointer); every rank needs it, but for one "
+                "that rank 0 alone reads, which is for a Dispatch");
   }
   return internal::ask_facts(*source, "make a stream loader");
 }
@@ -194,11 +193,7 @@ std::int64_t StreamLoader::Impl::agree() {
 void StreamLoader::Impl::fail() {
   std::exception_ptr error;
   if (const auto head = feed().peek(); head && of(*head) == kFailed) {
-    try {
-      feed().take();
-    } catch (...) {
-      error = std::current_exception();
-    }
+    error = internal::thrown_by([&] { feed().take(); });
   }
   agreement_.set_quiet(true);
   agreement_.agree(error);

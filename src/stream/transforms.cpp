@@ -1,13 +1,11 @@
 // Streams made of others: filter, flat_map and shuffle_buffer.
 
-#include <fmt/format.h>
-
 #include <limits>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/option.hpp"
 #include "order/permutation.hpp"
-#include "rota/error.hpp"
 #include "source/field_check.hpp"
 #include "stream/adaptor.hpp"
 #include "stream/stream_facts.hpp"
@@ -98,10 +96,10 @@ class FlatMapStream final : public ShardStream {
     make();
     given_ = cursor.numbers[0];
     if (given_ > 0 && given_ <= outputs_.size()) return;
-    throw Error(ErrorCode::mismatch,
-                fmt::format("go on in the midst of input {}: {} of its samples were handed out, and {} are "
+    throw internal::failure(ErrorCode::mismatch,
+                            "go on in the midst of input {}: {} of its samples were handed out, and {} are "
                             "made of it now; use the same function, or start a new run",
-                            to_string(input_.id()), given_, outputs_.size()));
+                            to_string(input_.id()), given_, outputs_.size());
   }
 
   bool next(StreamSample& out) override {
@@ -132,10 +130,10 @@ class FlatMapStream final : public ShardStream {
     const bool fits =
         number >= 0 && number <= (std::numeric_limits<std::int64_t>::max() - rule_.most) / rule_.most;
     if (outputs_.size() > rule_.most || !fits) {
-      throw Error(ErrorCode::callback,
-                  fmt::format("flat_map {}: {} samples were made of it, and no more than {} may be; raise "
+      throw internal::failure(ErrorCode::callback,
+                              "flat_map {}: {} samples were made of it, and no more than {} may be; raise "
                               "the option most, or lower it where they are applied again and again",
-                              to_string(input_.id()), outputs_.size(), rule_.most));
+                              to_string(input_.id()), outputs_.size(), rule_.most);
     }
     for (std::int64_t k = 0; k < outputs_.size(); ++k) {
       StreamId id = input_.id();
@@ -222,11 +220,10 @@ class BufferedStream final : public ShardStream {
     std::string_view bytes = cursor.blob;
     for (; !bytes.empty(); ++held_) internal::take_sample(bytes, fields_, next_free());
     if (draws_ >= 0 && held_ == cursor.numbers[1] && held_ <= size_) return;
-    throw Error(
+    throw internal::failure(
         ErrorCode::corrupt,
-        fmt::format("restore a shuffle buffer of {} samples: its cursor says {} draws and {} samples, "
-                    "and holds {}",
-                    size_, draws_, cursor.numbers[1], held_));
+        "restore a shuffle buffer of {} samples: its cursor says {} draws and {} samples, and holds {}",
+        size_, draws_, cursor.numbers[1], held_);
   }
 
   bool next(StreamSample& out) override {

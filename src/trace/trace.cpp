@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure.hpp"
 #include "core/owned.hpp"
 #include "files/descriptor.hpp"
 #include "files/file.hpp"
 #include "loader/loader_impl.hpp"
 #include "mpi/collectives.hpp"
-#include "rota/error.hpp"
 #include "stream/stream_loader_impl.hpp"
 #include "trace/trace_file.hpp"
 
@@ -86,10 +86,10 @@ std::string start_line(const StreamLoader& loader) {
 mpi::Communicator alone(const std::filesystem::path& directory, World world,
                         std::optional<std::int64_t> phase) {
   if (phase || world.size == 1) return {};
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("begin a trace in {}: rank {} of {} needs a communicator, so that all ranks write "
+  throw internal::failure(ErrorCode::invalid_argument,
+                          "begin a trace in {}: rank {} of {} needs a communicator, so that all ranks write "
                           "the same phase; or give the phase",
-                          directory.string(), world.rank, world.size));
+                          directory.string(), world.rank, world.size);
 }
 
 // Makes the directory; returns the phase that is wanted, or the one behind all that are there.
@@ -100,9 +100,9 @@ std::int64_t prepare(const std::filesystem::path& directory, std::optional<std::
     throw internal::write_error("create the directory of a trace,", directory.native(), error.value());
   const std::int64_t phase = wanted ? *wanted : trace::highest_phase(directory) + 1;
   if (phase >= 0 && phase < trace::kMaxTraced) return phase;
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("begin a trace in {}: phase {} is not from 0 to 2^61 - 1", directory.string(), phase));
+  throw internal::failure(ErrorCode::invalid_argument,
+                          "begin a trace in {}: phase {} is not from 0 to 2^61 - 1", directory.string(),
+                          phase);
 }
 
 // The phase, and this rank's file of it; none on replicas. Collective, once all know that no loader was moved
@@ -212,7 +212,7 @@ bool TraceWriter::may_write(bool is_stream) const {
                     : is_stream_ ? "it is of a StreamLoader, and this is of a Loader"
                                  : "it is of a Loader, and this is of a StreamLoader";
   if (why == nullptr) return true;
-  throw Error(ErrorCode::invalid_argument, fmt::format("write trace file {}: {}", lines_->path(), why));
+  throw internal::failure(ErrorCode::invalid_argument, "write trace file {}: {}", lines_->path(), why);
 }
 
 }  // namespace rota

@@ -11,10 +11,10 @@
 #include <system_error>
 #include <tuple>
 
+#include "core/failure.hpp"
 #include "core/json.hpp"
 #include "files/descriptor.hpp"
 #include "files/file.hpp"
-#include "rota/error.hpp"
 #include "rota/types.hpp"
 
 namespace rota::trace {
@@ -218,7 +218,7 @@ TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
   const bool is_regular = std::filesystem::is_regular_file(path, error);  // to open a pipe would wait
   if (error) throw internal::system_error("open trace file", path.native(), error.value());
   if (!is_regular)
-    throw Error(ErrorCode::io, fmt::format("open trace file {}: it is no regular file", path.string()));
+    throw internal::failure(ErrorCode::io, "open trace file {}: it is no regular file", path.string());
   errno = 0;
   stream_.open(path);
   if (!stream_) throw internal::system_error("open trace file", path.native(), errno == 0 ? EIO : errno);
