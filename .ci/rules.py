@@ -23,7 +23,7 @@ STATE = {
     "ahead": "tests move the DeadlineClock",
     "innermost": "a thread's WaitScope",
     "Wait::here()::never": "the Wait of a thread without one",
-    "failure": "the error of glob's callback",
+    "last_failure": "the error of glob's callback",
     "kept_descriptors": "how many descriptors of the process files may keep",
     "process_mutex()::mutex": "HDF5's lock",
     "storages_from_environment[abi:cxx11]()::all": "connections are shared by all catalogs",
