@@ -161,13 +161,13 @@ struct MdsOptions {
 /// - `lines`: all files are named *.jsonl or *.ndjson, perhaps with .gz, .zst or .zstd behind
 /// - `files`: otherwise
 ///
-/// `npz`, `tokens`, and `lines` with other names, are not recognised. `lines`, which has no options, is the
-/// lines of text or JSON-lines files, joined in the order of their names. One ragged field `text` of bytes,
-/// without the newline and a carriage return before it. The last line may lack its newline, so a plain file
-/// that was cut short passes for a shorter one. The index takes 16 bytes a line. Files may be compressed as
-/// for `tar`. The fingerprint covers relative names, sizes and numbers of lines. Throws as `tfrecord` does;
-/// also Error{corrupt} for a file named *.gz, *.zst or *.zstd that is not compressed, Error{unsupported} for
-/// other compressions.
+/// `npz` (*.npz is refused unless it is named), `tokens`, and `lines` with other names, are not recognised.
+/// `lines`, which has no options, is the lines of text or JSON-lines files, joined in the order of their
+/// names. One ragged field `text` of bytes, without the newline and a carriage return before it. The last
+/// line may lack its newline, so a plain file that was cut short passes for a shorter one. The index takes 16
+/// bytes a line. Files may be compressed as for `tar`. The fingerprint covers relative names, sizes and
+/// numbers of lines. Throws as `tfrecord` does; also Error{corrupt} for a file named *.gz, *.zst or *.zstd
+/// that is not compressed, Error{unsupported} for other compressions.
 using Format = std::variant<std::string, FilesOptions, Hdf5Options, TfRecordOptions, TarOptions, NpyOptions,
                             NpzOptions, TokensOptions, MegatronOptions, MdsOptions>;
 

@@ -229,7 +229,9 @@ class Items:
 
     def _named(self, returned: Any, field: Field) -> Any:
         if field.name not in returned:
-            raise Refusal(f'{self._task}: it has no "{field.name}"')
+            there = ", ".join(f'"{name}"' for name in returned) or "nothing"
+            how = "declare other fields by transform_fields, collate_fields or fields"
+            raise Refusal(f'{self._task}: it has no "{field.name}", but {there}; {how}')
         return returned[field.name]
 
     def _array(self, value: Any, field: Field, dtype: np.dtype) -> np.ndarray:
@@ -241,7 +243,8 @@ class Items:
         if array.shape[field.ragged :] == field.shape and array.ndim == field.ragged + len(field.shape):
             return array
         wanted = ", ".join(map(str, ("rows", *field.shape) if field.ragged else field.shape))
-        raise Refusal(f"{what}: it is of shape {list(array.shape)}; the field has [{wanted}]")
+        ragged = "" if field.ragged else "; one of any length is declared (dtype, row shape, True)"
+        raise Refusal(f"{what}: it is of shape {list(array.shape)}; the field has [{wanted}]{ragged}")
 
 
 def copy_of(dataset: Any) -> Any:

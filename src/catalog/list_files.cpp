@@ -134,6 +134,28 @@ void require_next(const std::string& path, const std::string& beginning,
   }
 }
 
+// Has `take` all files of a storage whose names begin so. What it throws is no error of the storage.
+void list_checked(const std::string& path, const StoredPath& stored, const std::string& beginning,
+                  const std::function<void(const StoredFile&)>& take) {
+  std::optional<std::string> before;
+  std::exception_ptr not_taken;
+  try {
+    stored.storage->list(beginning, [&](const StoredFile& file) {
+      try {
+        require_next(path, beginning, before, file.name);
+        before = file.name;
+        take(file);
+      } catch (...) {
+        not_taken = std::current_exception();
+        throw;
+      }
+    });
+  } catch (...) {
+    if (not_taken == nullptr) throw caught().as_error_of(path, fmt::format("list {}", path));
+  }
+  if (not_taken != nullptr) std::rethrow_exception(not_taken);
+}
+
 // Visits the names that begin with or match `path` in a storage, or the one file of that name.
 Listed list_stored(const std::string& path, const StoredPath& stored, bool all_names,
                    const NameVisitor& visit) {
@@ -152,10 +174,7 @@ Listed list_stored(const std::string& path, const StoredPath& stored, bool all_n
                                                                    : name + '/';
   const std::string beginning = is_pattern ? name.substr(0, name.find_first_of("*?[\\")) : prefix;
   Listed listed{.directory = scheme + prefix};
-  std::optional<std::string> before;
   const auto take = [&](const StoredFile& file) {
-    require_next(path, beginning, before, file.name);
-    before = file.name;
     if (file.name.ends_with('/')) return;  // marks a directory
     if (is_pattern && ::fnmatch(name.c_str(), file.name.c_str(), FNM_PATHNAME | FNM_PERIOD) != 0) return;
     const std::string_view below = std::string_view(file.name).substr(prefix.size());
@@ -166,20 +185,7 @@ Listed list_stored(const std::string& path, const StoredPath& stored, bool all_n
     visit("", below);
     listed.stats.push_back(stat_of(file, scheme + file.name));
   };
-  std::exception_ptr not_taken;  // is no error of the storage
-  try {
-    stored.storage->list(beginning, [&](const StoredFile& file) {
-      try {
-        take(file);
-      } catch (...) {
-        not_taken = std::current_exception();
-        throw;
-      }
-    });
-  } catch (...) {
-    if (not_taken == nullptr) throw caught().as_error_of(path, fmt::format("list {}", path));
-  }
-  if (not_taken != nullptr) std::rethrow_exception(not_taken);
+  list_checked(path, stored, beginning, take);
   if (!listed.stats.empty()) return listed;
   throw failure(ErrorCode::not_found, "open {}: its storage has no file {}{}; check the path", path,
                 is_pattern ? "that matches" : "of that name, nor below it", left_out_text(listed));

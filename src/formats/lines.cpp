@@ -35,21 +35,8 @@ class LinesFormat final : public RecordFormat {
     const auto add = [&](std::uint64_t offset, std::uint64_t bytes) {
       if (bytes > 0 || has_blank) index.ranges.push_back({.offset = offset, .bytes = bytes});
     };
-    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    constexpr std::string_view kNpy = "\x93NUMPY";
-    constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n";
-    const std::string head = decompress_head(file, Compression::none, kHdf5.size());
-    if (head.starts_with(kNpy) || head == kHdf5) {
-      throw failure(ErrorCode::invalid_argument,
-                    "open {} as lines: it begins as an NPY or HDF5 file; leave the format out", file.path());
-    }
-    if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
-      throw failure(ErrorCode::unsupported,
-                    "open {}: it is text of UTF-16 or UTF-32; convert it, as by iconv -f UTF-16 -t UTF-8",
-                    file.path());
-    }
-    std::uint64_t begin = head.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;  // of the line
-    char before = 0;  // the last byte of the block before
+    std::uint64_t begin = begin_of_text(file);  // of the line
+    char before = 0;                            // the last byte of the block before
     for (std::uint64_t at = 0; at < file.bytes();) {
       const auto block = file.at(at, kScanBytes);
       if (block.empty()) throw file.damage(at, "the file ends here; it was cut short while it was read");
@@ -72,6 +59,24 @@ class LinesFormat final : public RecordFormat {
   }
 
  private:
+  // Behind a byte order mark, if there is one. Throws for what is no text of single bytes.
+  static std::uint64_t begin_of_text(const DatasetFile& file) {
+    constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+    constexpr std::string_view kNpy = "\x93NUMPY";
+    constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n";
+    const std::string head = decompress_head(file, Compression::none, kHdf5.size());
+    if (head.starts_with(kNpy) || head == kHdf5) {
+      throw failure(ErrorCode::invalid_argument,
+                    "open {} as lines: it begins as an NPY or HDF5 file; leave the format out", file.path());
+    }
+    if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
+      throw failure(ErrorCode::unsupported,
+                    "open {}: it is text of UTF-16 or UTF-32; convert it, as by iconv -f UTF-16 -t UTF-8",
+                    file.path());
+    }
+    return head.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  }
+
   std::vector<Field> fields_ = {{.name = "text", .dtype = DType::uint8, .shape = {}, .ragged = true}};
 };
 

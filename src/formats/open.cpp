@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -142,9 +143,9 @@ void refuse_mixed(const FileList& files) {
 
 // What is no format of rota's, by its name, and would be a sample of bytes that nobody expects.
 void refuse_foreign(const FileList& files) {
-  constexpr std::array<std::string_view, 12> kEndings{".parquet", ".arrow", ".feather", ".orc",
-                                                      ".avro",    ".beton", ".mdb",     ".zip",
-                                                      ".7z",      ".rar",   ".br",      ".idx"};
+  constexpr std::array<std::string_view, 13> kEndings{".parquet", ".arrow", ".feather", ".orc", ".avro",
+                                                      ".beton",   ".mdb",   ".zip",     ".7z",  ".rar",
+                                                      ".br",      ".idx",   ".npz"};
   const auto names = files.read_names();
   const std::size_t looked_at =
       files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
@@ -160,8 +161,10 @@ void refuse_foreign(const FileList& files) {
     if (!is_compressed && !is_foreign) continue;
     throw failure(ErrorCode::unsupported, "open {}: it is {}; or say that each file is a sample (\"files\")",
                   files.path(i),
-                  is_compressed           ? "compressed, and neither tar nor JSON lines: unpack it"
+                  is_compressed           ? "compressed, and neither tar, TFRecord nor JSON lines: unpack it"
                   : ends_as(name, ".idx") ? "an index of Megatron-LM, perhaps: say so (\"megatron\")"
+                  : ends_as(name, ".npz") ? "arrays of numpy, perhaps: say so (\"npz\", whose option rows "
+                                            "says whether a row is a sample, or a file)"
                                           : "of a format that rota does not read: convert it, or wrap what "
                                             "reads it as a source of your own");
   }
@@ -273,6 +276,7 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const std::string&
   if (name == "tokens") return open_as(catalog, TokensOptions());
   if (name == "megatron") return open_as(catalog, MegatronOptions());
   if (name == "mds") return open_as(catalog, MdsOptions());
+  assert(name == "files");
   return open_as(catalog, FilesOptions());
 }
 

@@ -213,10 +213,7 @@ class TarFormat final : public RecordFormat {
       if (field != numbers_.end()) {
         index.ranges[index.ranges.size() - fields_.size() + field->second] = member.range;
       } else if (is_open_) {
-        throw failure(ErrorCode::invalid_argument,
-                      "open {}: \"{}\" has the extension \"{}\", and the first file has only {}; name those "
-                      "to read with the option fields",
-                      file.path(), member.name, key.extension, fmt::join(names(), ", "));
+        throw unknown_extension(file, member.name, key.extension);
       }
     }
     index.keys = keys.finish();
@@ -224,10 +221,14 @@ class TarFormat final : public RecordFormat {
   }
 
  private:
-  [[nodiscard]] std::vector<std::string> names() const {
+  [[nodiscard]] Error unknown_extension(const DatasetFile& file, const std::string& member,
+                                        const std::string& extension) const {
     std::vector<std::string> names;
     for (const Field& field : fields_) names.push_back(field.name);
-    return names;
+    return failure(ErrorCode::invalid_argument,
+                   "open {}: \"{}\" has the extension \"{}\", and the first file has only {}; name those to "
+                   "read with the option fields",
+                   file.path(), member, extension, fmt::join(names, ", "));
   }
 
   bool is_open_;  // the fields are those of the first file

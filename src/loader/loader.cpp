@@ -118,9 +118,10 @@ void Loader::Impl::tell_what_is_odd() const {
                     samples, shards));
   }
   if (has_step()) return;
-  internal::tell(fmt::format("this loader has no step: {} samples, global_batch_size {}, tail {}, {} epochs",
-                             run_order.firsts.back(), options.global_batch_size, to_string(options.tail),
-                             options.epochs));
+  internal::tell(
+      fmt::format("this loader has no step: {} samples, global_batch_size {}, tail {}, {}", samples,
+                  options.global_batch_size, to_string(options.tail),
+                  options.epochs == kEndless ? "endless" : fmt::format("epochs {}", options.epochs)));
 }
 
 Loader::Loader(const mpi::Communicator& comm, std::shared_ptr<const Source> source, LoaderOptions options)

@@ -123,6 +123,7 @@ TEST_F(Open, TakesNoFilesOfOtherFormatsForSamples) {
                   Refused("open('a.Zip', 'wb').write(b'PK')", unsupported, {"a.Zip", "(\"files\")"}),
                   Refused("open('a.idx', 'wb').close()\nopen('a.bin', 'wb').close()", unsupported,
                           {"a.idx", "\"megatron\""}),
+                  Refused("open('a.npz', 'wb').write(b'PK')", unsupported, {"a.npz", "say so (\"npz\""}),
                   Refused("open('a.csv.bz2', 'wb').write(bz2.compress(b'text'))", unsupported,
                           {"a.csv.bz2: it is compressed", "unpack it"})},
                  [](const fs::path& path) { open(path); });
