@@ -35,11 +35,12 @@ def first(own: Callable[[], BaseException | None]) -> Iterator[None]:
     """Raises what this rank failed at by itself, and not the Error inside, by which all ranks heard of it."""
     try:
         yield
+        return
     except Error:
         error = own()
         if error is None:
             raise
-        raise error from None
+    raise error  # outside, so that it keeps its own cause and context
 
 
 @contextmanager

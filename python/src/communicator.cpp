@@ -96,7 +96,8 @@ void define_communicator(py::module_& module) {
   module.def("mpi_world",
              [] { return mpi::job_world().size == 1 ? std::nullopt : std::optional(mpi::job_world()); });
   py::class_<PyCommunicator>(module, "Communicator")
-      .def(py::init(&make_communicator), py::arg("comm") = py::none(), py::arg("deadline") = 600.0)
+      .def(py::init(&make_communicator), py::arg("comm") = py::none(),
+           py::arg("deadline") = std::chrono::duration<double>(mpi::kDeadline).count())
       .def("data_parallel", &data_parallel, py::arg("rank"),
            "For tensor, pipeline or context parallel training: processes that pass the same `rank` read the "
            "same slice.\n\nAll ranks call it. The result's `world` has that rank, and the process's number "

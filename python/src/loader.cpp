@@ -1,7 +1,6 @@
 // Loaders, and traces of what they hand out.
 
 #include "rota/loader.hpp"
-#include "core/failure.hpp"
 
 #include <pybind11/stl/filesystem.h>
 
@@ -10,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "core/text.hpp"
 #include "loader/loader_impl.hpp"
 #include "objects.hpp"

@@ -73,7 +73,7 @@ class PyCommunicator {
 /// Throws Error{invalid_argument} then; `what` begins the message.
 void require_no_end(std::string_view what);
 
-/// A loader of any kind has the methods `_save_to(snapshot, name)` and `_restore_from(checkpoint, name)`.
+/// A checkpoint that was opened to be read, as loaders of any kind do by `_restore_from`.
 struct PyCheckpoint {
   std::shared_ptr<const Checkpoint> checkpoint;
   std::optional<World> world = {};  ///< of those that opened it together

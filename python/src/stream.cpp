@@ -23,9 +23,12 @@ namespace {
 constexpr std::int64_t kOwnNumbers = 2;
 bool is_kind(std::int64_t number) { return number >= 0 && number <= 3; }
 
-// A cursor as Python takes it: None, or its kind, the user's numbers, and its bytes.
-py::object to_python(const StreamCursor& cursor) {
+// A cursor as Python takes it: None, or its kind, the user's numbers, and its bytes. Throws for one of
+// another stream.
+py::object to_python(const StreamCursor& cursor, std::int64_t size) {
   if (cursor.is_start()) return py::none();
+  if (std::ssize(cursor.numbers) != size || cursor.numbers[0] < 0 || !is_kind(cursor.numbers[1]))
+    throw Error(ErrorCode::corrupt, "open a stream: the cursor is of another stream");
   const std::vector numbers(cursor.numbers.begin() + kOwnNumbers, cursor.numbers.end());
   return py::make_tuple(cursor.numbers[1], py::tuple(py::cast(numbers)), py::bytes(cursor.blob));
 }
@@ -105,13 +108,9 @@ class PythonStream final : public StreamSource {
                                                   const StreamCursor& cursor) const override {
     const auto size = static_cast<std::size_t>(cursor_numbers());
     const bool is_start = cursor.is_start();
-    if (!is_start &&
-        (cursor.numbers.size() != size || cursor.numbers[0] < 0 || !is_kind(cursor.numbers[1]))) {
-      throw Error(ErrorCode::corrupt, "open a stream: the cursor is of another stream");
-    }
     return call_python([&]() -> std::unique_ptr<ShardStream> {
       return std::make_unique<PythonShardStream>(
-          facts_.items, shard, reader_->attr("open")(shard.value, epoch, to_python(cursor)),
+          facts_.items, shard, reader_->attr("open")(shard.value, epoch, to_python(cursor, cursor_numbers())),
           is_start ? StreamCursor{.numbers = std::vector<std::int64_t>(size)} : cursor);
     });
   }
@@ -129,7 +128,8 @@ class PythonStream final : public StreamSource {
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
                                                       const StreamCursor& cursor) const override {
     return call_python([&] {
-      return reader_->attr("remaining")(shard.value, to_python(cursor)).cast<std::optional<std::int64_t>>();
+      return reader_->attr("remaining")(shard.value, to_python(cursor, cursor_numbers()))
+          .cast<std::optional<std::int64_t>>();
     });
   }
 

@@ -1,6 +1,7 @@
 #include "catalog/listing.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "core/bytes.hpp"
 #include "core/mutex.hpp"
 #include "core/parallel.hpp"
+#include "core/wait.hpp"
 #include "rota/error.hpp"
 #include "rota/types.hpp"
 
@@ -120,12 +122,16 @@ std::vector<std::int64_t> numbers_in(const Listing& known, const Listing& files)
 }  // namespace
 
 std::vector<std::byte> encode_part(std::span<const std::vector<std::byte>> files) {
+  std::size_t bytes = (1 + files.size()) * sizeof(Word);
+  for (const auto& file : files) bytes += filled_up(file.size());
   ByteWriter part;
+  part.reserve(bytes);
   part.add<Word>(files.size());
   for (const auto& file : files) part.add<Word>(file.size());
   for (const auto& file : files) {
     part.add_bytes(file);
-    part.add_bytes(std::vector<std::byte>(filled_up(file.size()) - file.size()));
+    constexpr std::array<std::byte, sizeof(Word)> kZeros{};
+    part.add_bytes(std::span(kZeros).first(filled_up(file.size()) - file.size()));
   }
   return std::move(part).take();
 }
@@ -169,6 +175,10 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
       }
     }
     ProgressReporter reporter(context.options.progress, "index files", std::ssize(unknown));
+    const WaitScope scope{Wait([&reporter, &outer = Wait::here()] {
+      outer.check();
+      reporter.look();
+    })};
     // Threads take one file after the other, so that none waits for one that has larger ones.
     parallel_for("index files", std::ssize(unknown), 1, context.options.indexing_threads,
                  [&](const LoopPart& part) {

@@ -1,5 +1,4 @@
 #include "catalog/list_files.hpp"
-#include "core/failure.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -13,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/failure.hpp"
 #include "files/descriptor.hpp"
 
 namespace rota::internal {

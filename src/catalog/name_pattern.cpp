@@ -259,6 +259,13 @@ std::vector<Probe> make_probes(const NameSeries& series) {
   return probes;
 }
 
+namespace {
+struct WrongAnswer {
+  const Probe* probe;
+  int answer;
+};
+}  // namespace
+
 void validate_files(const OpenContext& context, const NameSeries& series, const std::string& shown,
                     int threads, const AskForName& ask) {
   const mpi::Communicator& all = context.nodes.all();
@@ -267,17 +274,21 @@ void validate_files(const OpenContext& context, const NameSeries& series, const 
   const std::int64_t count = share(std::ssize(probes), all.rank() + 1, all.size()) - first;
   mpi::together(all, kAsking, [&] {
     ProgressReporter reporter(context.options.progress, kAsking, count);
-    parallel_for(kAsking, count, kProbesAtOnce, std::max(threads, context.options.listing_threads),
-                 [&](const LoopPart& part) {
-                   for (std::int64_t i = part.begin; i < part.end; ++i) {
-                     const Probe& probe = probes[static_cast<std::size_t>(first + i)];
-                     const int answer = ask(probe);
-                     if (probe.is_surplus ? !is_absent(answer) : answer != 0)
-                       throw wrong_answer(probe, answer, series, shown, context.options.storages);
-                     reporter.add(1);
-                     if (part.is_callers) reporter.look();
-                   }
-                 });
+    try {
+      parallel_for(kAsking, count, kProbesAtOnce, std::max(threads, context.options.listing_threads),
+                   [&](const LoopPart& part) {
+                     for (std::int64_t i = part.begin; i < part.end; ++i) {
+                       const Probe& probe = probes[static_cast<std::size_t>(first + i)];
+                       const int answer = ask(probe);
+                       if (probe.is_surplus ? !is_absent(answer) : answer != 0)
+                         throw WrongAnswer{&probe, answer};
+                       reporter.add(1);
+                       if (part.is_callers) reporter.look();
+                     }
+                   });
+    } catch (const WrongAnswer& wrong) {  // one, for what is told of it is looked for
+      throw wrong_answer(*wrong.probe, wrong.answer, series, shown, context.options.storages);
+    }
     reporter.end();
   });
 }

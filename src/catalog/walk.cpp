@@ -1,5 +1,4 @@
 #include "catalog/list_files.hpp"
-#include "core/failure.hpp"
 
 #include <dirent.h>
 #include <fmt/format.h>
@@ -19,6 +18,7 @@
 #include <thread>
 
 #include "catalog/file_names.hpp"
+#include "core/failure.hpp"
 #include "core/mutex.hpp"
 #include "core/owned.hpp"
 #include "core/scarce.hpp"

@@ -115,7 +115,9 @@ class Auditor {
   }
 
   void go_back_to(std::int64_t step) {
-    if (const auto kept = kept_.find(step); kept != kept_.end()) std::tie(at_, tracks_) = kept->second;
+    rolled_back_to_ = std::max(rolled_back_to_, at_.step);
+    if (const auto kept = kept_.find(step); kept != kept_.end())
+      std::tie(at_, tracks_) = std::move(kept->second);
     kept_.erase(kept_.lower_bound(step), kept_.end());
     rolled_back_.insert(rolled_back_.end(), taken_.begin(), taken_.end());
     taken_.clear();
@@ -171,6 +173,7 @@ class Auditor {
   void audit_step(bool counts) {
     if (!check_lockstep(counts)) return;
     expect_at(counts);
+    if (counts && !is_stream() && at_.step >= rolled_back_to_) rolled_back_.clear();  // no more come again
     check_size();
     print_ = 0;
     filled_.assign(index(step_.slots()), false);
@@ -366,6 +369,7 @@ class Auditor {
   std::map<std::int64_t, std::pair<Position, Tracks>> kept_;  // before the steps that they take back
   std::vector<Fact> taken_;                                   // of steps that do not count
   std::vector<Fact> rolled_back_;                             // sorted
+  std::int64_t rolled_back_to_ = 0;                           // the step behind them all
 };
 
 }  // namespace

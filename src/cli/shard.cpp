@@ -57,8 +57,6 @@ int shard(ShardVerbOptions& options) {
                                                                              : ShardOptions::Format::tar;
   options.shards.world = world_from_environment();
   if (options.shards.world.rank == 0) options.shards.progress = bar.function();
-  options.shards.world = world_from_environment();
-  if (options.shards.world.rank == 0) options.shards.progress = bar.function();
   const ShardReport report = write_shards(source, options.destination, options.shards);
   // One of many processes reports, and the one that finds all done.
   if (options.shards.world.rank > 0 && !report.is_complete) return 0;

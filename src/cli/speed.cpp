@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -130,7 +132,17 @@ void print_row(const SpeedOptions& options, const std::string& sent, const Way& 
               cold.byte_rate(), warm.sample_rate(), warm.byte_rate());
 }
 
+// Each row opens the dataset anew, and would say the same.
+void say_each_once() {
+  set_message_sink([mutex = std::make_shared<std::mutex>(),
+                    said = std::make_shared<std::set<std::string>>()](std::string_view message) {
+    const std::scoped_lock lock(*mutex);
+    if (said->emplace(message).second) fmt::print(stderr, "rota: {}\n", message);
+  });
+}
+
 int speed(const SpeedOptions& options) {
+  say_each_once();
   ProgressBar bar;
   const Catalog catalog = make_catalog(options.dataset, {.progress = bar.function()});
   const auto source = open(catalog, options.dataset.format);
@@ -138,7 +150,6 @@ int speed(const SpeedOptions& options) {
     throw internal::failure(ErrorCode::invalid_argument, "read {}: it has no samples",
                             options.dataset.path.native());
   }
-  set_message_sink([](std::string_view) {});  // what was left out was said once, and is the same in each row
   const std::string sent = catalog.serialize();
   const bool has_one_access =
       format_of(options.dataset, catalog) == "files" || internal::files_of(catalog).location().is_stored();

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/failure.hpp"
+#include "core/wait.hpp"
 #include "files/reads.hpp"
 
 namespace rota::internal {
@@ -97,8 +98,10 @@ void DatasetFile::read_on() {
 std::span<const std::byte> DatasetFile::at(std::uint64_t offset, std::size_t count) const {
   if (memory_ == nullptr) {
     assert(window_ != nullptr);
-    return window_->at(offset, count, bytes_,
-                       [this](std::uint64_t from, std::span<std::byte> to) { return read_now(from, to); });
+    return window_->at(offset, count, bytes_, [this](std::uint64_t from, std::span<std::byte> to) {
+      Wait::here().check();  // a file may take hours to be looked through
+      return read_now(from, to);
+    });
   }
   offset = std::min(offset, bytes_);
   return {memory_.get() + offset, std::min<std::uint64_t>(count, bytes_ - offset)};

@@ -321,7 +321,8 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
     if ((*index_file.read_names())[i] == merged) index_file = index_file.beside({&merged, 1});
   }
   const std::string path = index_file.path(0);
-  const std::string text = made_on_first_rank(index_file.context(), "read the index of shards", [&] {
+  const mpi::Communicator& all = index_file.context().nodes.all();
+  const std::string text = mpi::on_first_rank(all, "read the index of shards", [&] {
     if (index_file.size() == 1) return read_text(index_file);
     refuse_splits(index_file);
     throw failure(ErrorCode::invalid_argument, "open {}: it is one of {} files, and MDS has one index.json",

@@ -1,4 +1,3 @@
-
 #include <utility>
 
 #include "core/failure.hpp"

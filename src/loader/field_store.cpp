@@ -29,13 +29,6 @@ void FieldStore::resize(std::size_t samples) {
   }
 }
 
-void FieldStore::shrink(std::size_t samples) {
-  samples_ = samples;
-  for (auto& offsets : offsets_) {
-    if (!offsets.empty()) offsets.resize(samples + 1);
-  }
-}
-
 void FieldStore::sum_rows() {
   for (std::size_t f = 0; f < offsets_.size(); ++f) sum_rows(f);
 }

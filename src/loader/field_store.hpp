@@ -28,8 +28,6 @@ class FieldStore {
 
   /// Throws Error{invalid_argument} where the fixed fields of so many would be larger than tensors may be.
   void resize(std::size_t samples);
-  /// Keeps the row counts of the first `samples`, which are not summed yet.
-  void shrink(std::size_t samples);
   /// Where the row counts of ragged field f go: [samples].
   [[nodiscard]] std::span<std::int64_t> rows(std::size_t f) noexcept {
     return std::span(offsets_[f]).subspan(1);

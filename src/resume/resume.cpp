@@ -1,5 +1,4 @@
 #include "rota/resume.hpp"
-#include "core/failure.hpp"
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "checkpoint/snapshot_data.hpp"
+#include "core/failure.hpp"
 #include "loader/loader_impl.hpp"
 #include "order/weighted_turns.hpp"
 #include "resume/loader_state.hpp"

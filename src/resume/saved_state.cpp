@@ -130,8 +130,7 @@ void SavedState::require(bool holds, std::string_view tensor, std::string_view w
 }
 
 bool SavedState::has(std::string_view tensor) const {
-  return checkpoint_ ? checkpoint_->has_tensor(part_of_loader(name_, tensor))
-                     : object().has(kTensors) && object().object(kTensors).has(tensor);
+  return checkpoint_ != nullptr && checkpoint_->has_tensor(part_of_loader(name_, tensor));
 }
 
 std::string SavedState::checked(std::string_view tensor, DType dtype, std::int64_t columns) const {

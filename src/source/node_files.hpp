@@ -19,8 +19,9 @@ struct Fetched {
 /// Throws Error{out_of_range} unless it is a range of `size` samples.
 void check_range(SampleRange samples, std::int64_t size);
 
-/// The files of one source that are fetched into memory of the node, unpacked or copied, and read from there.
-/// A Loader says which are needed, and takes only orders that need few of them at a time. *Any thread.*
+/// The files of one source that are fetched into memory of the node, decompressed or copied, and read from
+/// there. A Loader says which are needed, and takes only orders that need few of them at a time. *Any
+/// thread.*
 class NodeFiles {
  public:
   NodeFiles() = default;

@@ -1,4 +1,3 @@
-
 #include <algorithm>
 #include <array>
 #include <exception>
@@ -6,7 +5,6 @@
 
 #include "core/failure.hpp"
 #include "core/option.hpp"
-#include "loader/field_store.hpp"
 #include "order/shard_plan.hpp"
 #include "rota/stream.hpp"
 #include "source/field_check.hpp"
@@ -25,18 +23,22 @@ constexpr std::size_t kAllBlocks = std::size_t{4} << 20;   // those of all shard
 /// A few samples that follow each other, read in one call.
 class SampleBlock {
  public:
-  SampleBlock(const Source& source, std::shared_ptr<const std::vector<Field>> fields)
-      : source_(source), store_(std::move(fields), std::make_shared<internal::BufferPool>(Allocator{}, 0)) {}
+  SampleBlock(const Source& source, std::span<const Field> fields)
+      : source_(source),
+        fields_(fields),
+        bytes_(fields.size()),
+        offsets_(fields.size()),
+        memory_(fields.size()) {}
 
   [[nodiscard]] bool has(std::int64_t id) const noexcept { return id >= first_ && id < first_ + size_; }
 
-  void copy(std::int64_t id, StreamSample& out) {
-    const auto i = static_cast<std::size_t>(id - first_);
-    for (std::size_t f = 0; f < out.size(); ++f) {
-      out.set(f, store_.view().bytes(f, i));
-      if (!store_.fields()[f].ragged || store_.fields()[f].row_bytes() > 0) continue;
-      const std::span ends = store_.rows(f);
-      out.resize(f, ends[i] - (i == 0 ? 0 : ends[i - 1]));  // bytes do not say how many
+  void copy(std::int64_t id, StreamSample& out) const {
+    const BatchView sample(memory_, static_cast<std::size_t>(id - first_), 1);
+    for (std::size_t f = 0; f < memory_.size(); ++f) {
+      out.set(f, sample.bytes(f, 0));
+      if (memory_[f].row_bytes != 0 || memory_[f].offsets == nullptr) continue;
+      const std::int64_t* const offsets = memory_[f].offsets + (id - first_);
+      out.resize(f, offsets[1] - offsets[0]);  // bytes do not say how many
     }
   }
 
@@ -45,40 +47,54 @@ class SampleBlock {
     size_ = 0;
     std::vector<SampleId> ids(static_cast<std::size_t>(count));
     for (SampleId& id : ids) id.value = first++;
-    store_.resize(ids.size());
-    for (std::size_t f = 0; f < store_.fields().size(); ++f) {
-      if (store_.fields()[f].ragged) source_.rows(ids, f, store_.rows(f));
-    }
-    ids.resize(fitting(ids.size(), most));
+    ids.resize(lay_out(ids, most));
     if (ids.size() < 2) return;
-    store_.shrink(ids.size());
-    store_.sum_rows();
-    store_.open();
-    source_.read(ids, store_.view());
+    for (std::size_t f = 0; f < memory_.size(); ++f) {
+      const bool ragged = fields_[f].ragged;
+      const std::size_t row_bytes = fields_[f].row_bytes();
+      const auto rows = ragged ? static_cast<std::size_t>(offsets_[f][ids.size()]) : ids.size();
+      if (bytes_[f].size() < rows * row_bytes) bytes_[f].resize(rows * row_bytes);
+      memory_[f] = {
+          .data = bytes_[f].data(), .row_bytes = row_bytes, .offsets = ragged ? offsets_[f].data() : nullptr};
+    }
+    source_.read(ids, BatchView(memory_, 0, ids.size()));
     first_ = ids[0].value;
     size_ = std::ssize(ids);
   }
 
  private:
-  // How many of the first samples fit.
-  std::size_t fitting(std::size_t samples, std::size_t most) {
-    for (std::size_t i = 0, bytes = 0; i < samples; ++i) {
-      for (std::size_t f = 0; f < store_.fields().size(); ++f) {
-        const Field& field = store_.fields()[f];
-        const std::int64_t rows = field.ragged ? store_.rows(f)[i] : 1;
-        internal::check_row_count(field, rows);
-        const std::size_t more = static_cast<std::size_t>(rows) * field.row_bytes();
-        if (more > most - bytes) return i;
-        bytes += more;
+  // How many of them fit.
+  std::size_t lay_out(std::span<const SampleId> ids, std::size_t most) {
+    std::vector<std::size_t> sizes(ids.size());
+    std::vector<std::int64_t> rows(ids.size());
+    for (std::size_t f = 0; f < memory_.size(); ++f) {
+      const Field& field = fields_[f];
+      std::ranges::fill(rows, 1);
+      if (field.ragged) {
+        source_.rows(ids, f, rows);
+        offsets_[f].assign(1, 0);
+        for (const std::int64_t more : rows) {
+          internal::check_row_count(field, more, offsets_[f].back());
+          offsets_[f].push_back(offsets_[f].back() + more);
+        }
       }
+      const std::size_t row_bytes = field.row_bytes();
+      for (std::size_t i = 0; i < ids.size(); ++i) sizes[i] += static_cast<std::size_t>(rows[i]) * row_bytes;
     }
-    return samples;
+    std::size_t count = 0;
+    for (std::size_t bytes = 0; count < ids.size() && sizes[count] <= most - bytes; ++count) {
+      bytes += sizes[count];
+    }
+    return count;
   }
 
   const Source& source_;
-  internal::FieldStore store_;
+  std::span<const Field> fields_;
   std::int64_t first_ = 0;
   std::int64_t size_ = 0;
+  std::vector<std::vector<std::byte>> bytes_;       // of each field
+  std::vector<std::vector<std::int64_t>> offsets_;  // of each ragged field
+  std::vector<BatchView::FieldMemory> memory_;
 };
 
 /// Small samples are read a few at a time: at first one, then twice as many each time, so that whoever needs
@@ -94,7 +110,7 @@ class IndexedStream final : public ShardStream {
         samples_(samples),
         next_(samples.begin + at),
         block_bytes_(bytes),
-        block_(source, fields_) {
+        block_(source, *fields_) {
     const std::vector<Field>& fields = *fields_;
     memory_.resize(fields.size());
     offsets_.resize(fields.size());

@@ -44,7 +44,8 @@ int small(const JsonObject& record, std::string_view name) {
 }
 
 std::uint64_t to_digest(const Json& value) {
-  const std::string digits = value.is_string() ? value.get<std::string>() : std::string();
+  std::string_view digits;
+  if (value.is_string()) digits = value.get_ref<const std::string&>();
   std::uint64_t digest = 0;
   const char* const last = digits.data() + digits.size();
   const auto [end, error] = std::from_chars(digits.data(), last, digest, 16);

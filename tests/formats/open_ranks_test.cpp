@@ -1,6 +1,7 @@
 // Ranks that open files together: replicas get what one process does, and ranks that ask for different things
 // are told so, where they would wait for one another.
 
+#include "formats/memory_storage.hpp"
 #include "formats/python.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi_main.hpp"
@@ -125,6 +126,17 @@ TEST_F(OpenRanks, OptionsThatOneRankHasWrongAreAnErrorOnAll) {
   const Catalog catalog(comm(), path("tar"));
   const TarOptions options{.fields = {"txt", is_last() ? "txt" : "cls"}};
   EXPECT_ERROR(open(catalog, options), invalid_argument, {"\"txt\" is named twice"});
+}
+
+// Which one rank does for longer than the others' deadline.
+TEST(OneLongFile, IsIndexedWhileOtherRanksWait) {
+  if (comm().size() != 3) GTEST_SKIP() << "it takes a second at any number of ranks";
+  const auto storage = std::make_shared<MemoryStorage>();
+  for (int i = 0; i < 4096; ++i) storage->files["data/a.txt"].bytes += std::string(1023, 'x') + '\n';
+  storage->on_read = [](const StoredBytes& /*wanted*/) { std::this_thread::sleep_for(150ms); };
+  const Catalog catalog(comm().duplicate(400ms), "slow://data/", {.storages = {{"slow", storage}}});
+  EXPECT_EQ(open(catalog, "lines")->size(), 4096);
+  EXPECT_GT(std::ranges::max(mpi::all_gather(comm(), storage->reads)), 3);
 }
 
 }  // namespace rota::test::open_ranks_test

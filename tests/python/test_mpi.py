@@ -183,6 +183,12 @@ def test_what_one_rank_gets_wrong_is_raised_on_all(comm, data, path):
                 use()
 
 
+def test_what_a_function_raises_stays_the_cause_on_its_rank(comm, data):
+    with pytest.raises(rota.CallbackError) as raised:
+        rota.Catalog(data, comm=comm, progress=(lambda done: 1 / 0) if RANK == 0 else None)
+    assert isinstance(raised.value.__cause__, ZeroDivisionError) == (RANK == 0)
+
+
 def test_ranks_pack_together_as_each_alone_does(comm, data):
     documents = rota.open(data, "lines", comm=comm)
     together, alone = (rota.pack(documents, 8, seed=3, comm=one) for one in (comm, None))

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "files/dataset_file.hpp"
-#include "formats/hdf5/file.hpp"
 #include "formats/hdf5/layout.hpp"
 #include "hdf5/hdf5.hpp"
 #include "rota/source.hpp"
