@@ -36,7 +36,8 @@ class LineWriter;
 class TraceWriter {
  public:
   /// Creates the directory if need be, and this rank's file, which begins where the loader stands. `phase` is
-  /// the same on all ranks and above earlier ones; without it, it is the one behind those in the names of the directory's files.
+  /// the same on all ranks and above earlier ones; without it, it is the one behind those in the names of the
+  /// directory's files.
   /// **Collective** over `comm`, all ranks of the run with replicas: all throw the same. Throws
   /// Error{invalid_argument} for a phase below 0, Error{mismatch} unless all give the same phase or none,
   /// Error{io} where the file exists or cannot be created.

@@ -190,9 +190,10 @@ def _add(snapshot: Any, name: str, value: Any, is_root: bool) -> None:
         value = value.encode()
     if isinstance(value, (bytes, bytearray, memoryview)):
         return snapshot.blob(name, bytes(value))
-    is_mine = is_root
-    if isinstance(value, Rows):
-        is_mine, value = True, value.array
+    is_rows = isinstance(value, Rows)
+    is_mine = is_root or is_rows
+    if is_rows:
+        value = value.array
         if not getattr(value, "ndim", 0):
             raise TypeError(f'save "{name}": Rows takes an array of rows')
     if not (hasattr(value, "ndim") and hasattr(value, "dtype")):
@@ -201,7 +202,8 @@ def _add(snapshot: Any, name: str, value: Any, is_root: bool) -> None:
         raise TypeError(f'save "{name}": a masked array would lose its mask; give value.filled(...), and the mask by a name')
     try:
         array, dtype = _to_array(value if is_mine or not value.ndim else value[:0])
-        return snapshot.tensor(name, dtype, array.shape[1:], array if is_mine else array[:0])
+        snapshot.tensor(name, dtype, array.shape[1:], array if is_mine else array[:0])
+        snapshot.same(name, "Rows, of each rank its part" if is_rows else "an array, which rank 0 has whole")
     except Error as error:
         raise type(error)(f'save "{name}": {error}') from error
 

@@ -49,6 +49,7 @@ void define_snapshot(py::module_& module) {
                         rows.shape(0), bytes_of(rows));
           },
           py::keep_alive<1, 5>())
+      .def("same", &Snapshot::same)
       .def("blob", [](Snapshot& self, const std::string& name, const py::bytes& bytes) {
         self.blob(name, std::string(bytes));
       });

@@ -64,6 +64,7 @@ ErrorCode code_of(const py::error_already_set& raised, ErrorCode numberless) {
 }
 
 std::atomic<bool> has_python_ended = false;
+std::atomic<unsigned long> main_thread = 0;
 
 struct Dead {
   std::mutex mutex;
@@ -154,6 +155,7 @@ void bury_the_dead() {
 
 void check_signals() try {
   if (has_python_ended) throw Error(ErrorCode::busy, "wait: Python ends");
+  if (PyThread_get_thread_ident() != main_thread) return;  // Python attends to signals there alone
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 } catch (...) {
@@ -169,6 +171,7 @@ void end_waits() {
 }
 
 void register_errors() {
+  main_thread = py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
   py::register_exception_translator([](std::exception_ptr raised) {
     try {
       try {
@@ -213,6 +216,11 @@ void throw_as_error(const py::error_already_set& raised, ErrorCode numberless) {
   const ErrorCode code = code_of(raised, numberless);
   PyException_SetTraceback(raised.value().ptr(), raised.trace() ? raised.trace().ptr() : Py_None);
   auto cause = std::make_exception_ptr(Raised{Shared(raised.value())});
+  if (!raised.matches(PyExc_Exception)) {  // it ends the program, and is no fault of a sample
+    Interrupted interrupted;
+    interrupted.error = std::make_exception_ptr(Error(code, text, std::move(cause)));
+    throw interrupted;
+  }
   if (raised.matches(errors().attr("PROGRAMS"))) throw internal::ProgramError(code, text, std::move(cause));
   throw Error(code, text, std::move(cause));
 }

@@ -87,7 +87,8 @@ void Loop::take(bool is_callers) noexcept {
       work_({.begin = begin, .end = end, .is_callers = is_callers});
     } catch (const Stopped&) {
       if (is_callers) fail_caller();
-      return;
+      if (is_callers || stop_.stop_requested()) return;
+      fail(begin);  // what `work` itself was ended by
     } catch (...) {
       fail(begin);
     }

@@ -42,7 +42,11 @@ Wait::Wait(std::stop_token stop)
 Wait::Wait(std::function<void()> poll) : poll_(std::move(poll)), next_(Clock::now() + kInterval) {}
 
 void Wait::check() {
-  if (!poll_ || Clock::now() < next_) return;
+  if (poll_ && Clock::now() >= next_) check_now();
+}
+
+void Wait::check_now() {
+  if (!poll_) return;
   next_ = Clock::now() + kInterval;
   poll_();
 }

@@ -38,6 +38,9 @@ class Wait {
 
   /// Throws a Stopped where the wait is to end. Cheap; the one place that polls.
   void check();
+  /// The same, however long ago it was polled: for what is about to count, and is lost where the language
+  /// that called us ends the call by itself.
+  void check_now();
   /// When to do so next.
   [[nodiscard]] Clock::time_point next_check() const noexcept;
 

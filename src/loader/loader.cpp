@@ -10,6 +10,7 @@
 #include "core/failure.hpp"
 #include "core/message.hpp"
 #include "core/owned.hpp"
+#include "core/wait.hpp"
 #include "loader/loader_impl.hpp"
 #include "mpi/collectives.hpp"
 
@@ -191,6 +192,7 @@ std::unique_ptr<BatchMemory> Loader::Impl::make_batch() {
   has_failed = true;
   try {
     auto batch = ring.next();
+    internal::Wait::here().check_now();  // as long as the batch does not count
     has_failed = false;
     return batch;
   } catch (...) {

@@ -11,6 +11,7 @@
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "core/owned.hpp"
+#include "core/wait.hpp"
 #include "mpi/collectives.hpp"
 #include "stream/stream_loader_impl.hpp"
 
@@ -185,7 +186,11 @@ std::int64_t StreamLoader::Impl::agree() {
     static_cast<void>(agreement_.end());
     is_elsewhere_ = false;
   }
-  if (!agreement_.is_under_way()) agreement_.begin({of(feed().wait())});
+  if (!agreement_.is_under_way()) {
+    const auto head = feed().wait();
+    internal::Wait::here().check_now();  // as long as no rank counts on this one
+    agreement_.begin({of(head)});
+  }
   return agreement_.end().front();
 }
 

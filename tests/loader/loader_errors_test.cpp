@@ -48,7 +48,9 @@ TEST_P(LoaderErrors, KeepWhatTheUsersCodeThrewAsTheirCause) {
   struct Own {
     int number;
   };
-  source_->on_read = [](SampleId id) {
+  std::atomic<bool> is_own = true;
+  source_->on_read = [&](SampleId id) {
+    if (!is_own) throw Error(corrupt, "its own");
     if (id.value == 60) throw Own{7};
   };
   Loader loader(source_, options_);
@@ -58,7 +60,7 @@ TEST_P(LoaderErrors, KeepWhatTheUsersCodeThrewAsTheirCause) {
   } catch (const Own& own) {
     EXPECT_EQ(own.number, 7);
   }
-  source_->on_read = [](SampleId /*id*/) { throw Error(corrupt, "its own"); };
+  is_own = false;
   EXPECT_EQ(error_of([&] { (void)loader.next(); })->cause(), nullptr);
 }
 

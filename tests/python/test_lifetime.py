@@ -5,6 +5,7 @@ import gzip
 import os
 import random
 import resource
+import signal
 import sys
 import threading
 import time
@@ -249,3 +250,76 @@ def test_loaders_of_python_datasets_leave_no_references_behind():
     gone = weakref.ref(dataset)
     del dataset
     assert gone() is None
+
+
+class Interrupting:
+    """A dataset, of which reading sample 21 for the first time does `what`."""
+
+    def __init__(self, what):
+        self.what = what
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, i):
+        what, self.what = (self.what, None) if i == 21 else (None, self.what)
+        if what:
+            what()
+            time.sleep(0.005)
+        return {"x": i}
+
+
+def stream_of(dataset):
+    return rota.StreamLoader(rota.as_stream(rota.PythonSource(dataset, fields={"x": "int64"}), 1), 4, workers=1)
+
+
+def loader_of(dataset, workers=1, **options):
+    source = rota.PythonSource(dataset, fields={"x": "int64"})
+    return rota.Loader(source, 4, shuffle="none", workers=workers, read_ahead_batches=1, **options)
+
+
+def take(loader):
+    return loader.next()
+
+
+def ids_despite(loader, error):
+    """What all calls of next() give, of which one raises `error`."""
+    seen, raised, batch = [], 0, ()
+    while batch is not None:
+        try:
+            batch = take(loader)
+        except error:
+            raised += 1
+            continue
+        seen += [] if batch is None else batch["x"].tolist()
+    assert raised == 1
+    return seen
+
+
+def interrupt():
+    """As Ctrl-C does, once the main thread waits for a batch."""
+
+    def waits(frame):
+        return frame is not None and (frame.f_code is take.__code__ or waits(frame.f_back))
+
+    until = time.monotonic() + 60
+    while not waits(sys._current_frames()[threading.main_thread().ident]) and time.monotonic() < until:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("make", [loader_of, stream_of])
+def test_ctrl_c_loses_no_batch(make):
+    loader = make(Interrupting(interrupt))
+    assert ids_despite(loader, KeyboardInterrupt) == list(range(40))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_what_ends_a_program_is_no_bad_sample_and_not_tried_again(workers, error):
+    def leave():
+        raise error
+
+    loader = loader_of(Interrupting(leave), workers, on_bad_sample="skip")
+    assert ids_despite(loader, error) == list(range(40))
+    assert not loader.skipped

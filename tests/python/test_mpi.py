@@ -254,6 +254,15 @@ def test_loaders_go_on_together_and_alone(comm, path):
         assert [sorted(batch) for batch in ids(alone)] == whole[4:]
 
 
+@several
+def test_parts_of_some_ranks_and_the_whole_of_another_are_no_tensor(comm, path):
+    rows = np.full((2, 2), RANK)
+    with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
+        with pytest.raises(rota.MismatchError, match="rank 0 has c: Rows"):
+            directory.save(1, {"c": rows if RANK == 1 else rota.Rows(rows)})
+        assert directory.latest() is None
+
+
 @pytest.mark.parametrize("kind", ["save", "save_async"])
 def test_a_rank_that_cannot_save_is_told_to_all(comm, path, kind):
     with rota.CheckpointDirectory(COMM, path, deadline=60) as directory:
