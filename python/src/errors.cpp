@@ -172,6 +172,8 @@ void end_waits() {
 
 void register_errors() {
   main_thread = py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
+  py::module_::import("os").attr("register_at_fork")(
+      py::arg("after_in_child") = py::cpp_function([] { main_thread = PyThread_get_thread_ident(); }));
   py::register_exception_translator([](std::exception_ptr raised) {
     try {
       try {

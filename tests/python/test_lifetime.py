@@ -308,6 +308,25 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 
+def test_ctrl_c_ends_a_wait_of_a_child_that_any_thread_forked():
+    def child():
+        loader = loader_of(Interrupting(interrupt))
+        os._exit(0 if ids_despite(loader, KeyboardInterrupt) == list(range(40)) else 1)
+
+    def fork():
+        number = os.fork()
+        if number == 0:
+            signal.alarm(60)
+            child()
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]))
+
+    codes = []
+    thread = threading.Thread(target=fork)
+    thread.start()
+    thread.join(90)
+    assert codes == [0]
+
+
 @pytest.mark.parametrize("make", [loader_of, stream_of])
 def test_ctrl_c_loses_no_batch(make):
     loader = make(Interrupting(interrupt))
