@@ -41,9 +41,9 @@ class Exchange;
 class Communicator {
  public:
   Communicator() noexcept;
-  /// **Collective** over `comm`. A `deadline` of 0 is none. Throws Error{invalid_argument} before MPI_Init or
-  /// after MPI_Finalize, for an intercommunicator, and for MPI_COMM_NULL, which MPI_Comm_split gives ranks
-  /// that take no part.
+  /// **Collective** over `comm`. A `deadline` of 0 is none. Throws Error{invalid_argument} for a negative
+  /// one, before MPI_Init or after MPI_Finalize, for an intercommunicator, and for MPI_COMM_NULL, which
+  /// MPI_Comm_split gives ranks that take no part.
   explicit Communicator(MPI_Comm comm, std::chrono::milliseconds deadline = kDeadline);
   ~Communicator();
   Communicator(Communicator&& other) noexcept;

@@ -42,7 +42,11 @@ class OwnArgument {
 };
 
 PyCommunicator make_communicator(const py::object& comm, py::handle deadline) {
-  if (comm.is_none()) return PyCommunicator(mpi::Communicator());
+  const OwnArgument by(deadline, {"make a communicator", "deadline"}, mpi::kDeadline);
+  if (comm.is_none()) {
+    by.agree({});
+    return PyCommunicator(mpi::Communicator());
+  }
   if (!py::hasattr(comm, "py2f") || !py::hasattr(comm, "Split")) {
     throw py::type_error(
         fmt::format("a {} is no communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD", type_of(comm)));
@@ -55,7 +59,6 @@ PyCommunicator make_communicator(const py::object& comm, py::handle deadline) {
                       "already, it is built for another MPI than rota, which has Open MPI");
   }
   const auto handle = comm.attr("py2f")().cast<int>();
-  const OwnArgument by(deadline, {"make a communicator", "deadline"}, mpi::kDeadline);
   auto made = unlocked([&] { return mpi::of_fortran(handle, by.value()); });
   by.agree(made);
   return PyCommunicator(std::move(made));

@@ -95,13 +95,15 @@ void collate(py::handle function, const Items& made, const Batch& in, BatchOutpu
 
 Guard::Guard() : capsule_(this, [](void*) {}) {}
 
-// The frames that an exception has passed through keep their variables, and so do those of what caused it.
+// The frames that an exception has passed through keep their variables, and so do those of what caused it; an
+// AttributeError keeps the object that lacks the attribute.
 void Guard::clear_frames(const py::error_already_set& raised) const {
   constexpr int kMost = 100;  // of a ring of causes
   py::object trace = raised.trace();
   py::object error = raised.value();
   for (int depth = 0; !is_alone() && depth < kMost && !error.is_none(); ++depth) {
     if (trace && !trace.is_none()) py::module_::import("traceback").attr("clear_frames")(trace);
+    if (py::hasattr(error, "obj")) error.attr("obj") = py::none();  // of an AttributeError
     const py::object cause = error.attr("__cause__");
     error = cause.is_none() ? py::object(error.attr("__context__")) : cause;
     trace = error.is_none() ? py::none() : py::object(error.attr("__traceback__"));

@@ -95,7 +95,7 @@ void take(py::handle value, const Argument& /*as*/, std::filesystem::path& to) {
 
 void take(py::handle value, const Argument& as, std::chrono::milliseconds& to) {
   const auto seconds = take<double>(value, as);
-  if (!(std::abs(seconds) <= 1e12)) as.refuse_value(value, "0 to 10^12 seconds");
+  if (!(seconds >= 0 && seconds <= 1e12)) as.refuse_value(value, "0 to 10^12 seconds");
   to = std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 

@@ -276,7 +276,8 @@ class Auditor {
     Track& shard = tracks_[of];
     const bool is_late = slot.slot < shard.next;
     const int owner = owners_.try_emplace(slot.set, rank).first->second;
-    if (slot.slot != shard.next && (is_late || !lacks_files_)) {
+    const bool may_lack = lacks_files_ || !is_whole();  // of what other ranks have of the shard
+    if (slot.slot != shard.next && (is_late || !may_lack)) {
       report(is_late ? Kind::repeated : Kind::missing, rank,
              fmt::format("{} is number {} of its shard, not {}", name(slot), slot.slot, shard.next));
     }

@@ -131,7 +131,8 @@ void decompress_other(const DatasetFile& file, const RawSink& sink) {
   ArchiveInput input{.file = file, .block = std::vector<std::byte>(kBlockBytes)};
   const auto fail = [&](const char* why) {
     const char* format = ::archive_filter_name(reader.get(), 0);
-    throw not_decompressed(file, static_cast<std::uint64_t>(::archive_filter_bytes(reader.get(), -1)),
+    const auto at = std::max<std::int64_t>(::archive_filter_bytes(reader.get(), -1), 0);  // -1: unknown
+    throw not_decompressed(file, static_cast<std::uint64_t>(at),
                            format == nullptr ? "what it begins as" : format, why == nullptr ? "?" : why);
   };
   const auto require = [&](la_ssize_t status) {

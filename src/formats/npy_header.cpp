@@ -42,6 +42,8 @@ std::optional<StoredType> scalar_of(std::string_view text) {
   if (text.size() < 3 || std::string_view("<>=|").find(text[0]) == std::string_view::npos) return {};
   const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), count);
   if (error != std::errc() || count == 0 || count > kMostElementBytes) return {};
+  const std::string_view unit(end, text.data() + text.size());  // of time, '<M8[ns]'
+  if (!unit.empty() && text[1] != 'M' && text[1] != 'm') return {};
   const bool is_swapped = text[0] == '>' && count > 1;
   const bool is_power = std::has_single_bit(count) && count <= sizeof(std::int64_t);
   switch (text[1]) {
@@ -195,8 +197,13 @@ NpyHeader read_npy_header(const DatasetFile& file, std::uint64_t at, std::uint64
   const std::uint64_t begin = byte(6) == 1 ? kShortHead : head.size();
   if (begin > kShortHead) next(std::as_writable_bytes(std::span(head)).subspan(kShortHead));
   const std::uint64_t length = byte(8) | byte(9) << 8U | byte(10) << 16U | byte(11) << 24U;
-  if (length > kMostHeaderBytes || length > bytes - begin) {
+  if (length > bytes - begin)
     throw damaged(fmt::format("an NPY header of {} bytes is more than there is", length));
+  if (length > kMostHeaderBytes) {
+    throw failure(
+        ErrorCode::unsupported,
+        "read {}: byte {}: an NPY header of {} bytes; rota reads those of up to {}: name fewer fields",
+        file.path(), at, length, kMostHeaderBytes);
   }
   std::string text(length, '\0');
   next(std::as_writable_bytes(std::span(text)));

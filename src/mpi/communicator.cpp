@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/failure.hpp"
+#include "core/option.hpp"
 #include "core/owned.hpp"
 #include "mpi/collectives.hpp"
 #include "mpi/exchange.hpp"
@@ -38,6 +39,8 @@ void require_intra(MPI_Comm comm, std::string_view what) {
 
 // **Collective**, by the deadline of `meeting`.
 std::unique_ptr<Exchange> duplicate_of(Exchange& meeting, std::chrono::milliseconds deadline) {
+  constexpr internal::OptionCheck kCheck("duplicate a communicator");
+  kCheck.in_range("deadline", deadline, internal::kUnboundedTime, "0 = none");
   const auto copy = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
   Operation operation("duplicate a communicator", copy, [copy](MPI_Comm comm, Requests& requests) {
     check(MPI_Comm_idup(comm, copy.get(), &requests.emplace_back()), "MPI_Comm_idup");

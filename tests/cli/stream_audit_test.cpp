@@ -47,6 +47,18 @@ TEST(StreamAudit, LetsRanksShareAShardWhereTheyAreDispatchedToBySample) {
   EXPECT_TRUE(report.passed()) << text_of(report);
 }
 
+// Rank 1 was killed before step 4, in which rank 0 has the second of two samples of shard 1.
+TEST(StreamAudit, PassesOverWhatAKilledRankHadOfASharedShard) {
+  FakeStream run;
+  run.split = "by_sample";
+  FakeStreamBatch& last = run.batches[{0, 0}][4];
+  std::tie(last.ids[1], last.positions[1], last.digests[1]) = std::tuple(FakeStreamBatch::Id{1, 30}, 3, 103);
+  run.batches[{0, 1}].pop_back();
+  const AuditReport report = audit_of(run);
+  EXPECT_TRUE(report.passed()) << text_of(report);
+  EXPECT_EQ(report.phases[0].rolled_back, 1);
+}
+
 struct Breakage {
   const char* name;
   std::function<void(FakeStream&)> apply;

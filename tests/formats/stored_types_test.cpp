@@ -109,7 +109,7 @@ TEST_F(StoredNpy, IsRefusedAsAnElementThatCannotBe) {
        {"[('a', '<f4', (4294967296, 4294967296))]", "[('a', '|V2000000000'), ('b', '|V2000000000')]",
         "'|V99999999999'", "[('a', '|V1004'), ('', '|V1', (4611686018427387654, 4))]",
         "[('a', '<f4'), ('b', '|S0')]", "[('a', '<f4'), ('b', '<f4', (0,))]", "'|S0'", "[]", "[('a',)]",
-        "[('', '|V4')]", "'<f3'", "'<f16'", "'<b2'"}) {
+        "[('', '|V4')]", "'<f3'", "'<f16'", "'<b2'", "'<f4x'", "'<f4[ns]'"}) {
     directory_.write("a.npy", python(directory_, fmt::format(R"(
 import struct
 head = "{{'descr': {}, 'fortran_order': False, 'shape': (1,)}}".encode()
@@ -118,6 +118,11 @@ tell(b'\x93NUMPY\x01\0' + struct.pack('<H', len(head)) + head + bytes(100))
                                                              descr))[0]);
     EXPECT_ERROR(open(directory_ / "a.npy", "npy"), unsupported, {"elements of type"}) << descr;
   }
+}
+
+TEST_F(StoredNpy, IsNotCalledDamagedForAHeaderThatIsTooLong) {
+  write("np.save('a', np.zeros(1, [(f'{i:060}', 'u1') for i in range(1000)]))\n");
+  EXPECT_ERROR(open(directory_ / "a.npy", "npy"), unsupported, {"an NPY header of", "65536", "fewer fields"});
 }
 
 // Of Latin-1 in versions before 3, as Python writes it in quotes.

@@ -154,6 +154,12 @@ TEST(Communicator, IsNotMadeForARankThatTakesNoPart) {
   expect_refused(none, "it is MPI_COMM_NULL, which MPI_Comm_split gives for MPI_UNDEFINED");
 }
 
+TEST(Communicator, HasNoNegativeDeadline) {
+  const auto refused = is_error(ErrorCode::invalid_argument, {"deadline is -0.005 s"});
+  EXPECT_THAT(error_of([] { Communicator(MPI_COMM_WORLD, std::chrono::milliseconds(-5)); }), refused);
+  EXPECT_THAT(error_of([] { (void)everyone().duplicate(std::chrono::milliseconds(-5)); }), refused);
+}
+
 TEST(Communicator, IsNotMadeOfAnIntercommunicator) {
   if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
   MPI_Comm group = MPI_COMM_NULL;

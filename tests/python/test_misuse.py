@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 import rota
+import rota.mpi
 from runs import source
 
 ALONE = {"world": (0, 1)}
@@ -86,7 +87,9 @@ MISUSES = {
     "a list for a source": (lambda: loader([1, 2]), TypeError, "rota.PythonSource"),
     "too many workers": (lambda: loader(workers=10**6), ValueError, "workers is 1000000; it must be 0 to 4096"),
     "a deadline of never": (lambda: loader(deadline=float("inf")), ValueError, "deadline is inf; it must be 0 to 10.12 seconds"),
-    "a negative deadline": (lambda: loader(deadline=-1), ValueError, "deadline is -1 s; it must be 0 s or more"),
+    "a negative deadline": (lambda: loader(deadline=-1), ValueError, "deadline is -1; it must be 0 to 10.12 seconds"),
+    "a negative deadline of ranks": (lambda: rota.mpi.Communicator(deadline=-1), ValueError, "deadline is -1; it must be"),
+    "a deadline of ranks that is a text": (lambda: rota.mpi.Communicator(deadline="1"), TypeError, "deadline is '1'"),
     "a seek past 2^64": (lambda: loader().seek((2**70, 0, 0)), ValueError, "number"),
     "fields without a transform": (lambda: loader(transform_fields=["y"]), ValueError, "transform is missing"),
     "fields without a collate": (lambda: loader(collate_fields=["y"]), ValueError, "collate is missing"),
