@@ -19,6 +19,8 @@ import rota
 import rota.mpi
 from runs import in_child, loader, python, rows, source
 
+no_threads_in_children = pytest.mark.skipif("tsan" in os.environ.get("LD_PRELOAD", ""), reason="tsan has none")
+
 
 @pytest.mark.parametrize("kept", ["", "batch, rows = loader.next(), loader.next()['x']"])
 def test_python_ends_while_workers_read(kept):
@@ -142,7 +144,7 @@ def test_a_batch_is_dropped_by_another_thread_than_got_it():
         thread.join(60)
 
 
-@pytest.mark.skipif("tsan" in os.environ.get("LD_PRELOAD", ""), reason="no threads in forked children")
+@no_threads_in_children
 def test_a_forked_child_is_refused_its_parents_loader_and_may_make_its_own():
     one = loader(workers=2)
     first = one.next()
@@ -308,6 +310,7 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 
+@no_threads_in_children
 def test_ctrl_c_ends_a_wait_of_a_child_that_any_thread_forked():
     def child():
         loader = loader_of(Interrupting(interrupt))
