@@ -132,17 +132,17 @@ void print_row(const SpeedOptions& options, const std::string& sent, const Way& 
               cold.byte_rate(), warm.sample_rate(), warm.byte_rate());
 }
 
-// Each row opens the dataset anew, and would say the same.
+// Each row opens the dataset anew, which would say the same of it, perhaps by another path.
 void say_each_once() {
   set_message_sink([mutex = std::make_shared<std::mutex>(),
                     said = std::make_shared<std::set<std::string>>()](std::string_view message) {
     const std::scoped_lock lock(*mutex);
-    if (said->emplace(message).second) fmt::print(stderr, "rota: {}\n", message);
+    const bool is_of_opening = message.starts_with("open ");
+    if (!is_of_opening && said->emplace(message).second) fmt::print(stderr, "rota: {}\n", message);
   });
 }
 
 int speed(const SpeedOptions& options) {
-  say_each_once();
   ProgressBar bar;
   const Catalog catalog = make_catalog(options.dataset, {.progress = bar.function()});
   const auto source = open(catalog, options.dataset.format);
@@ -150,6 +150,7 @@ int speed(const SpeedOptions& options) {
     throw internal::failure(ErrorCode::invalid_argument, "read {}: it has no samples",
                             options.dataset.path.native());
   }
+  say_each_once();
   const std::string sent = catalog.serialize();
   const bool has_one_access =
       format_of(options.dataset, catalog) == "files" || internal::files_of(catalog).location().is_stored();
