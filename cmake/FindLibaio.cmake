@@ -1,14 +1,3 @@
-# Finds libaio as Libaio::Libaio.
-
-find_path(Libaio_INCLUDE_DIR libaio.h)
-find_library(Libaio_LIBRARY aio)
-include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(Libaio REQUIRED_VARS Libaio_LIBRARY Libaio_INCLUDE_DIR)
-mark_as_advanced(Libaio_INCLUDE_DIR Libaio_LIBRARY)
-
-if(Libaio_FOUND AND NOT TARGET Libaio::Libaio)
-  add_library(Libaio::Libaio UNKNOWN IMPORTED)
-  set_target_properties(Libaio::Libaio PROPERTIES
-    IMPORTED_LOCATION "${Libaio_LIBRARY}"
-    INTERFACE_INCLUDE_DIRECTORIES "${Libaio_INCLUDE_DIR}")
-endif()
+# Linux's asynchronous I/O.
+include(${CMAKE_CURRENT_LIST_DIR}/RotaFindLibrary.cmake)
+rota_find_library(Libaio libaio.h aio)

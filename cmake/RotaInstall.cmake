@@ -24,6 +24,9 @@ install(FILES
   ${PROJECT_SOURCE_DIR}/cmake/FindHdf5C.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindIsal.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindLibaio.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindLz4.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindLzf.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindMinizip.cmake
   ${PROJECT_SOURCE_DIR}/cmake/FindXxHash.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/RotaFindLibrary.cmake
   DESTINATION ${rota_config_dir})

@@ -95,6 +95,8 @@ inline constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max(
 
 /// Of LoaderOptions::shards: each part of the source is one, such as a file.
 inline constexpr std::int64_t kFileShards = std::numeric_limits<std::int64_t>::min();
+/// Of LoaderOptions::shards: each unit of compression of the source is one, such as a chunk.
+inline constexpr std::int64_t kUnitShards = kFileShards + 1;
 
 /// The options of a Loader. The dataset, `shards`, `interleave`, `shuffle`, `seed` and `block` define the
 /// order: they must be the same on resume. All others may change, and so may the world.
@@ -104,12 +106,15 @@ struct LoaderOptions {
   /// within; fewer read more in sequence. Fixed for a run. 1 to 2^24, summed over the datasets of a mixture.
   /// 0: 1 under Shuffle::none, so that this is the dataset's order, unless shards are asked for: by
   /// `interleave`, by Split::by_shard, or by shared files; else 256. `Loader::options` has the number.
-  /// kFileShards: the parts of the source (Source::part_sizes); not of a mixture.
+  /// kFileShards: the parts of the source (Source::part_sizes); kUnitShards: its units (Source::unit_sizes).
+  /// Neither of a mixture.
   std::int64_t shards = 0;
   std::int64_t interleave = 0;  ///< G: shards consumed at a time; 0: all
   Shuffle shuffle = Shuffle::global;
   std::uint64_t seed = 0;
-  BlockShape block = {};  ///< of Shuffle::block
+  /// Of Shuffle::block. Of 0 samples: blocks are the source's units (Source::unit_sizes), so that each is
+  /// decoded once.
+  BlockShape block = {};
   Tail tail = Tail::partial;
   /// Which rank reads which slots of a batch. Under by_shard, shard s goes to rank s % R. A rank without a
   /// shard in a batch has none of its samples: use several shards for each rank.
@@ -165,6 +170,10 @@ struct LoaderStats {
   /// (CatalogOptions::share_files).
   std::int64_t fetched_files = 0;
   std::int64_t fetched_bytes = 0;
+  /// Chunks of files that this process has decoded, and how many chunks the samples read amount to, each a
+  /// part of its chunk. Decoded once each, they are equal; decodes / chunks is how often each was decoded.
+  std::int64_t decodes = 0;
+  double chunks = 0;
   std::vector<Worker> workers = {};
 };
 

@@ -27,16 +27,19 @@ struct FilesOptions {
 
 /// The format `hdf5`: the rows of HDF5 datasets that share a leading extent N; files are joined in order.
 /// Where some files are named *.h5 or *.hdf5, others are ignored. Reads contiguous and chunked data, with the
-/// deflate, zstd (32015) and shuffle filters. `name` [T, ...] with `name_offsets` [N + 1] is ragged. Elements
+/// filters deflate, zstd, lz4, lzf, shuffle and fletcher32, without HDF5's lock. With others, and of virtual
+/// datasets, HDF5 reads, under its lock. `name` [T, ...] with `name_offsets` [N + 1] is ragged. Elements
 /// become fields as docs/open.md has it: numbers in any byte order; text and sequences, ragged; `name.member`
-/// for each member of a compound. Reads by byte offset, without HDF5's lock. The fingerprint covers relative
-/// names, field shapes and extents, and for allowed links the name and size of their files. Throws
+/// for each member of a compound. In a file of groups that differ by a number alone ("demo_7"), and hold
+/// datasets of the same names, each group is a sample. The fingerprint covers relative names, field shapes
+/// and extents, and for allowed links the name and size of their files. Throws
 /// - Error{not_found}: a missing path; a missing dataset, naming those that exist; a link to nothing, naming
 ///   both ends
 /// - Error{corrupt}: a file that is truncated or not HDF5
 /// - Error{invalid_argument}: unequal extents
-/// - Error{unsupported}: other types and filters, virtual datasets, data in external files, links that are
-///   not allowed
+/// - Error{unsupported}: other types, filters without a plug-in, data in external files, virtual datasets
+/// with
+///   gaps; links that are not allowed, and views of files outside of the file's directory
 struct Hdf5Options {
   /// Datasets to read, as fields in this order, e.g. {"/x", "/y"}. Empty: all of numbers in the first file,
   /// and a message names those of text and compounds that are left out; these, too, where there are no

@@ -21,6 +21,7 @@ namespace rota {
 
 namespace internal {
 class NodeFiles;
+class ReadPlan;
 struct SampleContent;
 }  // namespace internal
 
@@ -150,16 +151,21 @@ class Source {
   /// unknown. Samples of a part follow one another. Only the maker of the data knows whether parts do, too.
   [[nodiscard]] virtual std::vector<std::int64_t> part_sizes() const;
 
-  /// Lengths of `shards` logical shards that suit this source, in order; their sum is size(). Empty: equal
-  /// lengths.
+  /// The same of each unit that is decoded as a whole, such as a chunk. Empty: none, or unknown.
+  [[nodiscard]] virtual std::vector<std::int64_t> unit_sizes() const;
+
+  /// Lengths of `shards` logical shards that suit this source, in order; their sum is size(). Empty: equal.
   [[nodiscard]] virtual std::vector<std::int64_t> shard_lengths(std::int64_t shards) const;
 
-  /// Begins to bring samples [first, first + count) near, without waiting for them. A Loader says so of the
-  /// blocks of Shuffle::block, which lie side by side and are read in pieces soon after. Returns how many
-  /// bytes these are, so that no more than `read_ahead_bytes` are brought; 0 (the default): it cannot. Any
-  /// thread. What it throws is dropped, for `read` will tell.
+  /// Begins to bring samples [first, first + count) near, without waiting for them: a block of
+  /// Shuffle::block, which is read in pieces soon after. Returns how many bytes these are, so that no more
+  /// than `read_ahead_bytes` are brought; 0: it cannot. Any thread. What it throws is dropped: `read` will
+  /// tell.
   [[nodiscard]] virtual std::int64_t will_read(SampleId first, std::int64_t count) const;
 
+  /// For rota's own sources: keeps what it decodes until it is read, as it is told ahead; up to `open`
+  /// samples of those told are being read. Null where nothing is decoded. The source outlives it.
+  [[nodiscard]] virtual std::shared_ptr<internal::ReadPlan> plan_reads(std::int64_t open) const;
   /// For rota's own sources: the files that a node's ranks share in memory; null without any.
   [[nodiscard]] virtual const internal::NodeFiles* node_files() const { return nullptr; }
   /// For rota's own sources: what up to `most` samples hold, by which a loader's state knows its dataset.
@@ -172,8 +178,8 @@ class Source {
 /// not mixed up.
 ///
 /// Two things are not forwarded. `read_rows` calls `read`, and copies: otherwise it would miss your changes.
-/// An adaptor of another size does not forward `part_sizes`, `shard_lengths` and `will_read`; like `split`,
-/// it cannot be read where files are in shared memory. Other adaptors can.
+/// An adaptor of another size does not forward `part_sizes`, `unit_sizes`, `shard_lengths` and `will_read`;
+/// like `split`, it cannot be read where files are in shared memory. Other adaptors can.
 class SourceAdaptor : public Source {
  public:
   /// Throws Error{invalid_argument} for a null source.
@@ -189,8 +195,10 @@ class SourceAdaptor : public Source {
   [[nodiscard]] Fingerprint fingerprint() const override { return inner_->fingerprint(); }
   [[nodiscard]] std::string where(SampleId id) const override { return inner_->where(id); }
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override;
+  [[nodiscard]] std::vector<std::int64_t> unit_sizes() const override;
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override;
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override;
+  [[nodiscard]] std::shared_ptr<internal::ReadPlan> plan_reads(std::int64_t open) const override;
   [[nodiscard]] const internal::NodeFiles* node_files() const override;
   [[nodiscard]] std::vector<internal::SampleContent> content(std::int64_t most) const override;
 

@@ -70,7 +70,8 @@ enum class Shuffle {
 };
 
 /// The shape of Shuffle::block. Blocks of `samples` neighbours are shuffled as wholes. Then samples are
-/// shuffled inside windows of `blocks` such blocks. Both are at least 1. Part of the order.
+/// shuffled inside windows of `blocks` such blocks. Both are at least 1; 0 samples are a unit of
+/// the source. Part of the order.
 struct BlockShape {
   std::int64_t samples = 256;
   std::int64_t blocks = 16;

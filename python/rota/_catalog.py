@@ -71,6 +71,7 @@ class Catalog(_rota.Catalog):
       first two, by sizes and by what is cached.
     - `share_files` copies each file once into memory of the node, up to `shared_memory_limit` bytes more than are in
       use: for distant files. `shared_directory`, on a local disk, takes the place of that memory.
+    - `decoded_bytes` of memory keep decoded chunks of HDF5 files until their rows were read.
     - `all_names` takes hidden files, too, and those that programs leave, such as `x~`, `_SUCCESS` and `Thumbs.db`.
     - `progress(Progress)` is called about ten times a second, by the thread that lists or opens.
 
@@ -98,6 +99,7 @@ class Catalog(_rota.Catalog):
         access: str = "cached",
         share_files: bool = False,
         shared_memory_limit: int = 1 << 30,
+        decoded_bytes: int = 1 << 28,
         shared_directory: PathLike = "",
         all_names: bool = False,
         progress: Callable[[Progress], Any] | None = None,

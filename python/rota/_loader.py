@@ -165,8 +165,8 @@ class Loader(_rota.Loader):
 
     - The dataset, `shards`, `interleave`, `shuffle` ("none", "within", "global", "block"), `seed` and `block` define the
       order: they must be the same on resume. All else may change, the world included. `shards="files"` makes one of each
-      file; `shards=0` makes 256, or one under
-      "none", which is then the dataset's order.
+      file, "units" one of each compressed chunk; `shards=0` makes 256, or one under "none", which is then the dataset's
+      order. `block=(0, n)` takes chunks for blocks.
     - `tail` says what happens at the end of an epoch: "partial", "carry", "drop" or "pad". `epochs=None`: no last one.
     - `cast={"tokens": "int64"}` changes element types before all else: see `rota.cast`.
     - `transform(sample)` gets a `Sample`, and changes it in place or returns a dict of `transform_fields`.

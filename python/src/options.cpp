@@ -19,12 +19,17 @@ Option<Options> epochs_option() {
   return made;
 }
 
-/// A number, or "files".
+/// A number, "files" or "units".
 Option<LoaderOptions> shards_option() {
   auto made = option("shards", &LoaderOptions::shards);
   made.set = [set = made.set](LoaderOptions& options, py::handle value, const Argument& as) {
-    options.shards = kFileShards;
-    if (!value.equal(py::str("files"))) set(options, value, as);
+    if (value.equal(py::str("files"))) {
+      options.shards = kFileShards;
+    } else if (value.equal(py::str("units"))) {
+      options.shards = kUnitShards;
+    } else {
+      set(options, value, as);
+    }
   };
   return made;
 }
@@ -74,6 +79,7 @@ const OptionTable<CatalogOptions> kCatalogOptions{
      option("max_open_files", &CatalogOptions::max_open_files), option("access", &CatalogOptions::access),
      option("share_files", &CatalogOptions::share_files),
      option("shared_memory_limit", &CatalogOptions::shared_memory_limit),
+     option("decoded_bytes", &CatalogOptions::decoded_bytes),
      option("shared_directory", &CatalogOptions::shared_directory),
      option("all_names", &CatalogOptions::all_names), option("progress", &CatalogOptions::progress)}};
 

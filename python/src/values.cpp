@@ -259,7 +259,7 @@ py::object to_python(const LoaderStats& stats) {
                   "bytes"_a = stats.bytes, "wait_seconds"_a = stats.wait_seconds,
                   "ready_batches"_a = stats.ready_batches, "retries"_a = stats.retries,
                   "fetched_files"_a = stats.fetched_files, "fetched_bytes"_a = stats.fetched_bytes,
-                  "workers"_a = workers);
+                  "decodes"_a = stats.decodes, "chunks"_a = stats.chunks, "workers"_a = workers);
 }
 
 py::object give(const std::vector<Field>& value) { return to_tuple(value); }

@@ -117,6 +117,7 @@ void CatalogOptions::validate() const {
   kCheck.in_range("indexing_threads", indexing_threads, 1, internal::kMaxThreads);
   kCheck.in_range("max_open_files", max_open_files, 1);
   kCheck.in_range("shared_memory_limit", shared_memory_limit, 0);
+  kCheck.in_range("decoded_bytes", decoded_bytes, 0);
   for (const auto& [scheme, storage] : storages) {
     constexpr std::string_view kFirst = "abcdefghijklmnopqrstuvwxyz";
     constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789+-.";

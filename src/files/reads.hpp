@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -84,6 +85,10 @@ struct WantedBytes {
   std::uint64_t offset = 0;
   std::span<std::byte> to;
   [[nodiscard]] std::uint64_t end() const noexcept { return offset + to.size(); }
+  /// Those of a file side by side, by offset.
+  [[nodiscard]] static bool is_before(const WantedBytes& a, const WantedBytes& b) noexcept {
+    return a.file != b.file ? std::less<>()(a.file, b.file) : a.offset < b.offset;
+  }
 };
 
 /// What lies between two of them is read, too, and dropped, where it is no more than this. From the page

@@ -173,6 +173,15 @@ bool fits(const NpyHeader& header, std::uint64_t most) {
   return is_empty || static_cast<std::uint64_t>(bytes) <= most;
 }
 
+void check_length(const DatasetFile& file, std::uint64_t at, std::uint64_t length, std::uint64_t most) {
+  if (length > most) throw file.damage(at, "an NPY header of {} bytes is more than there is", length);
+  if (length <= kMostHeaderBytes) return;
+  throw failure(
+      ErrorCode::unsupported,
+      "read {}: byte {}: an NPY header of {} bytes; rota reads those of up to {}: name fewer fields",
+      file.path(), at, length, kMostHeaderBytes);
+}
+
 }  // namespace
 
 std::uint64_t NpyHeader::data_bytes() const noexcept {
@@ -197,14 +206,7 @@ NpyHeader read_npy_header(const DatasetFile& file, std::uint64_t at, std::uint64
   const std::uint64_t begin = byte(6) == 1 ? kShortHead : head.size();
   if (begin > kShortHead) next(std::as_writable_bytes(std::span(head)).subspan(kShortHead));
   const std::uint64_t length = byte(8) | byte(9) << 8U | byte(10) << 16U | byte(11) << 24U;
-  if (length > bytes - begin)
-    throw damaged(fmt::format("an NPY header of {} bytes is more than there is", length));
-  if (length > kMostHeaderBytes) {
-    throw failure(
-        ErrorCode::unsupported,
-        "read {}: byte {}: an NPY header of {} bytes; rota reads those of up to {}: name fewer fields",
-        file.path(), at, length, kMostHeaderBytes);
-  }
+  check_length(file, at, length, bytes - begin);
   std::string text(length, '\0');
   next(std::as_writable_bytes(std::span(text)));
   const auto dictionary = parse(text, byte(6) == 3);

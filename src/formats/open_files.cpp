@@ -31,7 +31,8 @@ std::size_t take_descriptors(std::size_t wanted) {
   return taken;
 }
 
-// Of this machine, or of the control group that this process is in, if that has less.
+}  // namespace
+
 double memory_bytes() {
   double bytes = static_cast<double>(::get_phys_pages()) * static_cast<double>(::sysconf(_SC_PAGESIZE));
   // As a container sees them, of versions 2 and 1. Where there is no limit, there is no number, or a large
@@ -42,6 +43,8 @@ double memory_bytes() {
   }
   return bytes;
 }
+
+namespace {
 
 // How files are best read on this machine: past the page cache, where they are larger than half of the memory
 // and most of them is not in there; else through it. Throws Error{io}, Error{not_found}.

@@ -25,6 +25,9 @@
 
 namespace rota::internal {
 
+/// Of this machine, or of the control group that this process is in, if that has less.
+[[nodiscard]] double memory_bytes();
+
 /// Throws Error{mismatch} naming a file that has another number of samples than was said when it was listed.
 void require_expected(const FileSamples& samples, const FileList& files);
 

@@ -44,6 +44,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run
 }
 
 void BatchMaker::look_ahead() {
+  told_.reset();
   ahead_.reset();
   if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, run_order_, options_, world_);
 }
@@ -91,6 +92,8 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
   }
   if (pins_) pins_->pin(out.global, out.pins);
   if (ahead_) ahead_->look(planner_);
+  if (!told_) told_.emplace(*source_, run_order_, options_, world_, at);
+  told_->follow(out.global.size);
   return true;
 }
 

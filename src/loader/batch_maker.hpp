@@ -11,6 +11,7 @@
 #include "loader/batch_memory.hpp"
 #include "loader/blocks_ahead.hpp"
 #include "loader/group_pins.hpp"
+#include "loader/plan_ahead.hpp"
 #include "loader/planner.hpp"
 #include "rota/loader.hpp"
 
@@ -119,6 +120,7 @@ class BatchMaker {
   Planner planner_;                   // used by plan alone, as is the next
   std::optional<GroupPins> pins_;     // of a source whose files are shared
   std::optional<BlocksAhead> ahead_;  // of Shuffle::block
+  std::optional<PlanAhead> told_;     // made with the first batch
 };
 
 }  // namespace rota::internal

@@ -15,6 +15,11 @@ double shards_of_rank(const Order& order, Split split, World world) {
   return split == Split::interleaved ? std::min(1.0, shards) / world.size : shards / world.size;
 }
 
+double samples_of_block(const Order& order, const BlockShape& shape) {
+  if (!order.block_begins()) return static_cast<double>(shape.samples);
+  return static_cast<double>(order.plan().samples()) / static_cast<double>(order.block_begins()->size());
+}
+
 }  // namespace
 
 BlocksAhead::BlocksAhead(const Source& source, const RunOrder& run_order, const LoaderOptions& options,
@@ -24,7 +29,7 @@ BlocksAhead::BlocksAhead(const Source& source, const RunOrder& run_order, const 
   for (const Order& order : run_order.orders) {
     const double shards = shards_of_rank(order, options.rank_split, world);
     if (options.rank_split != Split::by_shard && shards < kLeastPart) is_on_ = false;
-    samples += kWindowsAhead * std::max(shards, 1.0) * static_cast<double>(options.block.samples) *
+    samples += kWindowsAhead * std::max(shards, 1.0) * samples_of_block(order, options.block) *
                static_cast<double>(options.block.blocks);
   }
   most_bytes_ = static_cast<double>(options.read_ahead_bytes) / std::max(samples, 1.0);

@@ -185,7 +185,22 @@ NextBatch Loader::next() {
   run.stats.samples += std::ssize(batch->ids);
   run.stats.bytes += static_cast<std::int64_t>(batch->store.bytes());
   run.stats.skipped += run.counter.end_step(*batch);
+  run.tell_decodes();
   return run.maker.wrap(std::move(batch));
+}
+
+// Once, when half of an epoch tells.
+void Loader::Impl::tell_decodes() {
+  if (has_told_decodes || 2 * stats.samples * world.size < run_order.firsts.back()) return;
+  has_told_decodes = true;
+  const internal::DecodeCounts now = internal::decoded_by(*source);
+  const auto decodes = static_cast<double>(now.decodes - decoded_before.decodes);
+  const double chunks = now.chunks - decoded_before.chunks;
+  if (world.rank != 0 || decodes <= 2 * chunks) return;
+  internal::tell(fmt::format(
+      "each chunk of the data is decoded {:.0f} times, for its rows are read far apart: shuffle block, with "
+      "block (0, n) and few shards at a time (interleave), decodes it once; or let decoded_bytes hold more",
+      decodes / chunks));
 }
 
 std::unique_ptr<BatchMemory> Loader::Impl::make_batch() {
@@ -342,6 +357,9 @@ LoaderStats Loader::stats() const {
   const internal::Fetched fetched = internal::fetched_by(*run.source);
   stats.fetched_files = fetched.files - run.fetched_before.files;
   stats.fetched_bytes = fetched.bytes - run.fetched_before.bytes;
+  const internal::DecodeCounts decoded = internal::decoded_by(*run.source);
+  stats.decodes = decoded.decodes - run.decoded_before.decodes;
+  stats.chunks = decoded.chunks - run.decoded_before.chunks;
   run.ring.add_stats(stats);
   return stats;
 }

@@ -15,6 +15,7 @@
 #include "rota/loader.hpp"
 #include "source/content.hpp"
 #include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 
 namespace rota {
 namespace internal {
@@ -58,6 +59,7 @@ struct Loader::Impl {
   [[nodiscard]] std::string described() const;
   [[nodiscard]] bool has_step() const;
   void tell_what_is_odd() const;
+  void tell_decodes();
   std::unique_ptr<internal::BatchMemory> make_batch();
   void restart();
   void change_and_restart();
@@ -74,8 +76,10 @@ struct Loader::Impl {
   bool has_failed = false;  // the last next() threw
   bool was_moved = false;   // since the last `for` began
   bool has_told = false;    // that one began in the middle
+  bool has_told_decodes = false;
   LoaderStats stats = {};
   internal::Fetched fetched_before = internal::fetched_by(*source);
+  internal::DecodeCounts decoded_before = internal::decoded_by(*source);
   internal::BatchMaker maker{source, run_order, options, world};
   internal::Ring ring{maker, options, position};
 };

@@ -51,10 +51,11 @@ void BadSamples::validate() const {
 
 void LoaderOptions::validate() const {
   kCheck.in_range("global_batch_size", global_batch_size, 1, kMaxBatchSize);
-  if (shards != kFileShards) kCheck.in_range("shards", shards, 0, kMaxShards, "0 = as fits the shuffle");
+  if (shards != kFileShards && shards != kUnitShards)
+    kCheck.in_range("shards", shards, 0, kMaxShards, "0 = as fits the shuffle");
   kCheck.in_range("interleave", interleave, 0, internal::kUnbounded, "0 = all shards");
   kCheck.one_of("shuffle", shuffle, internal::kShuffles);
-  kCheck.in_range("block.samples", block.samples, 1);
+  kCheck.in_range("block.samples", block.samples, 0, internal::kUnbounded, "0 = the source's units");
   kCheck.in_range("block.blocks", block.blocks, 1);
   kCheck.one_of("tail", tail, internal::kTails);
   kCheck.one_of("rank_split", rank_split, internal::kSplits);

@@ -17,18 +17,38 @@ namespace {
 
 constexpr std::string_view kTask = "make a loader";
 
+Error no_units(std::string_view what, std::string_view units, std::string_view method) {
+  return internal::failure(ErrorCode::invalid_argument,
+                           "{}: {} are to be {}, and the source does not say where these begin ({}); give a "
+                           "number",
+                           kTask, what, units, method);
+}
+
 internal::ShardPlan make_plan(const Source& source, std::int64_t size, const LoaderOptions& options) {
-  const bool are_files = options.shards == kFileShards;
-  const auto lengths = are_files ? internal::ask_part_sizes(source, size, kTask)
-                                 : internal::ask_shard_lengths(source, size, options.shards, kTask);
-  if (lengths.empty() && are_files) {
-    throw internal::failure(ErrorCode::invalid_argument,
-                            "{}: shards are to be files, and the source does not say where files begin "
-                            "(part_sizes); give a number of shards",
-                            kTask);
+  std::vector<std::int64_t> lengths;
+  if (options.shards == kFileShards) {
+    lengths = internal::ask_part_sizes(source, size, kTask);
+    if (lengths.empty()) throw no_units("shards", "files", "part_sizes");
+  } else if (options.shards == kUnitShards) {
+    lengths = internal::ask_unit_sizes(source, size, kTask);
+    if (size == 0) lengths = {0};
+    if (lengths.empty()) throw no_units("shards", "units of compression", "unit_sizes");
+  } else {
+    lengths = internal::ask_shard_lengths(source, size, options.shards, kTask);
   }
   if (lengths.empty()) return internal::ShardPlan::equal(size, options.shards, options.interleave);
   return internal::ShardPlan::ragged(lengths, options.interleave);
+}
+
+// Where the units of the source begin, and where the last one ends.
+internal::BlockBegins find_units(const Source& source, std::int64_t size) {
+  const std::vector<std::int64_t> sizes = internal::ask_unit_sizes(source, size, kTask);
+  if (sizes.empty() && size > 0) throw no_units("blocks", "units of compression", "unit_sizes");
+  std::vector<std::int64_t> begins{0};
+  for (const std::int64_t samples : sizes) {
+    if (samples > 0) begins.push_back(begins.back() + samples);
+  }
+  return std::make_shared<const std::vector<std::int64_t>>(std::move(begins));
 }
 
 std::vector<double> weights_of(const Mixture& mixture) {
@@ -65,9 +85,14 @@ Fingerprint digest_lengths(std::span<const Order> orders) {
   FingerprintBuilder digest;
   for (const Order& order : orders) {
     const ShardPlan& plan = order.plan();
-    if (plan.is_equal()) digest.add("equal");
-    if (plan.is_equal()) continue;
+    if (plan.is_equal()) {
+      digest.add("equal");
+      continue;
+    }
     for (std::int64_t s = 0; s < plan.shards(); ++s) digest.add(plan.length(s));
+  }
+  for (const Order& order : orders) {
+    if (order.block_begins()) digest.add("blocks").add(*order.block_begins());
   }
   return digest.finish();
 }
@@ -77,10 +102,11 @@ RunOrder::RunOrder(const Source& source, const LoaderOptions& options) : firsts{
 }
 
 RunOrder::RunOrder(const Mixture& mixture, const LoaderOptions& options) : firsts{0} {
-  if (options.shards == kFileShards) {
+  if (options.shards < 0) {
     throw failure(
         ErrorCode::unsupported,
-        "{}: datasets of a mixture have as many shards each, which files cannot be; give a number of shards",
+        "{}: datasets of a mixture have as many shards each, which files and units cannot be; give a "
+        "number of shards",
         kTask);
   }
   OptionCheck(kTask).in_range("shards", options.shards, 1, kMaxShards / std::ssize(mixture.datasets),
@@ -99,7 +125,9 @@ RunOrder::RunOrder(const Mixture& mixture, const LoaderOptions& options) : first
 
 void RunOrder::add(const Source& source, const LoaderOptions& options, std::uint64_t seed) {
   SourceFacts facts = ask_facts(source, kTask);
-  orders.emplace_back(make_plan(source, facts.size, options), options.shuffle, seed, options.block);
+  const bool takes_units = options.shuffle == Shuffle::block && options.block.samples == 0;
+  orders.emplace_back(make_plan(source, facts.size, options), options.shuffle, seed, options.block,
+                      takes_units ? find_units(source, facts.size) : nullptr);
   firsts.push_back(firsts.back() + facts.size);
   fields = std::move(facts.fields);
 }

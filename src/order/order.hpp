@@ -3,6 +3,7 @@
 // The order of the samples: (epoch, shard, position) <-> sample id, a pure function. Next: schedule.hpp.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -41,6 +42,10 @@ struct ShardPosition {
   friend bool operator==(const ShardPosition&, const ShardPosition&) = default;
 };
 
+/// Where the blocks of Shuffle::block begin, and where the last one ends, if they are the units of a source.
+/// Null: they are of BlockShape::samples.
+using BlockBegins = std::shared_ptr<const std::vector<std::int64_t>>;
+
 /// The order of one epoch, keys ready. *Immutable.*
 class EpochOrder {
  public:
@@ -63,12 +68,16 @@ class EpochOrder {
  private:
   friend class Order;
   EpochOrder(const ShardPlan& plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape,
-             std::int64_t epoch);
+             const BlockBegins& begins, std::int64_t epoch);
   [[nodiscard]] Permutation within(std::int64_t shard) const noexcept;
   void within_samples(const ShardSpan& span, SampleId* out) const noexcept;
 
-  // Shuffle::block. A slot is the place of a block in this epoch; the one with the short last block shifts
-  // those after.
+  // Shuffle::block. A slot is the place of a block in this epoch; of equal blocks, the one with the short
+  // last block shifts those after.
+  [[nodiscard]] std::int64_t block_begin(std::int64_t block) const noexcept {
+    return begins_ ? (*begins_)[static_cast<std::size_t>(block)] : block * shape_.samples;
+  }
+  [[nodiscard]] std::int64_t block_of(std::int64_t sample) const noexcept;
   [[nodiscard]] std::int64_t slot_begin(std::int64_t slot) const noexcept;
   [[nodiscard]] std::int64_t slot_at(std::int64_t index) const noexcept;
   [[nodiscard]] std::int64_t window_begin(std::int64_t window) const noexcept;
@@ -81,18 +90,23 @@ class EpochOrder {
   std::uint64_t seed_;
   BlockShape shape_;  // clamped to the dataset
   std::int64_t epoch_;
+  std::int64_t blocks_;          // how many there are
   Permutation whole_;            // of all samples (global) or of the blocks (block)
-  std::int64_t blocks_ = 0;      // how many there are
   std::int64_t missing_ = 0;     // samples by which the last block is short
   std::int64_t short_slot_ = 0;  // where the last block is
+  BlockBegins begins_;           // of units, as is the next
+  BlockBegins slots_;            // where slots begin
 };
 
 /// The order of every epoch: a plan, a kind of shuffle and a seed. *Immutable.*
 class Order {
  public:
-  Order(ShardPlan plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape = {});
+  Order(ShardPlan plan, Shuffle shuffle, std::uint64_t seed, BlockShape shape = {}, BlockBegins begins = {});
 
-  [[nodiscard]] EpochOrder epoch(std::int64_t epoch) const { return {plan_, shuffle_, seed_, shape_, epoch}; }
+  /// O(1), but O(blocks) where these are units.
+  [[nodiscard]] EpochOrder epoch(std::int64_t epoch) const {
+    return {plan_, shuffle_, seed_, shape_, begins_, epoch};
+  }
 
   /// The order of the interleave groups in `epoch`: the k-th to be consumed is group p(k). Nothing where they
   /// are consumed in plain order: under Shuffle::none, or where there is only one.
@@ -100,12 +114,15 @@ class Order {
 
   [[nodiscard]] const ShardPlan& plan() const noexcept { return plan_; }
   [[nodiscard]] Shuffle shuffle() const noexcept { return shuffle_; }
+  /// Of its blocks, if they are units of its source.
+  [[nodiscard]] const BlockBegins& block_begins() const noexcept { return begins_; }
 
  private:
   ShardPlan plan_;
   Shuffle shuffle_;
   std::uint64_t seed_;
   BlockShape shape_;
+  BlockBegins begins_;
 };
 
 }  // namespace rota::internal

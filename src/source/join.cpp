@@ -7,12 +7,51 @@
 #include "source/content.hpp"
 #include "source/field_check.hpp"
 #include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
 namespace {
 
 constexpr std::string_view kJoining = "join datasets";
+
+// Of each source its own, or null.
+class JoinedPlan final : public ReadPlan {
+ public:
+  // Of the samples of source s the first is begins[s].
+  JoinedPlan(std::vector<std::shared_ptr<ReadPlan>> plans, std::span<const std::int64_t> begins)
+      : plans_(std::move(plans)), begins_(begins) {}
+
+  [[nodiscard]] std::int64_t samples_ahead() const override {
+    std::int64_t most = 0;
+    for (const auto& plan : plans_) most = std::max(most, plan ? plan->samples_ahead() : 0);
+    return most;
+  }
+  void tell(std::span<const SampleId> ids) override {
+    std::vector<std::vector<SampleId>> own(plans_.size());
+    for (const SampleId id : ids) {
+      const auto s =
+          static_cast<std::size_t>(std::ranges::upper_bound(begins_, id.value) - begins_.begin()) - 1;
+      own[s].push_back({id.value - begins_[s]});
+    }
+    for (std::size_t s = 0; s < plans_.size(); ++s) {
+      if (plans_[s]) plans_[s]->tell(own[s]);
+    }
+  }
+  [[nodiscard]] DecodeCounts decoded() const override {
+    DecodeCounts sum;
+    for (const auto& plan : plans_) {
+      const DecodeCounts own = plan ? plan->decoded() : DecodeCounts();
+      sum.decodes += own.decodes;
+      sum.chunks += own.chunks;
+    }
+    return sum;
+  }
+
+ private:
+  std::vector<std::shared_ptr<ReadPlan>> plans_;
+  std::span<const std::int64_t> begins_;
+};
 
 class Joined final : public Source, private NodeFiles {
  public:
@@ -67,14 +106,11 @@ class Joined final : public Source, private NodeFiles {
     return sources == sources_ ? nullptr : std::make_unique<Joined>(*this, std::move(sources));
   }
 
-  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
-    std::vector<std::int64_t> sizes;
-    for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const auto own = ask_part_sizes(*sources_[s], size_of(s), kJoining);
-      sizes.insert(sizes.end(), own.begin(), own.end());
-      if (own.empty()) sizes.push_back(size_of(s));
-    }
-    return sizes;
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return sizes_by(ask_part_sizes); }
+  [[nodiscard]] std::vector<std::int64_t> unit_sizes() const override {
+    const auto has_units = [](const auto& source) { return !source->unit_sizes().empty(); };
+    if (std::ranges::none_of(sources_, has_units)) return {};
+    return sizes_by(ask_unit_sizes);
   }
 
   [[nodiscard]] const NodeFiles* node_files() const override {
@@ -116,6 +152,16 @@ class Joined final : public Source, private NodeFiles {
     }
     return kept;
   }
+  [[nodiscard]] std::shared_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
+    std::int64_t most = 0;  // by which all are told ahead
+    for (const auto& source : sources_) {
+      if (const auto plan = source->plan_reads(open)) most = std::max(most, plan->samples_ahead());
+    }
+    std::vector<std::shared_ptr<ReadPlan>> plans;
+    for (const auto& source : sources_) plans.push_back(source->plan_reads(open + most));
+    if (std::ranges::all_of(plans, [](const auto& plan) { return plan == nullptr; })) return nullptr;
+    return std::make_shared<JoinedPlan>(std::move(plans), begins_);
+  }
   [[nodiscard]] Fetched fetched() const override {
     Fetched sum;
     for (const auto& source : sources_) {
@@ -153,6 +199,17 @@ class Joined final : public Source, private NodeFiles {
     throw failure(ErrorCode::invalid_argument,
                   "{}: number {} has {} samples, behind {} of those before; all together may have 2^62",
                   kJoining, s, size, begins_.back());
+  }
+  // Of all sources, one where nothing is known.
+  template <typename Ask>
+  [[nodiscard]] std::vector<std::int64_t> sizes_by(const Ask& ask) const {
+    std::vector<std::int64_t> sizes;
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      const std::vector<std::int64_t> own = ask(*sources_[s], size_of(s), kJoining);
+      sizes.insert(sizes.end(), own.begin(), own.end());
+      if (own.empty()) sizes.push_back(size_of(s));
+    }
+    return sizes;
   }
   [[nodiscard]] std::int64_t size_of(std::size_t s) const noexcept { return begins_[s + 1] - begins_[s]; }
   [[nodiscard]] std::size_t source_of(SampleId id) const noexcept {

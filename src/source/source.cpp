@@ -6,6 +6,7 @@
 #include "core/failure.hpp"
 #include "source/content.hpp"
 #include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
@@ -27,6 +28,16 @@ void check_range(SampleRange samples, std::int64_t size) {
 Fetched fetched_by(const Source& source) {
   const NodeFiles* files = source.node_files();
   return files == nullptr ? Fetched() : files->fetched();
+}
+
+DecodeCounts decoded_by(const Source& source) {
+  const auto plan = source.plan_reads(0);
+  return plan == nullptr ? DecodeCounts() : plan->decoded();
+}
+
+std::shared_ptr<ReadPlan> MappedPlan::of(std::shared_ptr<ReadPlan> inner, std::int64_t count, Map map) {
+  if (inner == nullptr) return nullptr;
+  return std::make_shared<MappedPlan>(std::move(inner), count, std::move(map));
 }
 
 std::shared_ptr<const void> ScatteredNodeFiles::pin(SampleRange /*samples*/, bool /*reads*/) const {
@@ -88,6 +99,10 @@ std::string Source::where(SampleId /*id*/) const { return {}; }
 
 std::vector<std::int64_t> Source::part_sizes() const { return {}; }
 
+std::vector<std::int64_t> Source::unit_sizes() const { return {}; }
+
+std::shared_ptr<internal::ReadPlan> Source::plan_reads(std::int64_t /*open*/) const { return nullptr; }
+
 std::vector<internal::SampleContent> Source::content(std::int64_t /*most*/) const { return {}; }
 
 std::vector<std::int64_t> Source::shard_lengths(std::int64_t /*shards*/) const { return {}; }
@@ -142,6 +157,10 @@ std::vector<std::int64_t> SourceAdaptor::part_sizes() const {
   return size() == inner_->size() ? inner_->part_sizes() : Source::part_sizes();
 }
 
+std::vector<std::int64_t> SourceAdaptor::unit_sizes() const {
+  return size() == inner_->size() ? inner_->unit_sizes() : Source::unit_sizes();
+}
+
 std::vector<std::int64_t> SourceAdaptor::shard_lengths(std::int64_t shards) const {
   return size() == inner_->size() ? inner_->shard_lengths(shards) : Source::shard_lengths(shards);
 }
@@ -152,6 +171,10 @@ std::int64_t SourceAdaptor::will_read(SampleId first, std::int64_t count) const 
 
 std::vector<internal::SampleContent> SourceAdaptor::content(std::int64_t most) const {
   return inner_->content(most);
+}
+
+std::shared_ptr<internal::ReadPlan> SourceAdaptor::plan_reads(std::int64_t open) const {
+  return size() == inner_->size() ? inner_->plan_reads(open) : nullptr;
 }
 
 const internal::NodeFiles* SourceAdaptor::node_files() const {

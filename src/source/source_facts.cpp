@@ -47,6 +47,12 @@ std::vector<std::int64_t> ask_part_sizes(const Source& source, std::int64_t size
   return sizes;
 }
 
+std::vector<std::int64_t> ask_unit_sizes(const Source& source, std::int64_t size, std::string_view task) {
+  auto sizes = ask(task, "units of compression", [&] { return source.unit_sizes(); });
+  if (!sizes.empty()) require_sum(sizes, size, task, "units", "unit_sizes");
+  return sizes;
+}
+
 std::vector<std::int64_t> ask_shard_lengths(const Source& source, std::int64_t size, std::int64_t shards,
                                             std::string_view task) {
   auto lengths = ask(task, "shards", [&] { return source.shard_lengths(shards); });

@@ -24,9 +24,10 @@ struct SourceFacts {
 /// `task` begins each message.
 SourceFacts ask_facts(const Source& source, std::string_view task);
 
-/// Source::part_sizes and Source::shard_lengths of a source of `size` samples. They throw Error{callback} for
-/// lengths that do not add up to these.
+/// Source::part_sizes, Source::unit_sizes and Source::shard_lengths of a source of `size` samples. They throw
+/// Error{callback} for lengths that do not add up to these.
 std::vector<std::int64_t> ask_part_sizes(const Source& source, std::int64_t size, std::string_view task);
+std::vector<std::int64_t> ask_unit_sizes(const Source& source, std::int64_t size, std::string_view task);
 std::vector<std::int64_t> ask_shard_lengths(const Source& source, std::int64_t size, std::int64_t shards,
                                             std::string_view task);
 

@@ -7,6 +7,7 @@
 #include "rota/source.hpp"
 #include "source/content.hpp"
 #include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
@@ -49,6 +50,10 @@ class SplitPart final : public Source {
   }
 
   [[nodiscard]] const NodeFiles* node_files() const override { return files_.if_any(); }
+  [[nodiscard]] std::shared_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
+    return MappedPlan::of(whole_->plan_reads(open), 1,
+                          [this](std::span<const SampleId> ids) { return translate(ids); });
+  }
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
     return whole_->content(most);
   }

@@ -12,6 +12,7 @@
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
 #include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
@@ -90,6 +91,10 @@ class Windows final : public Source, private NodeFiles {
     const SampleRange rows = rows_under({.begin = first.value, .end = first.value + count});
     return rows_->will_read({rows.begin}, rows.end - rows.begin);
   }
+  [[nodiscard]] std::shared_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
+    return MappedPlan::of(rows_->plan_reads(open * options_.length), options_.length,
+                          [this](std::span<const SampleId> ids) { return gather(ids).rows; });
+  }
   [[nodiscard]] Fetched fetched() const override { return fetched_by(*rows_); }
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
     return rows_->content(most);
@@ -120,15 +125,10 @@ class Windows final : public Source, private NodeFiles {
   }
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
-    std::vector<std::int64_t> lengths = ask_shard_lengths(*rows_, row_parts_.total(), shards, kMakingWindows);
-    std::int64_t end = 0;
-    std::int64_t done = 0;
-    for (std::int64_t& length : lengths) {
-      end += length;
-      const std::int64_t before = windows_before(end);
-      length = before - std::exchange(done, before);
-    }
-    return lengths;
+    return windows_of(ask_shard_lengths(*rows_, row_parts_.total(), shards, kMakingWindows));
+  }
+  [[nodiscard]] std::vector<std::int64_t> unit_sizes() const override {
+    return windows_of(ask_unit_sizes(*rows_, row_parts_.total(), kMakingWindows));
   }
 
  private:
@@ -212,6 +212,18 @@ class Windows final : public Source, private NodeFiles {
       std::memmove(to, from, window_bytes);
       to += window_bytes;
     }
+  }
+
+  // How many windows begin in each of these runs of rows.
+  [[nodiscard]] std::vector<std::int64_t> windows_of(std::vector<std::int64_t> lengths) const {
+    std::int64_t end = 0;
+    std::int64_t done = 0;
+    for (std::int64_t& length : lengths) {
+      end += length;
+      const std::int64_t before = windows_before(end);
+      length = before - std::exchange(done, before);
+    }
+    return lengths;
   }
 
   // How many windows begin before `row`.

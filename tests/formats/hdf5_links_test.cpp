@@ -136,7 +136,7 @@ with new('a.h5') as f:
                          {{"g/z"}, not_found, {a, "\"/g/z\"", "\"/z\"", other}},
                          {{"x"}, not_found, {a, "\"/x_offsets\"", "\"/w\"", other}},
                          {{"out"}, unsupported, {other, "\"/out\"", "in other files"}},
-                         {{"virtual"}, unsupported, {other, "\"/virtual\"", "virtual"}},
+                         {{"virtual"}, not_found, {other, "\"/virtual\"", "a view of", "b.h5"}},
                          {{"round"}, unsupported, {a, "more than 16 links"}},
                          {{"self"}, unsupported, {a, "more than 16 links"}}}) {
     EXPECT_ERROR(open_linked(datasets), code, words);

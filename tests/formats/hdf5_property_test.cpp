@@ -19,8 +19,9 @@ def layout(shape):
             options['maxshape'] = (None,) + tuple(s + 5 for s in shape[1:])
         else:
             options['maxshape'] = tuple(None for s in shape)
-        if r.integers(2): options['compression'] = 'gzip'
+        if r.integers(2): options['compression'] = ('gzip', 'lzf')[r.integers(2)]
         if r.integers(2): options['shuffle'] = True
+        if r.integers(3) == 0: options['fletcher32'] = True
     if r.integers(3) == 0: options['fillvalue'] = 1
     return options
 def values(dtype, shape):

@@ -23,6 +23,42 @@ f['g/rec'] = np.zeros(7, dtype=[('a', 'i4')])
   EXPECT_THAT(samples.values<std::int16_t>(0, 1), ElementsAre(0, 1));
 }
 
+// As NetCDF-4 has them.
+TEST_F(Hdf5, LeavesOutTheScalesOfDimensionsUnlessTheyAreNamed) {
+  const auto source = open_h5(R"(
+for name, n in dict(time=5, lat=3).items():
+    f[name] = np.arange(n, dtype='f4')
+    f[name].make_scale(name)
+f['t'] = np.zeros((5, 3), 'f4')
+f['t'].dims[0].attach_scale(f['time'])
+)");
+  EXPECT_THAT(field_names(*source), ElementsAre("t"));
+  EXPECT_EQ(open(directory_ / "a.h5", Hdf5Options{.datasets = {"t", "time"}})->fields().size(), 2U);
+}
+
+TEST_F(Hdf5, TakesGroupsThatDifferByANumberAloneForSamples) {
+  const std::string write_groups = R"(
+for i in range(12):
+    f.create_dataset('demo_%d/x' % i, data=np.full((i, 3), i, 'i2'), **(dict(compression='gzip') if i else {}))
+    f['demo_%d/y' % i], f['demo_%d/z' % i], f['demo_%d/name' % i] = np.float32(i), np.full((2, 3), i), 'a name'
+)";
+  const auto source = open_h5(write_groups);
+  ASSERT_EQ(source->size(), 12);
+  EXPECT_EQ(source->fields(), (std::vector<Field>{{"x", DType::int16, {3}, true},
+                                                  {"y", DType::float32, {}, false},
+                                                  {"z", DType::int64, {2, 3}, false}}));
+  const Samples samples(*source, ids({11, 2, 0, 10}));
+  EXPECT_THAT(samples.values<std::int16_t>(0, 0), AllOf(SizeIs(33), Each(11)));
+  EXPECT_THAT(samples.values<std::int16_t>(0, 2), IsEmpty());
+  EXPECT_THAT(samples.values<float>(1, 1), ElementsAre(2));
+  EXPECT_THAT(samples.values<std::int64_t>(2, 3), AllOf(SizeIs(6), Each(10)));
+  h5py(directory_, "b.h5", "f['train/x'], f['test/x'] = np.arange(3), np.arange(4)");
+  EXPECT_ERROR(open(directory_ / "b.h5", "hdf5"), invalid_argument, {"same number of samples"});
+  h5py(directory_, "b.h5", "f['s1/x'], f['s2/x'] = np.zeros((2, 3)), np.zeros((2, 4))");
+  EXPECT_ERROR(open(directory_ / "b.h5", "hdf5"), invalid_argument,
+               {"\"/s2/x\"", "\"/s1/x\"", "first extent"});
+}
+
 // Which is marked in the file from HDF5 1.10's format on, and locked while a process has it open.
 TEST_F(Hdf5, RefusesAFileThatIsBeingWrittenOrThatItsWriterLeft) {
   write(R"(

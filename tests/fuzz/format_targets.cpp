@@ -3,9 +3,12 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <isa-l/crc.h>
+#include <liblzf/lzf.h>
+#include <lz4.h>
 #include <minizip/zip.h>
 #include <zlib.h>
 
+#include "formats/hdf5/filters.hpp"
 #include "fuzz/target.hpp"
 
 namespace rota::test::format_targets {
@@ -52,6 +55,56 @@ const bool kLines = add_file_target(
         EXPECT_EQ(lengths, naive_lengths(to_text(input)));
         return source;
       });
+    });
+
+// The filters of an HDF5 chunk of 120 bytes. Input: how many there are, up to 3, and which, then what is
+// stored.
+const bool kChunk = add_target(
+    "chunk",
+    [] {
+      const std::string plain(120, '7');
+      Seeds seeds{raw('\1', '\2') + plain, raw('\1', '\3') + plain + raw(std::uint32_t{0}),
+                  raw('\1', '\4') + zstd_of(plain)};
+      std::string packed(300, '\0');
+      uLongf bytes = packed.size();
+      ::compress(reinterpret_cast<Bytef*>(packed.data()), &bytes,
+                 reinterpret_cast<const Bytef*>(plain.data()), plain.size());
+      seeds.push_back(raw('\2', '\2', '\1') + packed.substr(0, bytes));
+      const auto lzf = ::lzf_compress(plain.data(), 120, packed.data(), 300);
+      seeds.push_back(raw('\1', '\5') + packed.substr(0, lzf));
+      const auto lz4 = ::LZ4_compress_default(plain.data(), packed.data(), 120, 300);
+      const auto head = [](std::uint32_t stored) {
+        return std::string(7, '\0') + 'x' + std::string(3, '\0') + 'x' + std::string(3, '\0') +
+               static_cast<char>(stored);
+      };
+      seeds.push_back(raw('\1', '\6') + head(static_cast<std::uint32_t>(lz4)) +
+                      packed.substr(0, static_cast<std::size_t>(lz4)));
+      seeds.push_back(raw('\1', '\6') + head(120) + plain);
+      return seeds;
+    },
+    [](Bytes input) {
+      constexpr int kIds[] = {H5Z_FILTER_DEFLATE,
+                              H5Z_FILTER_DEFLATE,
+                              H5Z_FILTER_SHUFFLE,
+                              H5Z_FILTER_FLETCHER32,
+                              32015,
+                              32000,
+                              32004};
+      Hdf5Dataset dataset;
+      dataset.type.bytes = 4;
+      const std::size_t count =
+          input.empty() ? 0 : std::min<std::size_t>(static_cast<std::size_t>(input[0]) % 4, input.size() - 1);
+      for (std::size_t i = 0; i < count; ++i)
+        dataset.filters.push_back(kIds[static_cast<std::size_t>(input[i + 1]) % std::size(kIds)]);
+      if (need_library(dataset.filters)) return;
+      const std::vector<std::byte> stored(
+          input.begin() + static_cast<std::ptrdiff_t>(std::min(count + 1, input.size())), input.end());
+      std::vector<std::byte> chunk(120);
+      Unfilter unfilter;
+      const bool is_whole = unfilter.run(dataset, 0, stored, chunk);
+      std::vector<std::byte> again(120);
+      EXPECT_EQ(unfilter.run(dataset, 0, stored, again), is_whole);
+      EXPECT_TRUE(!is_whole || again == chunk);
     });
 
 constexpr std::uint16_t kIsPacked = 0x8000;

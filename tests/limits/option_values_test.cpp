@@ -33,7 +33,7 @@ TEST(OptionValues, OfALoaderAreRefusedByName) {
   row({.interleave = -1}, "interleave", "-1", "0 or more (0 = all shards)");
   row({.shuffle = Shuffle(99)}, "shuffle", "number 99", "one of none, within, global, block");
   row({.shuffle = Shuffle(-1)}, "shuffle", "number -1", "one of none, within, global, block");
-  row({.shuffle = Shuffle::block, .block = {.samples = 0}}, "block.samples", "0", "1 or more");
+  row({.block = {.samples = -1}}, "block.samples", "-1", "0 or more (0 = the source's units)");
   row({.block = {.blocks = 0}}, "block.blocks", "0", "1 or more");
   row({.block = {.blocks = kLeast}}, "block.blocks", "-92", "1 or more");
   row({.tail = Tail(4)}, "tail", "number 4", "one of partial, carry, drop, pad");
@@ -190,6 +190,7 @@ TEST(OptionValues, OfCatalogsAreRefusedByName) {
   listing({.max_open_files = 0}, "max_open_files", "0", "1 or more");
   listing({.access = Access(4)}, "access", "number 4", "one of cached, direct, mapped, automatic");
   listing({.shared_memory_limit = -1}, "shared_memory_limit", "-1", "0 or more");
+  listing({.decoded_bytes = -1}, "decoded_bytes", "-1", "0 or more");
   tokens({.dtype = DType(77)}, "dtype", "unknown", "uint16 or uint32");
   tokens({.dtype = DType::float32}, "dtype", "float32", "uint16 or uint32");
   tokens({.length = 0}, "length", "0", "1 to 2^40");

@@ -87,6 +87,46 @@ TEST(Order, ABlockWindowTouchesNoMoreBlocksThanItHas) {
   EXPECT_FALSE(std::is_sorted(ids.begin(), ids.end()));
 }
 
+BlockBegins begins_of(const std::vector<std::int64_t>& lengths) {
+  std::vector<std::int64_t> begins{0};
+  for (const std::int64_t length : lengths) begins.push_back(begins.back() + length);
+  return std::make_shared<const std::vector<std::int64_t>>(std::move(begins));
+}
+
+TEST(Order, BlocksThatAreUnitsMoveAsWholesAndAreFoundAgain) {
+  std::mt19937_64 random(5);
+  for (const std::int64_t units : {1, 2, 40}) {
+    std::vector<std::int64_t> lengths(static_cast<std::size_t>(units));
+    for (auto& length : lengths) length = draw(random, 1, 30);
+    const BlockBegins begins = begins_of(lengths);
+    const ShardPlan plan = ShardPlan::equal(begins->back(), 3);
+    const EpochOrder order = Order(plan, Shuffle::block, 9, {.samples = 0, .blocks = 4}, begins).epoch(2);
+    std::set<std::int64_t> seen;
+    std::map<std::int64_t, std::set<std::int64_t>> units_of_window;
+    for (std::int64_t s = 0; s < plan.shards(); ++s) {
+      for (std::int64_t p = 0; p < plan.length(s); ++p) {
+        const SampleId id = order.sample({s}, p);
+        ASSERT_TRUE(id.value >= 0 && id.value < plan.samples() && seen.insert(id.value).second);
+        ASSERT_EQ(order.locate(id), (ShardPosition{.shard = {s}, .position = p}));
+        units_of_window[order.window_at({s}, p)].insert(std::ranges::upper_bound(*begins, id.value) -
+                                                        begins->begin());
+      }
+    }
+    for (const auto& [window, own] : units_of_window) {
+      EXPECT_LE(own.size(), 4U);
+      EXPECT_EQ(order.blocks_of(window).size(), own.size());
+    }
+  }
+}
+
+TEST(Order, UnitsOfOneSizeAreOrderedAsBlocksOfThatSize) {
+  const ShardPlan plan = ShardPlan::equal(100, 2);
+  const BlockShape shape{.samples = 16, .blocks = 3};
+  const BlockBegins begins = begins_of({16, 16, 16, 16, 16, 16, 4});
+  EXPECT_EQ(all_ids(Order(plan, Shuffle::block, 1, {.samples = 0, .blocks = 3}, begins).epoch(1), plan),
+            all_ids(Order(plan, Shuffle::block, 1, shape).epoch(1), plan));
+}
+
 TEST(ShardPlan, EqualPartsDifferByAtMostOneAndFollowTheFormula) {
   for (const std::int64_t n : {0, 1, 5, 100, 1021}) {
     for (const std::int64_t shards : {1, 2, 7, 1000}) {

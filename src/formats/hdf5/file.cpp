@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -91,11 +94,24 @@ hdf5::Dataset open_dataset(const Hdf5Object& at) {
   return {H5Dopen2(at.subject->file.get(), at.name.c_str(), H5P_DEFAULT), at.subject->what(at.name)};
 }
 
+// Whether it says where samples lie along a dimension, as NetCDF-4 and h5py have it (HDF5's dimension
+// scales).
+bool is_scale(const hdf5::Dataset& dataset) {
+  constexpr std::string_view kClass = "DIMENSION_SCALE";
+  std::array<char, kClass.size() + 1> text{};
+  if (H5Aexists(dataset.get(), "CLASS") <= 0) return false;
+  const hdf5::Attribute attribute(H5Aopen(dataset.get(), "CLASS", H5P_DEFAULT), "open the attribute CLASS");
+  const hdf5::Datatype type(H5Aget_type(attribute.get()), "ask for the type of CLASS");
+  if (H5Tis_variable_str(type.get()) != 0 || H5Tget_size(type.get()) > text.size()) return false;
+  return H5Aread(attribute.get(), type.get(), text.data()) >= 0 && kClass == text.data();
+}
+
 /// What a dataset holds, as far as is asked about those that are not named.
 struct Holds {
   int rank = 0;
   H5T_class_t kind = H5T_NO_CLASS;
   bool is_known = false;     ///< can be read
+  bool is_scale = false;     ///< of a dimension of others
   bool has_numbers = false;  ///< and nothing else, or should have, and cannot be read
   std::string type = {};     ///< in words
 };
@@ -109,6 +125,7 @@ Holds ask_what(Hdf5Links& links, const std::string& name) {
   Holds found{.rank = H5Sget_simple_extent_ndims(space.get()),
               .kind = H5Tget_class(type.get()),
               .is_known = stored.has_value(),
+              .is_scale = is_scale(dataset),
               .type = describe(type.get())};
   found.has_numbers = stored ? stored->parts[0].name.empty() && !stored->parts[0].is_text()
                              : found.kind == H5T_INTEGER || found.kind == H5T_FLOAT;
@@ -122,14 +139,50 @@ bool is_ragged(Hdf5Links& links, const std::string& name) {
   return offsets.rank == 1 && offsets.kind == H5T_INTEGER;
 }
 
+// Groups of the same name but for a number behind it, in the order of these, that hold datasets of the same
+// names, and all that there are: a writer's samples. Else none.
+std::vector<std::string> numbered_groups(const std::vector<std::string>& datasets) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::map<std::string, std::set<std::string>> names;  // by group
+  std::set<std::string> stems;
+  for (const std::string& path : datasets) {
+    const std::size_t end = path.rfind('/');
+    const std::size_t digits = path.substr(0, end).find_last_not_of(kDigits) + 1;
+    if (end == 0 || path.find('/', 1) != end || digits == end || end - digits > 18) return {};
+    names[path.substr(0, end)].insert(path.substr(end + 1));
+    stems.insert(path.substr(0, digits));
+  }
+  std::vector<std::string> groups;
+  for (const auto& [group, own] : names) {
+    if (own != names.begin()->second) return {};
+    groups.push_back(group);
+  }
+  if (groups.size() < 2 || stems.size() != 1) return {};
+  std::ranges::sort(groups, {}, [&](const std::string& group) {
+    return std::pair(std::stoll(group.substr(stems.begin()->size())), group.size());
+  });
+  return groups;
+}
+
 // Those of numbers, or else all that can be read: batches of text are of little use to a loop, and compounds
 // often describe the others.
 void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
   const std::vector<std::string> all = links.datasets();
   std::vector<std::string> others;
+  if (const auto groups = numbered_groups(all); !groups.empty()) {
+    for (const std::string& name : all) {
+      if (name.starts_with(groups[0] + "/") && ask_what(links, name).has_numbers)
+        choice.datasets.push_back(name.substr(groups[0].size()));
+    }
+    choice.are_in_groups = !choice.datasets.empty();
+    if (choice.are_in_groups) return;
+  }
   for (const std::string& name : all) {
     const Holds found = ask_what(links, name);
-    if (found.rank >= 1 && found.has_numbers) {
+    if (found.is_scale) {
+      choice.left_out.push_back(fmt::format("\"{}\" (the scale of a dimension)", name));
+      others.push_back(name);
+    } else if (found.rank >= 1 && found.has_numbers) {
       choice.datasets.push_back(name);
     } else if (found.rank >= 1) {
       choice.left_out.push_back(fmt::format("\"{}\" ({})", name, found.type));
@@ -222,7 +275,30 @@ Hdf5Field ask_field(Hdf5Links& links, const std::string& name) {
   return result;
 }
 
+// Of datasets that are a sample each: as large as they are, or ragged where the first extents differ.
+Hdf5Field ask_samples(const Hdf5Subject& subject, const std::vector<std::string>& groups,
+                      const std::string& name) {
+  Hdf5Field result;
+  for (const std::string& group : groups) {
+    result.samples.push_back(ask_dataset(subject, group + name, true));
+    const Hdf5Dataset& first = result.samples.front();
+    const Hdf5Dataset& last = result.samples.back();
+    if (last.type == first.type && last.row_shape() == first.row_shape()) continue;
+    throw failure(ErrorCode::invalid_argument,
+                  "{} is of another type or shape than \"{}\"; only the first extent may differ",
+                  subject.what(last.name), first.name);
+  }
+  result.values = result.samples[0];
+  const auto is_alike = [&](const Hdf5Dataset& other) { return other.extent == result.values.extent; };
+  const bool is_ragged = !std::ranges::all_of(result.samples, is_alike);
+  result.field = {name.substr(1), result.values.dtype,
+                  is_ragged ? result.values.row_shape() : result.values.extent, is_ragged};
+  if (result.values.is_scalar) result.field.shape.clear();
+  return result;
+}
+
 std::int64_t samples_of(const Hdf5Field& field) {
+  if (!field.samples.empty()) return std::ssize(field.samples);
   return field.field.ragged ? static_cast<std::int64_t>(field.offsets.size()) - 1 : field.values.rows();
 }
 
@@ -244,11 +320,23 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
 Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& choice, bool may_leave) {
   require_finished(file, reads.of(file));
   hdf5::AddressFile address_file(file.path(), reads.of(file));
-  const Hdf5Subject subject{address_file, file.path(), file.bytes(), file.storage() != nullptr};
+  const Hdf5Subject subject{address_file, file.path(), file.bytes(), file.storage() != nullptr, may_leave};
   Hdf5Links links(subject, reads, may_leave);
   if (choice.datasets.empty()) choose_datasets(links, choice);
-  check_present(links, choice.datasets);
   Hdf5File found;
+  if (choice.are_in_groups) {
+    const auto groups = numbered_groups(links.datasets());
+    if (groups.empty()) {
+      throw failure(ErrorCode::invalid_argument,
+                    "open {}: its groups are not one for each sample, as in the first file; {}", file.path(),
+                    listing(links.datasets()));
+    }
+    for (const std::string& name : choice.datasets)
+      found.fields.push_back(ask_samples(subject, groups, name));
+    found.samples = std::ssize(groups);
+    return found;
+  }
+  check_present(links, choice.datasets);
   for (const std::string& name : without_offsets(links, choice.datasets)) {
     found.fields.push_back(ask_field(links, name));
   }

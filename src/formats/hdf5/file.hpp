@@ -110,10 +110,18 @@ struct Hdf5Field {
   Hdf5Dataset values;
   std::optional<Hdf5Target> target;   ///< the file of `values`, if it is another
   std::vector<std::int64_t> offsets;  ///< ragged: sample i has the rows [offsets[i], offsets[i + 1])
+  std::vector<Hdf5Dataset> samples;   ///< one for each, in a file of groups; `values` is the first
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(field.name, field.dtype, field.shape, field.ragged, values, target, offsets);
+    archive(field.name, field.dtype, field.shape, field.ragged, values, target, offsets, samples);
+  }
+  /// Which has a sample.
+  [[nodiscard]] const Hdf5Dataset& dataset(std::int64_t sample) const noexcept {
+    return samples.empty() ? values : samples[static_cast<std::size_t>(sample)];
+  }
+  [[nodiscard]] std::span<const Hdf5Dataset> datasets() const noexcept {
+    return samples.empty() ? std::span(&values, 1) : std::span(samples);
   }
 };
 
@@ -131,18 +139,20 @@ struct Hdf5File {
 struct Hdf5Choice {
   std::vector<std::string> datasets;
   std::vector<std::string> left_out = {};  ///< each with what it is, in words
+  bool are_in_groups = false;              ///< of those names in each group, which is a sample
 
   /// Tells the user what of the file was left out, if there was something.
   void tell_left_out(const std::string& path) const;
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(datasets, left_out);
+    archive(datasets, left_out, are_in_groups);
   }
 };
 
 /// Asks `file` for the `choice`; where that names none, it becomes all datasets of numbers in the file, by
-/// name, or else all that can be read. External links are followed where it `may_leave` the file. Throws as
+/// name, or else all that can be read; or, of groups that differ by a number alone and hold datasets of the
+/// same names, those names. External links are followed where it `may_leave` the file. Throws as
 /// the format hdf5 does. Blocks on a file system under HDF5's lock, on a Storage without it.
 Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave);
 

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <string_view>
 
 #include "core/failure.hpp"
+#include "files/descriptor.hpp"
+#include "formats/hdf5/filters.hpp"
+#include "formats/open_files.hpp"
 
 namespace rota::internal {
 namespace {
@@ -27,15 +30,11 @@ Error unsupported(const Question& question, std::string_view reason, std::string
   return failure(ErrorCode::unsupported, "{} {}; {}", question.what, reason, advice);
 }
 
-std::size_t product(const std::vector<std::int64_t>& extents, std::size_t from, std::size_t start) {
-  return std::accumulate(extents.begin() + static_cast<std::ptrdiff_t>(from), extents.end(), start,
-                         [](std::size_t a, std::int64_t b) { return a * static_cast<std::size_t>(b); });
-}
-
-std::vector<std::int64_t> ask_extent(const Question& question) {
+std::vector<std::int64_t> ask_extent(const Question& question, bool may_be_scalar) {
   const hdf5::Dataspace space(H5Dget_space(question.dataset.get()), question.what);
   const int rank =
       H5Sget_simple_extent_type(space.get()) == H5S_SIMPLE ? H5Sget_simple_extent_ndims(space.get()) : 0;
+  if (may_be_scalar && H5Sget_simple_extent_type(space.get()) == H5S_SCALAR) return {1};
   if (rank < 1) {
     throw failure(ErrorCode::invalid_argument, "{} is a scalar and has no rows; leave it out of the datasets",
                   question.what);
@@ -122,14 +121,14 @@ void ask_contiguous(const Question& question, Hdf5Dataset& dataset) {
     H5Eclear2(H5E_DEFAULT);
     return;  // never written
   }
-  check_inside(question, address, product(dataset.extent, 0, size_of(dataset.dtype)));
+  check_inside(question, address, dataset.bytes());
   dataset.storage = Hdf5Storage::contiguous;
   dataset.address = address;
 }
 
 void ask_compact(const Question& question, Hdf5Dataset& dataset) {
   const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
-  const std::size_t bytes = product(dataset.extent, 0, size_of(dataset.dtype));
+  const std::size_t bytes = dataset.bytes();
   check_inside(question, 0, bytes);
   if (H5Dget_storage_size(question.dataset.get()) < bytes) {  // which HDF5 would read past
     throw failure(ErrorCode::corrupt, "{} has less than its {} bytes; fetch or write the file again",
@@ -145,43 +144,49 @@ void ask_compact(const Question& question, Hdf5Dataset& dataset) {
   dataset.storage = Hdf5Storage::memory;
 }
 
-std::optional<Hdf5Filter> known_filter(H5Z_filter_t id) {
-  constexpr H5Z_filter_t kZstd = 32015;  // as registered with The HDF Group
-  switch (id) {
-    case H5Z_FILTER_DEFLATE:
-      return Hdf5Filter::deflate;
-    case H5Z_FILTER_SHUFFLE:
-      return Hdf5Filter::shuffle;
-    case kZstd:
-      return Hdf5Filter::zstd;
-    default:
-      return std::nullopt;
-  }
-}
-
-std::vector<Hdf5Filter> ask_filters(const Question& question) {
-  std::vector<Hdf5Filter> filters;
+std::vector<int> ask_filters(const Question& question) {
+  std::vector<int> filters;
   const int count = hdf5::check(H5Pget_nfilters(question.properties.get()), question.what);
   for (int i = 0; i < count; ++i) {
     unsigned flags = 0;
     std::size_t values = 0;
     char name[64] = "";
-    const H5Z_filter_t id = H5Pget_filter2(question.properties.get(), static_cast<unsigned>(i), &flags,
-                                           &values, nullptr, sizeof(name), &name[0], nullptr);
-    hdf5::check(id, question.what);
-    const auto filter = known_filter(id);
-    if (!filter) {
-      throw unsupported(
-          question, fmt::format("uses filter {} \"{}\", which rota does not read", id, &name[0]),
-          "rewrite it with zstd, deflate (gzip), shuffle or no filter, e.g. h5repack -f GZIP=4");
-    }
-    filters.push_back(*filter);
-  }
-  if (std::ssize(filters) - std::count(filters.begin(), filters.end(), Hdf5Filter::shuffle) > 1) {
-    throw unsupported(question, "is compressed twice",
-                      "rewrite it with one such filter, e.g. h5repack -f GZIP=4");
+    const int id = H5Pget_filter2(question.properties.get(), static_cast<unsigned>(i), &flags, &values,
+                                  nullptr, sizeof(name), &name[0], nullptr);
+    filters.push_back(hdf5::check(id, question.what));
+    if (is_own_filter(id) || H5Zfilter_avail(id) > 0) continue;
+    H5Eclear2(H5E_DEFAULT);
+    throw unsupported(question,
+                      fmt::format("uses filter {} \"{}\", for which there is no plug-in here", id, &name[0]),
+                      "install it and let HDF5_PLUGIN_PATH name its directory (pip install hdf5plugin, "
+                      "hdf5plugin.PLUGIN_PATH; on Debian, hdf5-filter-plugin-*), or rewrite it: h5repack -f "
+                      "GZIP=4");
   }
   return filters;
+}
+
+// A chunk that each thread decodes must not drive the machine into swapping.
+void check_memory(const Question& question, const Hdf5Dataset& dataset) {
+  const double buffers = dataset.filters.size() > 1 ? 2 : 1;
+  const double bytes = buffers * static_cast<double>(dataset.chunk_bytes());
+  if (bytes <= memory_bytes() / 4) return;
+  throw unsupported(
+      question,
+      fmt::format("has chunks that take {:.0f} bytes to decode, of {:.0f} of memory", bytes, memory_bytes()),
+      "rewrite it in smaller ones, e.g. h5repack -l CHUNK=...");
+}
+
+// `rows` at a time, and no more than there are.
+void leave_to_library(const Question& question, Hdf5Dataset& dataset, std::int64_t rows) {
+  if (question.subject.is_stored)
+    throw unsupported(question, "can be read by HDF5 alone, from files of a file system",
+                      "copy it to a disk");
+  if (is_elsewhere(dataset))
+    throw unsupported(question, "has text or sequences of any length, in such a storage", kRewriteAdvice);
+  dataset.chunk = dataset.extent;
+  dataset.chunk[0] = std::clamp<std::int64_t>(rows, 1, dataset.extent[0]);
+  dataset.chunks_per_slab = 1;
+  dataset.storage = Hdf5Storage::by_library;
 }
 
 // Goes through the grid of chunks in the order of their numbers.
@@ -216,21 +221,18 @@ class ChunkGrid {
   std::vector<hsize_t> origin_;
 };
 
-// How many bytes a filter makes of one at most: deflate by zlib's technical notes, zstd of blocks that are
-// one byte repeated (RFC 8878, 3.1.1.2).
-std::uint64_t most_ratio(const Hdf5Dataset& dataset, std::uint32_t filter_mask) {
+std::uint64_t ratio_of(const Hdf5Dataset& dataset, std::uint32_t filter_mask) {
   std::uint64_t ratio = 1;
   for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
     if ((filter_mask >> i & 1U) != 0) continue;
-    if (dataset.filters[i] == Hdf5Filter::deflate) ratio = 1032;
-    if (dataset.filters[i] == Hdf5Filter::zstd) ratio = 32768;
+    ratio *= most_ratio(dataset.filters[i]);
   }
   return ratio;
 }
 
 void check_chunk(const Question& question, const Hdf5Dataset& dataset, const StoredChunk& chunk) {
   check_inside(question, chunk.address, chunk.bytes);
-  if (dataset.chunk_bytes() / most_ratio(dataset, chunk.filter_mask) <= chunk.bytes) return;
+  if (dataset.chunk_bytes() / ratio_of(dataset, chunk.filter_mask) <= chunk.bytes) return;
   throw failure(ErrorCode::corrupt,
                 "{} claims that the {} bytes at byte {} are a chunk of {}; fetch or write the file again",
                 question.what, chunk.bytes, chunk.address, dataset.chunk_bytes());
@@ -277,6 +279,7 @@ void ask_chunked(const Question& question, Hdf5Dataset& dataset) {
   dataset.chunk.assign(chunk.begin(), chunk.begin() + rank);
   add_axes(dataset.type, dataset.chunk);
   dataset.filters = ask_filters(question);
+  if (need_library(dataset.filters)) return leave_to_library(question, dataset, dataset.chunk[0]);
   for (std::size_t d = 1; d < chunk.size(); ++d) {
     dataset.chunks_per_slab *= (dataset.extent[d] + dataset.chunk[d] - 1) / dataset.chunk[d];
   }
@@ -288,32 +291,59 @@ void ask_chunked(const Question& question, Hdf5Dataset& dataset) {
   if (!dataset.chunks.empty()) dataset.storage = Hdf5Storage::chunked;
 }
 
+// Notes the file of a part, which HDF5 would read as fill values where it is missing.
+void add_part(const Question& question, std::size_t i, Hdf5Dataset& dataset) {
+  const hid_t properties = question.properties.get();
+  const auto text = [&](auto ask) {
+    std::string name(static_cast<std::size_t>(hdf5::check(ask(properties, i, nullptr, 0), question.what)),
+                     '\0');
+    hdf5::check(ask(properties, i, name.data(), name.size() + 1), question.what);
+    return name;
+  };
+  const std::filesystem::path name = text(H5Pget_virtual_filename);
+  const std::filesystem::path own(question.subject.path);
+  const std::string path = name == "." ? own.native() : (own.parent_path() / name).native();
+  const auto below = name.lexically_normal();
+  if (!question.subject.may_leave && (below.is_absolute() || below.native().starts_with("..")))
+    throw unsupported(question, fmt::format("is a view of {}, in another directory", path),
+                      "allow it to be followed (the option allow_external_links)");
+  std::error_code missing;
+  const auto bytes = std::filesystem::file_size(path, missing);
+  if (missing) throw system_error(question.what + " is a view of", path, missing.value());
+  const hdf5::File opened(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT),
+                          question.what + ": open " + path);
+  const std::string part = text(H5Pget_virtual_dsetname);
+  const hdf5::Dataset there(H5Dopen2(opened.get(), part.c_str(), H5P_DEFAULT),
+                            fmt::format("{}: open \"{}\" in {}", question.what, part, path));
+  dataset.parts[path] = static_cast<std::int64_t>(bytes);
+}
+
+void ask_virtual(const Question& question, Hdf5Dataset& dataset) {
+  constexpr std::size_t kBytesAtATime = 1 << 20;
+  std::size_t parts = 0;
+  hdf5::check(H5Pget_virtual_count(question.properties.get(), &parts), question.what);
+  const hdf5::Dataspace all(H5Dget_space(question.dataset.get()), question.what);
+  hssize_t unmapped = H5Sget_simple_extent_npoints(all.get());
+  for (std::size_t i = 0; i < parts; ++i) {
+    const hdf5::Dataspace mapped(H5Pget_virtual_vspace(question.properties.get(), i), question.what);
+    const hssize_t count = H5Sget_select_npoints(mapped.get());
+    if (count < 0) throw unsupported(question, "is a virtual dataset that grows", kRewriteAdvice);
+    unmapped -= count;
+    add_part(question, i, dataset);
+  }
+  if (unmapped != 0)
+    throw unsupported(question, "is a virtual dataset with gaps or overlaps", "map each element once");
+  leave_to_library(question, dataset,
+                   static_cast<std::int64_t>(kBytesAtATime / std::max<std::size_t>(dataset.row_bytes(), 1)));
+}
+
 }  // namespace
-
-std::size_t Hdf5Dataset::row_bytes() const noexcept { return product(extent, 1, size_of(dtype)); }
-
-std::int64_t Hdf5Dataset::unwritten_chunks() const noexcept {
-  if (storage != Hdf5Storage::absent && storage != Hdf5Storage::chunked) return 0;
-  if (product(extent, 0, 1) == 0) return 0;
-  return (chunk.empty() ? 1 : grid_chunks()) - std::ssize(chunks);
-}
-
-std::size_t Hdf5Dataset::chunk_bytes() const noexcept { return product(chunk, 0, size_of(dtype)); }
-
-const StoredChunk* Hdf5Dataset::find(std::int64_t number) const noexcept {
-  const auto guess = static_cast<std::size_t>(number);
-  if (guess < chunks.size() && chunks[guess].number == number) return &chunks[guess];
-  const auto found =
-      std::lower_bound(chunks.begin(), chunks.end(), number,
-                       [](const StoredChunk& stored, std::int64_t n) { return stored.number < n; });
-  return found != chunks.end() && found->number == number ? &*found : nullptr;
-}
 
 std::string Hdf5Subject::what(const std::string& name) const {
   return fmt::format("open {}: dataset \"{}\"", path, name);
 }
 
-Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name) {
+Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name, bool may_be_scalar) {
   const auto guard = hdf5::lock();
   const std::string what = subject.what(name);
   Question question{subject, what, {H5Dopen2(subject.file.get(), name.c_str(), H5P_DEFAULT), what}, {}};
@@ -322,7 +352,9 @@ Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name) {
   dataset.name = name;
   dataset.type = ask_type(question);
   dataset.dtype = dataset.type.as_stored("", {}).dtype;
-  dataset.extent = ask_extent(question);
+  dataset.extent = ask_extent(question, may_be_scalar);
+  const hdf5::Dataspace space(H5Dget_space(question.dataset.get()), what);
+  dataset.is_scalar = H5Sget_simple_extent_type(space.get()) == H5S_SCALAR;
   add_axes(dataset.type, dataset.extent);
   check_size(question, dataset);
   if (is_elsewhere(dataset)) dataset.heap_base = ask_heap_base(question);
@@ -338,9 +370,9 @@ Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name) {
       ask_chunked(question, dataset);
       break;
     default:
-      throw unsupported(question, "is a virtual dataset, a view of others",
-                        "open the files that it points to");
+      ask_virtual(question, dataset);
   }
+  if (dataset.is_decoded()) check_memory(question, dataset);
   ask_fill(question, dataset);
   return dataset;
 }

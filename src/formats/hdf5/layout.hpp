@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,11 +18,10 @@ namespace rota::internal {
 enum class Hdf5Storage {
   contiguous,  ///< one stretch of the file
   chunked,     ///< chunks, by number
+  by_library,  ///< as HDF5 reads it, `chunk` of it at a time: a view of other datasets, or of other filters
   memory,      ///< kept in the file's header; read at open
   absent,      ///< never written: the fill value
 };
-
-enum class Hdf5Filter : std::uint8_t { deflate, shuffle, zstd };
 
 /// A chunk as it is stored. Chunks are numbered row-major over the grid of chunks.
 struct StoredChunk {
@@ -43,20 +43,35 @@ struct Hdf5Dataset {
   StoredType type;                   ///< of an element
   DType dtype = DType::uint8;        ///< as which it is read
   std::vector<std::int64_t> extent;  ///< of every dimension, at least one, and those of an element
+  bool is_scalar = false;            ///< one row, of one element
   Hdf5Storage storage = Hdf5Storage::absent;
-  std::vector<std::byte> fill;       ///< one element; empty: zeros
-  std::uint64_t heap_base = 0;       ///< from which addresses in its elements count
-  std::uint64_t address = 0;         ///< contiguous: of row 0
-  std::vector<std::byte> contents;   ///< memory: all rows
-  std::vector<std::int64_t> chunk;   ///< chunked: extent of a chunk, of every dimension
-  std::vector<Hdf5Filter> filters;   ///< chunked: as applied when writing
-  std::vector<StoredChunk> chunks;   ///< chunked: those that were written, by number
+  std::vector<std::byte> fill;      ///< one element; empty: zeros
+  std::uint64_t heap_base = 0;      ///< from which addresses in its elements count
+  std::uint64_t address = 0;        ///< contiguous: of row 0
+  std::vector<std::byte> contents;  ///< memory: all rows
+  std::vector<std::int64_t> chunk;  ///< chunked: extent of a chunk, of every dimension
+  std::vector<int> filters;         ///< chunked: as applied when writing, by their registered ids
+  std::vector<StoredChunk> chunks;  ///< chunked: those that were written, by number
+  std::map<std::string, std::int64_t> parts =
+      {};                            ///< by_library: files that it is a view of, and their bytes
   std::int64_t chunks_per_slab = 1;  ///< chunked: chunks side by side that hold the same rows
 
   [[nodiscard]] std::int64_t rows() const noexcept { return extent[0]; }
   [[nodiscard]] std::vector<std::int64_t> row_shape() const { return {extent.begin() + 1, extent.end()}; }
   [[nodiscard]] std::size_t row_bytes() const noexcept;
   [[nodiscard]] std::size_t chunk_bytes() const noexcept;
+  [[nodiscard]] std::size_t bytes() const noexcept { return row_bytes() * static_cast<std::size_t>(rows()); }
+  /// Chunked: rows lie side by side in chunks, as they do in memory.
+  [[nodiscard]] bool has_whole_rows() const noexcept {
+    return chunks_per_slab == 1 && chunk_bytes() == row_bytes() * static_cast<std::size_t>(chunk[0]);
+  }
+  /// Rows come with others, and have to be decoded.
+  [[nodiscard]] bool is_decoded() const noexcept {
+    return storage == Hdf5Storage::by_library ||
+           (storage == Hdf5Storage::chunked && (!filters.empty() || !has_whole_rows()));
+  }
+  /// The same of the rows of one slab.
+  [[nodiscard]] bool is_decoded(std::int64_t slab) const noexcept;
   /// Chunked: of the whole grid, written or not.
   [[nodiscard]] std::int64_t grid_chunks() const noexcept {
     return ((extent[0] - 1) / chunk[0] + 1) * chunks_per_slab;
@@ -68,8 +83,8 @@ struct Hdf5Dataset {
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(name, type, dtype, extent, storage, fill, heap_base, address, contents, chunk, filters, chunks,
-            chunks_per_slab);
+    archive(name, type, dtype, extent, is_scalar, storage, fill, heap_base, address, contents, chunk, filters,
+            chunks, parts, chunks_per_slab);
   }
 };
 
@@ -79,14 +94,16 @@ struct Hdf5Subject {
   const std::string& path;
   std::uint64_t bytes = 0;  ///< of the whole file
   bool is_stored = false;   ///< in a Storage
+  bool may_leave = false;   ///< for files in other directories
 
   /// "open PATH: dataset "NAME"", for messages.
   [[nodiscard]] std::string what(const std::string& name) const;
 };
 
 /// Asks where dataset `name` lies. Throws Error{unsupported} for a type, filter or storage that rota does not
-/// read, Error{corrupt} for bytes past the end of the file, Error{invalid_argument} for a scalar.
-Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name);
+/// read, Error{corrupt} for bytes past the end of the file, Error{invalid_argument} for a scalar,
+/// unless it `may_be_scalar`, as one row.
+Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name, bool may_be_scalar = false);
 
 /// How elements of `type` lie in a file; nothing where rota cannot read them. `what` heads its errors.
 std::optional<StoredType> stored_type(hid_t type, const std::string& what);

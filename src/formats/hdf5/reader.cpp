@@ -1,98 +1,17 @@
 #include "formats/hdf5/reader.hpp"
 
-#include <zlib.h>
-#include <zstd.h>
-
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
-#include <new>
 #include <optional>
 #include <utility>
 
-#include "core/owned.hpp"
-#include "rota/error.hpp"
+#include "formats/hdf5/filters.hpp"
 
 namespace rota::internal {
 namespace {
-
-// The shuffle filter stores the first bytes of all elements, then all second ones, and so on; bytes that make
-// no whole element follow as they are.
-template <std::size_t fixed>
-void gather(const std::byte* from, std::size_t count, std::byte* to, std::size_t size = fixed) {
-  if constexpr (fixed > 0) size = fixed;
-  for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t b = 0; b < size; ++b) to[i * size + b] = from[b * count + i];
-  }
-}
-
-void unshuffle(std::span<const std::byte> from, std::size_t element_bytes, std::span<std::byte> to) {
-  const std::size_t count = from.size() / element_bytes;
-  const std::size_t whole = count * element_bytes;
-  switch (element_bytes) {
-    case 2:
-      gather<2>(from.data(), count, to.data());
-      break;
-    case 4:
-      gather<4>(from.data(), count, to.data());
-      break;
-    case 8:
-      gather<8>(from.data(), count, to.data());
-      break;
-    default:
-      gather<0>(from.data(), count, to.data(), element_bytes);
-  }
-  if (whole < from.size()) std::memcpy(to.data() + whole, from.data() + whole, from.size() - whole);
-}
-
-/// Undoes HDF5's deflate, zstd and shuffle filters. Keeps its buffers from one chunk to the next.
-class Unfilter {
- public:
-  /// Undoes the filters of `dataset` that `filter_mask` did not leave out, from `stored` into `to`, which has
-  /// the size of a chunk. False where `stored` is not what those filters make of such a chunk.
-  [[nodiscard]] bool run(const Hdf5Dataset& dataset, std::uint32_t filter_mask,
-                         std::span<const std::byte> stored, std::span<std::byte> to) {
-    std::vector<Hdf5Filter> filters;
-    for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
-      if ((filter_mask >> i & 1U) == 0) filters.push_back(dataset.filters[i]);
-    }
-    std::span<const std::byte> from = stored;
-    for (std::size_t i = filters.size(); i-- > 0;) {
-      const std::size_t bytes = filters[i] == Hdf5Filter::shuffle ? from.size() : to.size();
-      std::vector<std::byte>& buffer = between_[i % 2];
-      if (i > 0) buffer.resize(bytes);
-      const std::span<std::byte> next = i > 0 ? std::span(buffer) : to;
-      if (next.size() != bytes) return false;
-      if (filters[i] == Hdf5Filter::deflate && !inflate_into(from, next)) return false;
-      if (filters[i] == Hdf5Filter::zstd && !unzstd_into(from, next)) return false;
-      if (filters[i] == Hdf5Filter::shuffle) unshuffle(from, dataset.type.bytes, next);
-      from = next;
-    }
-    if (!filters.empty()) return true;
-    if (from.size() != to.size()) return false;
-    std::memcpy(to.data(), from.data(), from.size());
-    return true;
-  }
-
- private:
-  static bool inflate_into(std::span<const std::byte> from, std::span<std::byte> to) {
-    uLongf bytes = to.size();
-    const int status = ::uncompress(reinterpret_cast<Bytef*>(to.data()), &bytes,
-                                    reinterpret_cast<const Bytef*>(from.data()), from.size());
-    if (status == Z_MEM_ERROR) throw std::bad_alloc();
-    return status == Z_OK && bytes == to.size();
-  }
-  bool unzstd_into(std::span<const std::byte> from, std::span<std::byte> to) {
-    if (zstd_ == nullptr) zstd_.reset(ZSTD_createDCtx());
-    if (zstd_ == nullptr) throw std::bad_alloc();
-    return ZSTD_decompressDCtx(zstd_.get(), to.data(), to.size(), from.data(), from.size()) == to.size();
-  }
-
-  std::unique_ptr<ZSTD_DCtx, FreeBy<ZSTD_freeDCtx>> zstd_;  // made when first needed
-  std::array<std::vector<std::byte>, 2> between_;
-};
 
 void put_fill(const Hdf5Dataset& dataset, std::span<std::byte> to) {
   const std::size_t element = dataset.fill.size();
@@ -158,51 +77,43 @@ void fill(const Hdf5Dataset& dataset, const RowPiece& piece, const Window& windo
   }
 }
 
-// Stored as it is, so that rows can be read one by one.
-bool is_plain(const Hdf5Dataset& dataset, const StoredChunk& chunk) noexcept {
-  for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
-    if ((chunk.filter_mask >> i & 1U) == 0) return false;
-  }
-  return chunk.bytes == dataset.chunk_bytes();
-}
-
-/// Decodes chunks, and gives out their rows. Keeps its buffers from one to the next.
-class ChunkDecoder {
+/// Decodes slabs, and gives out their rows. Keeps its buffers from one to the next.
+class SlabDecoder {
  public:
-  /// Reads it from its file.
-  void read(const EncodedChunk& wanted, std::span<const RowPiece> pieces) {
-    stored_.resize(wanted.chunk->bytes);
-    wanted.file->read(wanted.chunk->address, stored_);
-    decode(wanted, stored_, pieces);
+  /// `chunk`, of which its file has `stored`, is number `column` of the slab.
+  void decode(const EncodedSlab& slab, std::int64_t column, const StoredChunk& chunk,
+              std::span<const std::byte> stored, std::span<const RowPiece> pieces) {
+    decode(slab, column, pieces, [&](std::span<std::byte> to) {
+      if (unfilter_.run(*slab.dataset, chunk.filter_mask, stored, to)) return;
+      throw slab.file->damage(
+          chunk.address,
+          "dataset \"{}\": the chunk of {} bytes cannot be decoded; fetch or write the file again",
+          slab.dataset->name, chunk.bytes);
+    });
   }
-  /// `stored` is what its file has.
-  void decode(const EncodedChunk& wanted, std::span<const std::byte> stored,
-              std::span<const RowPiece> pieces) {
-    const Hdf5Dataset& dataset = *wanted.dataset;
-    if (wanted.has_whole_rows && pieces.size() == 1 && pieces[0].count == dataset.chunk[0]) {
-      decode(wanted, stored, std::span(pieces[0].to, dataset.chunk_bytes()));
-    } else {
-      decoded_.resize(dataset.chunk_bytes());
-      decode(wanted, stored, std::span(decoded_));
-      for (const RowPiece& piece : pieces) copy(wanted, piece);
-    }
+  /// One that HDF5 reads.
+  void read(const EncodedSlab& slab, std::span<const RowPiece> pieces) {
+    decode(slab, 0, pieces, [&](std::span<std::byte> to) {
+      read_by_library(slab.file->path(), *slab.dataset, slab.slab * slab.dataset->chunk[0], to);
+    });
   }
 
  private:
-  void decode(const EncodedChunk& wanted, std::span<const std::byte> stored, std::span<std::byte> to) {
-    const StoredChunk& chunk = *wanted.chunk;
-    if (unfilter_.run(*wanted.dataset, chunk.filter_mask, stored, to)) return;
-    throw wanted.file->damage(
-        chunk.address,
-        "dataset \"{}\": the chunk of {} bytes cannot be decoded; fetch or write the file again",
-        wanted.dataset->name, chunk.bytes);
+  template <typename DecodeInto>
+  void decode(const EncodedSlab& slab, std::int64_t column, std::span<const RowPiece> pieces,
+              const DecodeInto& decode_into) {
+    const Hdf5Dataset& dataset = *slab.dataset;
+    if (dataset.has_whole_rows() && pieces.size() == 1 && pieces[0].count == dataset.chunk[0])
+      return decode_into(std::span(pieces[0].to, dataset.chunk_bytes()));
+    decoded_.resize(dataset.chunk_bytes());
+    decode_into(std::span(decoded_));
+    const Window window = window_of(dataset, column);
+    for (const RowPiece& piece : pieces) copy(dataset, window, piece);
   }
 
-  void copy(const EncodedChunk& wanted, const RowPiece& piece) const {
-    const std::size_t row_bytes = wanted.dataset->row_bytes();
-    const std::size_t in_chunk =
-        wanted.dataset->chunk_bytes() / static_cast<std::size_t>(wanted.dataset->chunk[0]);
-    const Window window = window_of(*wanted.dataset, wanted.column);
+  void copy(const Hdf5Dataset& dataset, const Window& window, const RowPiece& piece) const {
+    const std::size_t row_bytes = dataset.row_bytes();
+    const std::size_t in_chunk = dataset.chunk_bytes() / static_cast<std::size_t>(dataset.chunk[0]);
     const std::byte* from = decoded_.data() + static_cast<std::size_t>(piece.row) * in_chunk;
     for (std::size_t row = 0; row < static_cast<std::size_t>(piece.count); ++row) {
       for (const Strip& strip : window.strips) {
@@ -213,8 +124,114 @@ class ChunkDecoder {
   }
 
   Unfilter unfilter_;
-  std::vector<std::byte> stored_;
   std::vector<std::byte> decoded_;
+};
+
+// Reads slabs that the memory does not have, those of a thread.
+class SlabReader {
+ public:
+  SlabReader(ChunkMemory& memory, std::span<const EncodedSlab> slabs, std::span<const RowPiece> pieces)
+      : memory_(memory), rest_(slabs.begin(), slabs.end()), pieces_(pieces) {}
+
+  // As many at once as memory is given for.
+  void read() {
+    constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+    while (!rest_.empty()) {
+      std::vector<WantedBytes> wanted;  // in the order of claims
+      std::size_t bytes = 0;
+      while (bytes < kMostBytes && claim_next()) {
+        const EncodedSlab& slab = claimed_.back().first;
+        each_chunk(slab, [&](std::int64_t /*column*/, const StoredChunk* chunk) {
+          if (chunk == nullptr) return;
+          wanted.push_back(
+              {.file = slab.file, .offset = chunk->address, .to = {stored_.data(), chunk->bytes}});
+          slab.file->will_read(chunk->address, chunk->bytes);
+          bytes += chunk->bytes;
+        });
+      }
+      if (!wanted.empty() && wanted[0].file->storage() != nullptr) fetch(wanted, bytes);
+      auto next = wanted.begin();
+      while (!claimed_.empty()) decode_first(next);
+    }
+  }
+
+ private:
+  template <typename Work>
+  static void each_chunk(const EncodedSlab& slab, Work work) {
+    const std::int64_t columns = slab.dataset->chunks_per_slab;
+    for (std::int64_t column = 0; column < columns; ++column)
+      work(column, slab.dataset->find(slab.slab * columns + column));
+  }
+  [[nodiscard]] std::span<const RowPiece> wanted_of(const EncodedSlab& slab) const {
+    return pieces_.subspan(slab.first_piece, slab.pieces);
+  }
+
+  // Those that other threads decode come last, when this one has nothing to decode.
+  bool claim_next() {
+    for (; !rest_.empty() && (rest_.front().is_late <= claimed_.empty()); rest_.pop_front()) {
+      EncodedSlab& slab = rest_.front();
+      auto claim = std::make_unique<ChunkMemory::Claim>();
+      const auto answer = memory_.take(*slab.dataset, wanted_of(slab), slab.is_late, *claim);
+      if (answer == ChunkMemory::Answer::claimed) {
+        claimed_.emplace_back(slab, std::move(claim));
+        rest_.pop_front();
+        return true;
+      }
+      if (answer != ChunkMemory::Answer::coming) continue;
+      rest_.push_back(slab);
+      rest_.back().is_late = true;
+    }
+    return false;
+  }
+
+  // All at once, from a storage.
+  void fetch(std::vector<WantedBytes>& wanted, std::size_t bytes) {
+    stored_.resize(bytes);
+    std::span<std::byte> left = stored_;
+    for (WantedBytes& one : wanted) {
+      one.to = left.first(one.to.size());
+      left = left.subspan(one.to.size());
+    }
+    std::vector<WantedBytes> in_order = wanted;
+    std::ranges::sort(in_order, &WantedBytes::is_before);
+    read_from_storage(in_order);
+  }
+
+  // `stored` are its chunks, and then those of the next: fetched, or yet to be read.
+  void decode_first(std::vector<WantedBytes>::iterator& stored) {
+    auto& [slab, claim] = claimed_.front();
+    const std::span<const RowPiece> wanted = wanted_of(slab);
+    std::vector<RowPiece> pieces(claim->kept().begin(), claim->kept().end());
+    if (!claim->is_whole()) pieces.insert(pieces.end(), wanted.begin(), wanted.end());
+    each_chunk(slab, [&](std::int64_t column, const StoredChunk* chunk) {
+      if (slab.dataset->storage == Hdf5Storage::by_library) return decoder_.read(slab, pieces);
+      if (chunk == nullptr) {
+        for (const RowPiece& piece : pieces) fill(*slab.dataset, piece, window_of(*slab.dataset, column));
+        return;
+      }
+      std::span<std::byte> bytes = (stored++)->to;
+      if (slab.file->storage() == nullptr) {
+        stored_.resize(std::max(stored_.size(), bytes.size()));
+        bytes = std::span(stored_).first(bytes.size());
+        slab.file->read(chunk->address, bytes);
+      }
+      decoder_.decode(slab, column, *chunk, bytes, pieces);
+    });
+    const auto row_bytes = static_cast<std::ptrdiff_t>(slab.dataset->row_bytes());
+    for (const RowPiece& piece : wanted) {
+      if (claim->is_whole())
+        std::copy_n(pieces[0].to + piece.row * row_bytes, piece.count * row_bytes, piece.to);
+    }
+    claim->publish();
+    claimed_.pop_front();
+  }
+
+  ChunkMemory& memory_;
+  std::deque<EncodedSlab> rest_;
+  std::span<const RowPiece> pieces_;
+  std::deque<std::pair<EncodedSlab, std::unique_ptr<ChunkMemory::Claim>>> claimed_;  // oldest first
+  std::vector<std::byte> stored_;
+  SlabDecoder decoder_;
 };
 
 }  // namespace
@@ -222,7 +239,8 @@ class ChunkDecoder {
 void RowReader::add(OpenFiles::SharedFile opened, const Hdf5Dataset& dataset,
                     std::span<const PlacedRows> ranges) {
   const DatasetFile& file = *files_.emplace_back(std::move(opened));
-  if (dataset.storage == Hdf5Storage::chunked) return add_chunks(file, dataset, ranges);
+  if (dataset.storage == Hdf5Storage::chunked || dataset.storage == Hdf5Storage::by_library)
+    return add_chunks(file, dataset, ranges);
   const std::size_t row_bytes = dataset.row_bytes();
   for (const PlacedRows& range : ranges) {
     const std::span<std::byte> to = memory_of(range, row_bytes);
@@ -253,7 +271,9 @@ void RowReader::add_chunks(const DatasetFile& file, const Hdf5Dataset& dataset,
     }
   }
   const auto first = pieces_.begin() + static_cast<std::ptrdiff_t>(first_piece);
-  std::sort(first, pieces_.end(), [](const RowPiece& a, const RowPiece& b) { return a.slab < b.slab; });
+  std::sort(first, pieces_.end(), [](const RowPiece& a, const RowPiece& b) {
+    return std::pair(a.slab, a.row) < std::pair(b.slab, b.row);
+  });
   for (auto begin = first; begin != pieces_.end();) {
     const auto end =
         std::find_if(begin, pieces_.end(), [&](const RowPiece& piece) { return piece.slab != begin->slab; });
@@ -267,81 +287,33 @@ void RowReader::add_slab(const DatasetFile& file, const Hdf5Dataset& dataset, st
                          std::size_t count) {
   const std::span pieces = std::span(pieces_).subspan(first, count);
   const std::size_t row_bytes = dataset.row_bytes();
-  const bool has_plain_rows = dataset.chunk_bytes() == row_bytes * static_cast<std::size_t>(dataset.chunk[0]);
-  for (std::int64_t column = 0; column < dataset.chunks_per_slab; ++column) {
-    const StoredChunk* chunk = dataset.find(pieces[0].slab * dataset.chunks_per_slab + column);
-    const bool has_whole_rows = has_plain_rows && window_of(dataset, column).strip_bytes == row_bytes;
+  const std::int64_t slab = pieces[0].slab;
+  if (dataset.is_decoded(slab)) {
+    encoded_.push_back({&file, &dataset, slab, false, first, count});
+    return;
+  }
+  const StoredChunk* chunk = dataset.find(slab);
+  for (const RowPiece& piece : pieces) {
     if (chunk == nullptr) {
-      for (const RowPiece& piece : pieces) fill(dataset, piece, window_of(dataset, column));
-    } else if (has_whole_rows && is_plain(dataset, *chunk)) {
-      for (const RowPiece& piece : pieces) {
-        plain_.push_back({.file = &file,
-                          .offset = chunk->address + static_cast<std::uint64_t>(piece.row) * row_bytes,
-                          .to = {piece.to, static_cast<std::size_t>(piece.count) * row_bytes}});
-      }
+      fill(dataset, piece, window_of(dataset, 0));
     } else {
-      encoded_.push_back({&file, &dataset, chunk, column, has_whole_rows, first, count});
+      plain_.push_back({.file = &file,
+                        .offset = chunk->address + static_cast<std::uint64_t>(piece.row) * row_bytes,
+                        .to = {piece.to, static_cast<std::size_t>(piece.count) * row_bytes}});
     }
   }
 }
 
 void RowReader::read(const OpenFiles& files) {
-  std::ranges::sort(plain_, [](const WantedBytes& a, const WantedBytes& b) {
-    return a.file != b.file ? std::less<>()(a.file, b.file) : a.offset < b.offset;
-  });
+  std::ranges::sort(plain_, &WantedBytes::is_before);
   files.read(plain_);
-  if (!encoded_.empty() && encoded_[0].file->storage() != nullptr) {
-    read_stored_chunks();
-  } else {
-    read_chunks();
+  if (!encoded_.empty()) {
+    SlabReader(memory_, encoded_, pieces_).read();
   }
   files_.clear();
   plain_.clear();
   encoded_.clear();
   pieces_.clear();
-}
-
-// As many at once as memory is given for.
-void RowReader::read_stored_chunks() {
-  constexpr std::size_t kMostBytes = std::size_t{64} << 20;
-  std::ranges::sort(encoded_, [](const EncodedChunk& a, const EncodedChunk& b) {
-    return a.file != b.file ? std::less<>()(a.file, b.file) : a.chunk->address < b.chunk->address;
-  });
-  ChunkDecoder decoder;
-  std::vector<std::byte> stored;
-  std::vector<WantedBytes> wanted;
-  for (std::span<const EncodedChunk> rest = encoded_; !rest.empty();) {
-    std::size_t count = 0;
-    std::size_t bytes = 0;
-    for (; count < rest.size() && (count == 0 || bytes + rest[count].chunk->bytes <= kMostBytes); ++count)
-      bytes += rest[count].chunk->bytes;
-    stored.resize(bytes);
-    wanted.clear();
-    std::span<std::byte> left = stored;
-    for (const EncodedChunk& one : rest.first(count)) {
-      wanted.push_back({.file = one.file, .offset = one.chunk->address, .to = left.first(one.chunk->bytes)});
-      left = left.subspan(one.chunk->bytes);
-    }
-    read_from_storage(wanted);
-    for (std::size_t i = 0; i < count; ++i) decoder.decode(rest[i], wanted[i].to, pieces_of(rest[i]));
-    rest = rest.subspan(count);
-  }
-}
-
-void RowReader::read_chunks() {
-  ChunkDecoder decoder;
-  auto next = encoded_.begin();
-  auto oldest = encoded_.begin();
-  const auto begin = [&]() -> std::optional<std::size_t> {
-    if (next == encoded_.end()) return std::nullopt;
-    const EncodedChunk& wanted = *next++;
-    wanted.file->will_read(wanted.chunk->address, wanted.chunk->bytes);
-    return wanted.chunk->bytes;
-  };
-  read_ahead(begin, [&] {
-    const EncodedChunk& wanted = *oldest++;
-    decoder.read(wanted, pieces_of(wanted));
-  });
 }
 
 }  // namespace rota::internal

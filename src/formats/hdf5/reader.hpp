@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "files/reads.hpp"
+#include "formats/hdf5/chunk_memory.hpp"
 #include "formats/hdf5/layout.hpp"
 #include "formats/open_files.hpp"
 
@@ -20,21 +21,12 @@ struct PlacedRows {
   std::byte* to = nullptr;
 };
 
-/// Rows of one slab, the chunks that share the same rows.
-struct RowPiece {
-  std::int64_t slab = 0;
-  std::int64_t row = 0;  ///< in the slab
-  std::int64_t count = 0;
-  std::byte* to = nullptr;
-};
-
-/// A chunk that has to be decoded, and which of the pieces of a RowReader want rows of it.
-struct EncodedChunk {
+/// A slab that has to be decoded, and which of the pieces of a RowReader want rows of it.
+struct EncodedSlab {
   const DatasetFile* file;
   const Hdf5Dataset* dataset;
-  const StoredChunk* chunk;
-  std::int64_t column;  ///< of the chunks of its slab
-  bool has_whole_rows;
+  std::int64_t slab;
+  bool is_late;  ///< another thread decodes it
   std::size_t first_piece;
   std::size_t pieces;
 };
@@ -42,27 +34,25 @@ struct EncodedChunk {
 /// Reads rows of datasets, those of several files together. *One thread.*
 class RowReader {
  public:
+  /// `memory` must outlive it.
+  explicit RowReader(ChunkMemory& memory) noexcept : memory_(memory) {}
   /// Rows `ranges` of `dataset`, which must lie inside it, are to be read from `file`, which is kept open.
   /// The others must live until `read` is over. What no file has is there at once.
   void add(OpenFiles::SharedFile file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
   /// How many `add` that `read` has not come to.
   [[nodiscard]] std::size_t files() const noexcept { return files_.size(); }
-  /// Reads all that was added, as `files` reads. A chunk that has to be decoded is decoded once, however many
-  /// ranges of one `add` want rows of it. Throws Error{io}, Error{corrupt} naming file and byte offset.
+  /// Reads all that was added, as `files` reads. Rows of chunks that have to be decoded come from `memory`,
+  /// or go there. Throws Error{io}, Error{corrupt} naming file and byte offset.
   void read(const OpenFiles& files);
 
  private:
   void add_chunks(const DatasetFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
-  void read_chunks();
-  void read_stored_chunks();
-  [[nodiscard]] std::span<const RowPiece> pieces_of(const EncodedChunk& chunk) const {
-    return std::span(pieces_).subspan(chunk.first_piece, chunk.pieces);
-  }
   void add_slab(const DatasetFile& file, const Hdf5Dataset& dataset, std::size_t first, std::size_t count);
 
+  ChunkMemory& memory_;
   std::vector<OpenFiles::SharedFile> files_;
   std::vector<WantedBytes> plain_;
-  std::vector<EncodedChunk> encoded_;
+  std::vector<EncodedSlab> encoded_;
   std::vector<RowPiece> pieces_;
 };
 

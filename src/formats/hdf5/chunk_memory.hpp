@@ -1,0 +1,183 @@
+#pragma once
+
+// Rows of decoded chunks, kept for reads to come.
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "core/mutex.hpp"
+#include "formats/hdf5/layout.hpp"
+#include "source/read_plan.hpp"
+
+namespace rota::internal {
+
+/// Rows of one slab, the chunks that share the same rows.
+struct RowPiece {
+  std::int64_t slab = 0;
+  std::int64_t row = 0;  ///< in the slab
+  std::int64_t count = 0;
+  std::byte* to = nullptr;
+};
+
+/// Keeps rows of decoded slabs in bounded memory, which all threads of a process share, so that a slab is
+/// decoded once for all its rows. By plans it knows what will be read, and when: what is needed last goes
+/// first. While there is room, slabs are kept as they were decoded; then their rows that are still needed are
+/// cut out. Without a plan, what was read last stays. *Any thread.*
+///
+/// **Example.** Slabs of 24 rows, shuffled over all the data, and room for a quarter of it: each is decoded
+/// two to four times. Kept as wholes, it would be 18 times, for each has its next row soon. The idea: L. A.
+/// Belady, "A Study of Replacement Algorithms for a Virtual-Storage Computer", IBM Systems Journal 5 (1966).
+class ChunkMemory {
+ private:
+  struct Entry;
+
+ public:
+  /// Some rows of a slab of a dataset, which lives longer than this.
+  struct Rows {
+    const Hdf5Dataset* dataset = nullptr;
+    std::int64_t slab = 0;
+    std::uint32_t row = 0;
+    std::uint32_t count = 0;
+    std::int64_t sample = 0;  ///< in what is told together
+  };
+
+  /// A slab that this thread decodes, while others wait for it. Left without `publish`, one of these does.
+  class Claim {
+   public:
+    Claim() = default;
+    ~Claim() { end(false); }
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+    /// Memory for what is to be kept: the whole slab, some rows, or none.
+    [[nodiscard]] std::span<const RowPiece> kept() const noexcept { return kept_; }
+    [[nodiscard]] bool is_whole() const noexcept { return is_whole_; }
+    /// Once it is filled.
+    void publish() noexcept { end(true); }
+
+   private:
+    friend class ChunkMemory;
+    void end(bool is_filled) noexcept;
+
+    ChunkMemory* memory_ = nullptr;
+    Entry* entry_ = nullptr;
+    bool is_whole_ = false;
+    std::size_t bytes_ = 0;  // that the memory counts for it
+    std::vector<RowPiece> kept_;
+    std::vector<std::shared_ptr<std::byte[]>> owners_;  // of kept_
+  };
+  enum class Answer { copied, claimed, coming };
+
+  /// `limit` is in bytes, what is needed to find them included.
+  explicit ChunkMemory(std::size_t limit) : limit_(limit) {}
+  ~ChunkMemory() = default;
+  ChunkMemory(const ChunkMemory&) = delete;
+  ChunkMemory& operator=(const ChunkMemory&) = delete;
+
+  /// Copies the rows `wanted` of one slab of `dataset` to where they belong, if they are kept. Else the
+  /// caller decodes it, with `claim`, unless another thread does: then it `waits` for that.
+  /// `wanted` is by row. May throw std::bad_alloc.
+  Answer take(const Hdf5Dataset& dataset, std::span<const RowPiece> wanted, bool waits, Claim& claim);
+  [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
+  [[nodiscard]] DecodeCounts decoded() const;
+
+  /// What will be read, in order, as told by one loader; those of several are taken to go on side by side.
+  class Plan {
+   public:
+    /// What was told more than `open` samples ago is over. `memory` must outlive it.
+    Plan(ChunkMemory& memory, std::int64_t open);
+    ~Plan();
+    Plan(const Plan&) = delete;
+    Plan& operator=(const Plan&) = delete;
+    /// Rows of the next `samples` samples.
+    void tell(std::span<const Rows> rows, std::int64_t samples);
+
+   private:
+    ChunkMemory& memory_;
+    const std::int64_t open_;
+  };
+
+ private:
+  using Number = std::int64_t;  // of a sample, among all that were told
+  struct Key {
+    const Hdf5Dataset* dataset;
+    std::int64_t slab;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct HashKey {
+    std::size_t operator()(const Key& key) const noexcept;
+  };
+  struct Use {  // of some rows
+    Number at = 0;
+    std::uint32_t row = 0;
+    std::uint32_t count = 0;  // 0: it is over
+  };
+  struct Cut {
+    Use use;  // the first
+    std::shared_ptr<std::byte[]> bytes;
+  };
+  struct Entry {  // a slab
+    Key key = {};
+    std::size_t row_bytes = 0;
+    std::int64_t rows = 0;
+    std::vector<Use> uses = {};  // in order
+    std::size_t next = 0;        // those before are over
+    std::int64_t due = 0;        // rows of all uses
+    bool is_coming = false;
+    int process = 0;  // in which it comes
+    std::shared_ptr<std::byte[]> whole = {};
+    Number rank = 0;                         // of `whole`
+    std::map<std::uint32_t, Cut> cuts = {};  // by row
+  };
+  // What can go: a whole slab, or what was cut out of one. What has the highest rank is needed last.
+  using Item = std::tuple<Number, Entry*, std::uint32_t>;
+  struct Copy {
+    std::shared_ptr<const std::byte[]> owner;
+    const std::byte* from;
+    std::byte* to;
+    std::size_t bytes;
+  };
+  static constexpr std::uint32_t kWhole = ~std::uint32_t{0};
+
+  Entry& entry_of(const Hdf5Dataset& dataset, std::int64_t slab) ROTA_REQUIRES(mutex_);
+  void forget_if_empty(Entry& entry) ROTA_REQUIRES(mutex_);
+  static bool find(const Entry& entry, std::span<const RowPiece> wanted, std::vector<Copy>& copies);
+
+  static std::vector<Use> first_uses(const Entry& entry);
+  void use_up(Entry& entry, std::span<const RowPiece> wanted) ROTA_REQUIRES(mutex_);
+  void end_use(Entry& entry, Use& use) ROTA_REQUIRES(mutex_);
+  void end_stale(Entry& entry) ROTA_REQUIRES(mutex_);
+  void sweep() ROTA_REQUIRES(mutex_);
+  static void drop_used(Entry& entry);
+
+  void claim(Entry& entry, Claim& claim) ROTA_REQUIRES(mutex_);
+  void keep(Entry& entry, Claim& claim) ROTA_REQUIRES(mutex_);
+  void end(Claim& claim, bool is_filled) noexcept;
+  void keep_filled(Entry& entry, Claim& claim) ROTA_REQUIRES(mutex_);
+  bool make_room(std::size_t bytes, Number rank) ROTA_REQUIRES(mutex_);
+  void evict(const Item& item) ROTA_REQUIRES(mutex_);
+  void rank_whole(Entry& entry) ROTA_REQUIRES(mutex_);
+  void add_cut(Entry& entry, const Use& use, std::shared_ptr<std::byte[]> bytes) ROTA_REQUIRES(mutex_);
+  void drop_cut(Entry& entry, std::uint32_t row) ROTA_REQUIRES(mutex_);
+
+  const std::size_t limit_;
+  mutable Mutex mutex_;
+  std::condition_variable_any has_come_;
+  std::unordered_map<Key, Entry, HashKey> entries_ ROTA_GUARDED_BY(mutex_);
+  std::set<Item> items_ ROTA_GUARDED_BY(mutex_);
+  std::size_t used_ ROTA_GUARDED_BY(mutex_) = 0;
+  Number next_sweep_ ROTA_GUARDED_BY(mutex_) = 0;  // of what is over, and was not read
+  Number told_ ROTA_GUARDED_BY(mutex_) = 0;        // samples, by all plans
+  std::int64_t open_ ROTA_GUARDED_BY(mutex_) = 0;  // how many of the last may yet be read
+  Number reads_ ROTA_GUARDED_BY(mutex_) = 0;
+  DecodeCounts decoded_ ROTA_GUARDED_BY(mutex_);
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "loader/planner.hpp"
+#include "source/read_plan.hpp"
+
+namespace rota::internal {
+
+/// Tells a source, some way ahead, which samples this rank will read. *One thread* at a time.
+class PlanAhead {
+ public:
+  /// From `at` on. All but `at` must outlive it.
+  PlanAhead(const Source& source, const RunOrder& run_order, const LoaderOptions& options, World world,
+            const Position& at);
+
+  /// A batch of so many samples of all ranks has been planned, in order.
+  void follow(std::int64_t samples) noexcept;
+
+ private:
+  std::shared_ptr<ReadPlan> plan_;  // null: the source needs none
+  Planner planner_;
+  Position next_;           // the batch to be told
+  Slots slots_;             // of that
+  std::int64_t want_ = 0;   // samples ahead, of all ranks
+  std::int64_t ahead_ = 0;  // those that were told, and not yet planned
+};
+
+}  // namespace rota::internal
