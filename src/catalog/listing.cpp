@@ -156,7 +156,7 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
                                              const LookIntoFile& look) {
   const auto indices = files.kept().get().indices;
   const auto kept = indices.find(signature);
-  const std::shared_ptr<const FileIndex> known = kept == indices.end() ? nullptr : kept->second;
+  std::shared_ptr<const FileIndex> known = kept == indices.end() ? nullptr : kept->second;
   if (known && known->files() == files.listing()) return known;
   const std::vector<std::int64_t> known_as =
       known ? numbers_in(known->files(), files.listing()) : std::vector<std::int64_t>(files.size(), -1);

@@ -189,6 +189,7 @@ void Exchange::call_the_roll(std::string_view phase) {
     }
   }
   std::vector<int> named;
+  named.reserve(missing.size());
   for (const int rank : missing)
     named.push_back(names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]);
   std::string verdict =

@@ -55,15 +55,16 @@ class Fetch final : public Transfer {
   [[nodiscard]] std::string what() const override { return what_; }
   HttpRequest request() override { return request_; }
   bool finish(const HttpAnswer& answer) override {
-    body = answer.body;
+    body_ = answer.body;
     if (answer.is_success()) return true;
     throw failure(ErrorCode::io, "{}: status {}", what_, answer.status);
   }
-  std::string body;
+  [[nodiscard]] std::string& body() noexcept { return body_; }
 
  private:
   std::string what_;
   HttpRequest request_;
+  std::string body_;
 };
 
 // The body of a server's answer. Transfers that are under way wait meanwhile, so not for long.
@@ -73,7 +74,7 @@ std::string fetch_body(HttpOptions options, std::chrono::seconds deadline, std::
   options.stall = std::min(options.stall, (deadline + std::chrono::seconds(1)) / 2);
   Fetch fetch(std::move(what), std::move(request));
   HttpClient(std::move(options)).run(fetch);
-  return std::move(fetch.body);
+  return std::move(fetch.body());
 }
 constexpr std::chrono::seconds kForKeys{10};
 constexpr std::chrono::seconds kForMachine{3};  // nobody answers on those that are not Amazon's

@@ -26,30 +26,35 @@ class Change final : public Transfer {
   /// Takes what is needed from the answer of a success. Where it returns nothing, the request is sent again.
   using Take = std::function<std::string(const HttpAnswer&)>;
 
-  Change(const S3Server& server, std::string_view name, std::function<HttpRequest()> make, Take take)
-      : server_(server), name_(name), make_(std::move(make)), take_(std::move(take)) {}
+  Change(const S3Server& server, std::string_view name, std::function<HttpRequest()> make, Take take,
+         std::string_view task = "write")
+      : server_(server), name_(name), make_(std::move(make)), take_(std::move(take)), task_(task) {}
+  /// Status 404 is an end, too.
+  void allow_gone() noexcept { may_be_gone_ = true; }
+  [[nodiscard]] bool is_gone() const noexcept { return is_gone_; }
+  /// Of `take`.
+  [[nodiscard]] const std::string& result() const noexcept { return result_; }
 
-  [[nodiscard]] std::string what() const override { return fmt::format("{} {}", task, server_.path(name_)); }
+  [[nodiscard]] std::string what() const override { return fmt::format("{} {}", task_, server_.path(name_)); }
   HttpRequest request() override { return make_(); }
   bool finish(const HttpAnswer& answer) override {
-    is_gone = answer.status == 404 && may_be_gone;
-    if (is_gone) return true;
+    is_gone_ = answer.status == 404 && may_be_gone_;
+    if (is_gone_) return true;
     if (!answer.is_success()) return !server_.judge(answer, name_, what());
-    result = take_(answer);
-    if (result.empty()) trouble = fmt::format("status 200 without a result: {}", code_in(answer.body));
-    return !result.empty();
+    result_ = take_(answer);
+    if (result_.empty()) trouble = fmt::format("status 200 without a result: {}", code_in(answer.body));
+    return !result_.empty();
   }
-
-  std::string_view task = "write";
-  bool may_be_gone = false;  ///< status 404 is an end, too
-  bool is_gone = false;
-  std::string result = {};  ///< of `take`
 
  private:
   const S3Server& server_;
   std::string name_;
   std::function<HttpRequest()> make_;
   Take take_;
+  std::string_view task_;
+  bool may_be_gone_ = false;
+  bool is_gone_ = false;
+  std::string result_;
 };
 
 std::string etag_of(const HttpAnswer& answer) { return std::string(answer.header("etag")); }
@@ -97,7 +102,7 @@ std::string S3Server::put_parts(std::string_view name, const std::string& id, st
     for (std::size_t i = 0; i < puts.size(); ++i) {
       if (puts[i].error != nullptr) std::rethrow_exception(puts[i].error);
       etags +=
-          fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag></Part>", first + i, puts[i].result);
+          fmt::format("<Part><PartNumber>{}</PartNumber><ETag>{}</ETag></Part>", first + i, puts[i].result());
     }
   }
   return etags + "</CompleteMultipartUpload>";
@@ -117,9 +122,9 @@ void S3Server::complete(std::string_view name, const std::string& id, const std:
     return document.child("CompleteMultipartUploadResult").name();
   };
   Change complete(*this, name, post, take);
-  complete.may_be_gone = true;  // an earlier try may have ended it, of which no answer came
+  complete.allow_gone();  // an earlier try may have ended it, of which no answer came
   client().run(complete);
-  if (!complete.is_gone) return;
+  if (!complete.is_gone()) return;
   const auto found = find(name);
   if (found && found->version != before && found->bytes == bytes) return;
   throw Error(ErrorCode::io, complete.what() + ": the store has lost its parts");
@@ -143,7 +148,7 @@ void S3Server::write(std::string_view name, std::uint64_t bytes, const Fill& fil
         return document.child("InitiateMultipartUploadResult").child_value("UploadId");
       });
   client().run(begin);
-  const std::string& id = begin.result;
+  const std::string& id = begin.result();
   try {
     complete(name, id, put_parts(name, id, bytes, fill), before, bytes);
   } catch (...) {
@@ -164,9 +169,8 @@ void S3Server::write(std::string_view name, std::uint64_t bytes, const Fill& fil
 
 void S3Server::remove(std::string_view name) const {
   Change remove(
-      *this, name, [&] { return change_request("DELETE", name); }, nothing_of);
-  remove.task = "remove";
-  remove.may_be_gone = true;
+      *this, name, [&] { return change_request("DELETE", name); }, nothing_of, "remove");
+  remove.allow_gone();
   client().run(remove);
 }
 

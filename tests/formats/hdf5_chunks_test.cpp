@@ -30,17 +30,22 @@ class Hdf5Chunks : public PythonTest {
   }
 };
 
-// Reads an epoch, of which each row of `values_per_row` values says which it is.
+// Each value of a row says which it is.
+void expect_right(const Batch& batch) {
+  if (batch.size() == 0) return;
+  const auto values = batch.tensor(0).as<std::int32_t>();
+  const std::size_t row = values.size() / static_cast<std::size_t>(batch.size());
+  for (std::size_t i = 0; i < batch.ids().size(); ++i)
+    EXPECT_EQ(values[i * row + row - 1], batch.ids()[i].value);
+}
+
 LoaderStats read_all(const std::shared_ptr<const Source>& source, LoaderOptions options, World world = {}) {
   options.global_batch_size = 32;
   Loader loader(source, options, world);
   std::int64_t samples = 0;
   while (auto batch = loader.next()) {
-    if (batch->size() == 0) continue;
-    const auto values = batch->tensor(0).as<std::int32_t>();
-    const std::size_t row = values.size() / static_cast<std::size_t>(batch->size());
-    for (std::size_t i = 0; i < batch->ids().size(); ++i, ++samples)
-      EXPECT_EQ(values[i * row + row - 1], batch->ids()[i].value);
+    expect_right(*batch);
+    samples += batch->size();
   }
   if (world.size == 1) EXPECT_EQ(samples, source->size());
   return loader.stats();
@@ -96,6 +101,25 @@ TEST_F(Hdf5Chunks, AreDecodedByEachRankAtMostOnce) {
     EXPECT_EQ(by_shard, kChunks);
     EXPECT_LE(global, ranks * kChunks);
   }
+}
+
+// Two loaders over one source, in memory for a quarter of it; one of them goes back and on, and changes its
+// world.
+TEST_F(Hdf5Chunks, AreRightWhereverLoadersGo) {
+  const auto source = open_with(kBytes / 4);
+  Loader one(source, {.seed = 1, .workers = 2});
+  auto other = std::make_unique<Loader>(source, LoaderOptions{.seed = 2, .workers = 2});
+  Position back;
+  for (int step = 0; step < 120; ++step) {
+    if (step == 20) back = one.position();
+    if (step == 50) one.seek(back);
+    if (step == 60) other.reset();
+    if (step == 70) one.rescale({.rank = 1, .size = 3});
+    if (const auto batch = one.next()) expect_right(*batch);
+    const auto batch = other ? other->next() : std::nullopt;
+    if (batch) expect_right(*batch);
+  }
+  EXPECT_EQ(read_all(source, {}).samples, kRows);
 }
 
 TEST_F(Hdf5Chunks, OfWindowsJoinsAndSplitsAreKeptToo) {

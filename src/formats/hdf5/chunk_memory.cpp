@@ -15,16 +15,9 @@ constexpr std::int64_t kIdle = std::int64_t{1} << 62;
 // Of slabs of which much is not needed.
 constexpr std::int64_t kSparse = std::int64_t{1} << 61;
 
-// What is counted for finding it.
-constexpr std::size_t kEntryBytes = 256;
-constexpr std::size_t kCutBytes = 192;
-
-std::size_t cut_bytes(std::size_t row_bytes, std::uint32_t rows) noexcept {
-  return row_bytes * rows + kCutBytes;
-}
-
-std::size_t whole_bytes(std::size_t row_bytes, std::int64_t rows) noexcept {
-  return row_bytes * static_cast<std::size_t>(rows) + kEntryBytes;
+std::size_t kept_bytes(std::size_t row_bytes, std::int64_t rows) noexcept {
+  constexpr std::size_t kNoteBytes = 256;  // for finding them
+  return row_bytes * static_cast<std::size_t>(rows) + kNoteBytes;
 }
 
 }  // namespace
@@ -115,7 +108,8 @@ std::vector<ChunkMemory::Use> ChunkMemory::first_uses(const Entry& entry) {
   std::copy_if(entry.uses.begin() + static_cast<std::ptrdiff_t>(entry.next), entry.uses.end(),
                std::back_inserter(uses), [](const Use& use) { return use.count > 0; });
   std::ranges::stable_sort(uses, {}, &Use::row);
-  uses.erase(std::ranges::unique(uses, {}, &Use::row).begin(), uses.end());
+  const auto is_same = [](const Use& a, const Use& b) { return a.row == b.row; };
+  uses.erase(std::unique(uses.begin(), uses.end(), is_same), uses.end());
   std::ranges::sort(uses, {}, &Use::at);
   return uses;
 }
@@ -231,7 +225,7 @@ void ChunkMemory::keep(Entry& entry, Claim& claim) {
     claim.bytes_ += counted;
     used_ += counted;
   };
-  const std::size_t bytes = whole_bytes(entry.row_bytes, entry.rows);
+  const std::size_t bytes = kept_bytes(entry.row_bytes, entry.rows);
   const bool is_dense = entry.due * 4 >= entry.rows * 3;
   const bool is_read_again = entry.rows > 1 || entry.due > 0;
   if (is_read_again && make_room(bytes, is_dense ? entry.uses.back().at : kIdle)) {
@@ -241,7 +235,7 @@ void ChunkMemory::keep(Entry& entry, Claim& claim) {
   }
   for (const Use& use : first_uses(entry)) {
     if (entry.cuts.contains(use.row)) continue;
-    const std::size_t cut = cut_bytes(entry.row_bytes, use.count);
+    const std::size_t cut = kept_bytes(entry.row_bytes, use.count);
     if (!make_room(cut, use.at)) break;
     add(cut, use.row, use.count);
   }
@@ -294,9 +288,9 @@ void ChunkMemory::evict(const Item& item) {
   } else {
     items_.erase(Item(item));
     const auto whole = std::exchange(entry.whole, nullptr);
-    used_ -= whole_bytes(entry.row_bytes, entry.rows);
+    used_ -= kept_bytes(entry.row_bytes, entry.rows);
     for (const Use& use : first_uses(entry)) {
-      if (used_ + cut_bytes(entry.row_bytes, use.count) > limit_) break;  // others are needed later
+      if (used_ + kept_bytes(entry.row_bytes, use.count) > limit_) break;  // others are needed later
       const std::size_t bytes = use.count * entry.row_bytes;
       auto cut = std::make_shared_for_overwrite<std::byte[]>(bytes);
       std::memcpy(cut.get(), &whole[static_cast<std::ptrdiff_t>(use.row * entry.row_bytes)], bytes);
@@ -325,13 +319,13 @@ void ChunkMemory::rank_whole(Entry& entry) {
 void ChunkMemory::add_cut(Entry& entry, const Use& use, std::shared_ptr<std::byte[]> bytes) {
   if (!entry.cuts.try_emplace(use.row, Cut{use, std::move(bytes)}).second) return;
   items_.emplace(use.at, &entry, use.row);
-  used_ += cut_bytes(entry.row_bytes, use.count);
+  used_ += kept_bytes(entry.row_bytes, use.count);
 }
 
 void ChunkMemory::drop_cut(Entry& entry, std::uint32_t row) {
   const auto cut = entry.cuts.find(row);
   items_.erase({cut->second.use.at, &entry, row});
-  used_ -= cut_bytes(entry.row_bytes, cut->second.use.count);
+  used_ -= kept_bytes(entry.row_bytes, cut->second.use.count);
   entry.cuts.erase(cut);
 }
 
