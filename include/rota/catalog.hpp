@@ -87,9 +87,8 @@ struct CatalogOptions {
   /// have no names there (O_TMPFILE), and are gone with the job, however it ends. They are mapped: a disk
   /// that fails ends the process by SIGBUS. Jobs may share one, and ranks may name different ones.
   std::filesystem::path shared_directory = {};
-  /// Memory of a process for decoded chunks of HDF5 files, of each dataset that is opened. What a Loader will
-  /// need soonest is kept, so that a chunk is decoded once for all its rows, as far as they fit. Buffers of
-  /// threads that decode come on top.
+  /// Memory of a process for decoded chunks of each HDF5 dataset that is opened. What a Loader will need
+  /// soonest is kept, so that a chunk is decoded once for all its rows. Buffers of threads come on top.
   std::int64_t decoded_bytes = std::int64_t{256} << 20;
   /// Lists hidden names (".x"), too, and those that programs leave: "x~", "#x#", "x.crc", "Thumbs.db",
   /// "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata".

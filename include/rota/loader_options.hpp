@@ -170,8 +170,8 @@ struct LoaderStats {
   /// (CatalogOptions::share_files).
   std::int64_t fetched_files = 0;
   std::int64_t fetched_bytes = 0;
-  /// Chunks of files that this process has decoded, and how many chunks the samples read amount to, each a
-  /// part of its chunk. Decoded once each, they are equal; decodes / chunks is how often each was decoded.
+  /// Chunks that this process has decoded, and how many the samples read amount to: each its part of a chunk.
+  /// decodes / chunks is how often each was decoded.
   std::int64_t decodes = 0;
   double chunks = 0;
   std::vector<Worker> workers = {};

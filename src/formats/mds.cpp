@@ -183,7 +183,8 @@ void choose_files(Index& index, const FileList& index_file) {
 
 class MdsFormat final : public RecordFormat {
  public:
-  MdsFormat(Index index, const std::vector<ChosenField>& chosen) : index_(std::move(index)), chosen_(chosen) {
+  MdsFormat(Index index, std::vector<ChosenField> chosen)
+      : index_(std::move(index)), chosen_(std::move(chosen)) {
     has_head_.resize(index_.columns.size());
     for (const ChosenField& one : chosen_) {
       fields_.push_back(one.field);

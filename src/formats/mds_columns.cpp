@@ -116,6 +116,7 @@ std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
     }
     if (found == columns.end()) {
       std::vector<std::string> names;
+      names.reserve(columns.size());
       for (const MdsColumn& column : columns) names.push_back(column.name);
       throw failure(ErrorCode::not_found, "open {}: no column \"{}\"; it has \"{}\"", path, name,
                     fmt::join(names, "\", \""));

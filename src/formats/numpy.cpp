@@ -118,11 +118,11 @@ class ArrayFiles final : public RecordFormat {
  public:
   ArrayFiles(std::vector<Arrays> contents, bool is_npy) : contents_(std::move(contents)), is_npy_(is_npy) {
     for (std::size_t f = 0; f < contents_[0].size(); ++f) {
-      const auto& [member, header] = contents_[0][f];
+      const NpyHeader& header = contents_[0][f].header;
       const bool is_ragged = std::ranges::any_of(
           contents_, [&](const Arrays& other) { return other[f].header.shape != header.shape; });
-      fields_.push_back(
-          header.type.as_stored(member.name, is_ragged ? row_shape(header) : header.shape, is_ragged));
+      fields_.push_back(header.type.as_stored(contents_[0][f].member.name,
+                                              is_ragged ? row_shape(header) : header.shape, is_ragged));
     }
   }
 

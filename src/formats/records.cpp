@@ -361,6 +361,7 @@ std::shared_ptr<const Source> open_records(FileList files, std::unique_ptr<const
                                            std::vector<RecordTable> tables,
                                            std::optional<std::uint64_t> stride_bytes) {
   std::vector<FileEncoding> encodings;
+  encodings.reserve(tables.size());
   for (const RecordTable& table : tables) encodings.push_back(table.encoding);
   auto shared = SharedFiles::make(files, std::move(encodings));
   const auto context = files.shared_context();

@@ -19,10 +19,10 @@ using internal::BatchMemory;
 using internal::Slots;
 
 // A list of a batch; none where it has no memory.
-template <auto kList>
+template <auto list>
 auto list_of(const internal::BatchMemory* memory) noexcept {
-  using List = std::remove_reference_t<decltype(memory->*kList)>;
-  return memory != nullptr ? std::span(memory->*kList) : std::span<const typename List::value_type>();
+  using List = std::remove_reference_t<decltype(memory->*list)>;
+  return memory != nullptr ? std::span(memory->*list) : std::span<const typename List::value_type>();
 }
 
 }  // namespace

@@ -13,10 +13,10 @@
 
 namespace rota::internal {
 
-/// Chunks of samples that were decoded.
+/// As LoaderStats has them.
 struct DecodeCounts {
   std::int64_t decodes = 0;
-  double chunks = 0;  ///< that the samples read amount to, each a part of its chunk
+  double chunks = 0;
 };
 
 /// The samples that one loader will read, told ahead in the order of reading. By it a source keeps what it

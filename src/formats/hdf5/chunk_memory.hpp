@@ -27,10 +27,9 @@ struct RowPiece {
   std::byte* to = nullptr;
 };
 
-/// Keeps rows of decoded slabs in bounded memory, which all threads of a process share, so that a slab is
-/// decoded once for all its rows. By plans it knows what will be read, and when: what is needed last goes
-/// first. While there is room, slabs are kept as they were decoded; then their rows that are still needed are
-/// cut out. Without a plan, what was read last stays. *Any thread.*
+/// Keeps rows of decoded slabs in bounded memory, so that a slab is decoded once for all its rows. By plans
+/// it knows what will be read, and when: what is needed last goes first. While there is room, slabs are kept
+/// as wholes; then rows that are needed are cut out. Without a plan, what was read last stays. *Any thread.*
 ///
 /// **Example.** Slabs of 24 rows, shuffled over all the data, and room for a quarter of it: each is decoded
 /// two to four times. Kept as wholes, it would be 18 times, for each has its next row soon. The idea: L. A.
@@ -88,7 +87,7 @@ class ChunkMemory {
   [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
   [[nodiscard]] DecodeCounts decoded() const;
 
-  /// What will be read, in order, as told by one loader; those of several are taken to go on side by side.
+  /// What one loader will read, in order; several are taken to go on side by side.
   class Plan {
    public:
     /// What was told more than `open` samples ago is over. `memory` must outlive it.

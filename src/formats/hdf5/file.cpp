@@ -103,7 +103,8 @@ bool is_scale(const hdf5::Dataset& dataset) {
   const hdf5::Attribute attribute(H5Aopen(dataset.get(), "CLASS", H5P_DEFAULT), "open the attribute CLASS");
   const hdf5::Datatype type(H5Aget_type(attribute.get()), "ask for the type of CLASS");
   if (H5Tis_variable_str(type.get()) != 0 || H5Tget_size(type.get()) > text.size()) return false;
-  return H5Aread(attribute.get(), type.get(), text.data()) >= 0 && kClass == text.data();
+  if (H5Aread(attribute.get(), type.get(), text.data()) < 0) return false;
+  return std::string_view(text.data(), kClass.size()) == kClass;
 }
 
 /// What a dataset holds, as far as is asked about those that are not named.

@@ -199,10 +199,11 @@ class SlabReader {
 
   // `stored` are its chunks, and then those of the next: fetched, or yet to be read.
   void decode_first(std::vector<WantedBytes>::iterator& stored) {
-    auto& [slab, claim] = claimed_.front();
+    const EncodedSlab slab = claimed_.front().first;
+    ChunkMemory::Claim& claim = *claimed_.front().second;
     const std::span<const RowPiece> wanted = wanted_of(slab);
-    std::vector<RowPiece> pieces(claim->kept().begin(), claim->kept().end());
-    if (!claim->is_whole()) pieces.insert(pieces.end(), wanted.begin(), wanted.end());
+    std::vector<RowPiece> pieces(claim.kept().begin(), claim.kept().end());
+    if (!claim.is_whole()) pieces.insert(pieces.end(), wanted.begin(), wanted.end());
     each_chunk(slab, [&](std::int64_t column, const StoredChunk* chunk) {
       if (slab.dataset->storage == Hdf5Storage::by_library) return decoder_.read(slab, pieces);
       if (chunk == nullptr) {
@@ -219,10 +220,10 @@ class SlabReader {
     });
     const auto row_bytes = static_cast<std::ptrdiff_t>(slab.dataset->row_bytes());
     for (const RowPiece& piece : wanted) {
-      if (claim->is_whole())
+      if (claim.is_whole())
         std::copy_n(pieces[0].to + piece.row * row_bytes, piece.count * row_bytes, piece.to);
     }
-    claim->publish();
+    claim.publish();
     claimed_.pop_front();
   }
 

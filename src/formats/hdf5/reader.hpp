@@ -36,9 +36,9 @@ class RowReader {
  public:
   /// `memory` must outlive it.
   explicit RowReader(ChunkMemory& memory) noexcept : memory_(memory) {}
-  /// Rows `ranges` of `dataset`, which must lie inside it, are to be read from `file`, which is kept open.
+  /// Rows `ranges` of `dataset`, which must lie inside it, are to be read from `opened`, which is kept.
   /// The others must live until `read` is over. What no file has is there at once.
-  void add(OpenFiles::SharedFile file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
+  void add(OpenFiles::SharedFile opened, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
   /// How many `add` that `read` has not come to.
   [[nodiscard]] std::size_t files() const noexcept { return files_.size(); }
   /// Reads all that was added, as `files` reads. Rows of chunks that have to be decoded come from `memory`,
