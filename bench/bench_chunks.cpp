@@ -233,7 +233,7 @@ void read(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * kRows);
   state.counters["of_bare"] = bare_seconds / loader_seconds;
-  state.counters["decodes"] = static_cast<double>(stats.decodes) / stats.chunks;
+  state.counters["decodes"] = static_cast<double>(stats.decodes) / static_cast<double>(stats.chunks);
   state.counters["peak_MiB"] = peak_mib();
 }
 BENCHMARK(read)

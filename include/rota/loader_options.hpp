@@ -173,7 +173,7 @@ struct LoaderStats {
   /// Chunks that this process has decoded, and how many the samples read amount to: each its part of a chunk.
   /// decodes / chunks is how often each was decoded.
   std::int64_t decodes = 0;
-  double chunks = 0;
+  std::int64_t chunks = 0;
   std::vector<Worker> workers = {};
 };
 

@@ -27,6 +27,8 @@ Option<LoaderOptions> shards_option() {
       options.shards = kFileShards;
     } else if (value.equal(py::str("units"))) {
       options.shards = kUnitShards;
+    } else if (py::isinstance<py::str>(value)) {
+      as.refuse_value(value, "a number, \"files\" or \"units\"");
     } else {
       set(options, value, as);
     }

@@ -54,7 +54,7 @@ Datatype half_type() {
 
 std::unique_lock<std::recursive_mutex> lock() {
   std::unique_lock guard(process_mutex());
-  static const bool silent = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
+  thread_local const bool silent = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
   static_cast<void>(silent);
   return guard;
 }

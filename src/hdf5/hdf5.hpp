@@ -22,7 +22,7 @@
 namespace rota::hdf5 {
 
 /// The process-wide lock that every call into HDF5 is made under, closing handles included. Recursive. The
-/// first one of a process also stops HDF5 from printing its errors.
+/// first one of a thread also stops HDF5 from printing its errors in it.
 [[nodiscard]] std::unique_lock<std::recursive_mutex> lock();
 
 /// Throws Error{io} made of `what` (tried, on what) and the deepest line of HDF5's error stack.

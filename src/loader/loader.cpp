@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <variant>
 
 #include "core/failure.hpp"
@@ -190,18 +191,22 @@ NextBatch Loader::next() {
   return run.maker.wrap(std::move(batch));
 }
 
-// Once, when half of an epoch tells.
+// Once, at the end of an epoch.
 void Loader::Impl::tell_decodes() {
-  if (has_told_decodes || 2 * stats.samples * world.size < run_order.firsts.back()) return;
+  const bool is_over = position.epoch > 0 || stats.samples * world.size >= run_order.firsts.back();
+  if (has_told_decodes || !is_over) return;
   has_told_decodes = true;
   const internal::DecodeCounts now = internal::decoded_by(*source);
-  const auto decodes = static_cast<double>(now.decodes - decoded_before.decodes);
-  const double chunks = now.chunks - decoded_before.chunks;
-  if (world.rank != 0 || decodes <= 2 * chunks) return;
+  const double times = static_cast<double>(now.decodes - decoded_before.decodes) /
+                       std::max(now.chunks - decoded_before.chunks, 1.0);
+  if (world.rank != 0 || times < 2) return;
+  const bool fits = times < 1.5 * world.size;
   internal::tell(fmt::format(
-      "each chunk of the data is decoded {:.0f} times, for its rows are read far apart: shuffle block, with "
-      "block (0, n) and few shards at a time (interleave), decodes it once; or let decoded_bytes hold more",
-      decodes / chunks));
+      "each chunk of the data was decoded {:.1f} times, {}", times,
+      fits ? "for its rows go to all ranks; rank_split by_shard, with shards of units under shuffle within, "
+             "gives it to one"
+           : "for memory does not hold it until all its rows are read; let decoded_bytes hold more, or take "
+             "shuffle block with block (0, n) and shards 1"));
 }
 
 std::unique_ptr<BatchMemory> Loader::Impl::make_batch() {
@@ -360,7 +365,7 @@ LoaderStats Loader::stats() const {
   stats.fetched_bytes = fetched.bytes - run.fetched_before.bytes;
   const internal::DecodeCounts decoded = internal::decoded_by(*run.source);
   stats.decodes = decoded.decodes - run.decoded_before.decodes;
-  stats.chunks = decoded.chunks - run.decoded_before.chunks;
+  stats.chunks = std::llround(decoded.chunks - run.decoded_before.chunks);
   run.ring.add_stats(stats);
   return stats;
 }

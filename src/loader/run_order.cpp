@@ -19,8 +19,8 @@ constexpr std::string_view kTask = "make a loader";
 
 Error no_units(std::string_view what, std::string_view units, std::string_view method) {
   return internal::failure(ErrorCode::invalid_argument,
-                           "{}: {} are to be {}, and the source does not say where these begin ({}); give a "
-                           "number",
+                           "{}: {} are to be {}, and the source has none, or does not say where they begin "
+                           "({}); give a number",
                            kTask, what, units, method);
 }
 
@@ -32,7 +32,7 @@ internal::ShardPlan make_plan(const Source& source, std::int64_t size, const Loa
   } else if (options.shards == kUnitShards) {
     lengths = internal::ask_unit_sizes(source, size, kTask);
     if (size == 0) lengths = {0};
-    if (lengths.empty()) throw no_units("shards", "units of compression", "unit_sizes");
+    if (lengths.empty()) throw no_units("shards", "chunks of several samples", "unit_sizes");
   } else {
     lengths = internal::ask_shard_lengths(source, size, options.shards, kTask);
   }
@@ -43,7 +43,7 @@ internal::ShardPlan make_plan(const Source& source, std::int64_t size, const Loa
 // Where the units of the source begin, and where the last one ends.
 internal::BlockBegins find_units(const Source& source, std::int64_t size) {
   const std::vector<std::int64_t> sizes = internal::ask_unit_sizes(source, size, kTask);
-  if (sizes.empty() && size > 0) throw no_units("blocks", "units of compression", "unit_sizes");
+  if (sizes.empty() && size > 0) throw no_units("blocks", "chunks of several samples", "unit_sizes");
   std::vector<std::int64_t> begins{0};
   for (const std::int64_t samples : sizes) {
     if (samples > 0) begins.push_back(begins.back() + samples);

@@ -65,7 +65,7 @@ TEST_P(Hdf5ChunksInOrder, AreDecodedOnce) {
     options.workers = workers;
     const LoaderStats stats = read_all(open_with(GetParam().decoded_bytes), options);
     EXPECT_EQ(stats.decodes, kChunks) << workers;
-    EXPECT_NEAR(stats.chunks, kChunks, 1e-6);
+    EXPECT_EQ(stats.chunks, kChunks);
   }
 }
 
@@ -161,15 +161,18 @@ TEST_F(Hdf5Chunks, ThatAreDamagedAreNamedByEachThreadThatWantsThem) {
 
 TEST_F(Hdf5Chunks, MakeUnitsOfTheFilesTheyAreIn) {
   write(R"(
-for name, n in dict(b=100, c=24, d=1).items():
+for name, n in dict(b=100, c=24, d=1, **{'e%d' % i: 24 for i in range(20)}).items():
     with h5py.File('many-%s.h5' % name, 'w') as f: f.create_dataset('x', data=rows(0, n), chunks=(min(24, n), 64), compression='lzf')
 with h5py.File('ragged.h5', 'w') as f:
     f.create_dataset('t', data=np.arange(100), chunks=(10,), compression='gzip')
     f['t_offsets'] = np.array([0, 5, 10, 11, 35, 39, 100])
 with h5py.File('plain.h5', 'w') as f: f['x'] = rows(0, 10)
 )");
-  EXPECT_THAT(open(directory_.path() / "many-*.h5", "hdf5")->unit_sizes(),
-              ElementsAre(24, 24, 24, 24, 4, 24, 1));
+  std::vector<std::int64_t> units{24, 24, 24, 24, 4, 24, 1};
+  units.resize(units.size() + 20, 24);
+  testing::internal::CaptureStderr();  // where HDF5 would tell what several threads look for in vain
+  EXPECT_THAT(open(directory_.path() / "many-*.h5", "hdf5")->unit_sizes(), ElementsAreArray(units));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
   EXPECT_THAT(open(directory_ / "ragged.h5", "hdf5")->unit_sizes(), ElementsAre(2, 2, 2));
   const auto plain = open(directory_ / "plain.h5", "hdf5");
   EXPECT_THAT(plain->unit_sizes(), IsEmpty());

@@ -57,7 +57,7 @@ MISUSES = {
     "no length": (lambda: sampler(iter([1])), TypeError, "has no length"),
     "an unknown shuffle": (lambda: sampler(shuffle="all"), ValueError, "all.*none, within, global, block"),
     "a shuffle that is true": (lambda: sampler(shuffle=True), (TypeError, ValueError), "shuffle"),
-    "a block of nothing": (lambda: sampler(shuffle="block", block=(0, 4)), ValueError, "blocks are to be units"),
+    "a block of nothing": (lambda: sampler(shuffle="block", block=(0, 4)), ValueError, "blocks are to be chunks"),
     "a rank past the world": (lambda: sampler(world=(3, 3)), ValueError, "rank 3 .* 3"),
     "a world that is a number": (lambda: sampler(world=4), TypeError, r"\(rank, size\)"),
     "a position that no run has": (lambda: sampler(epochs=1).set_epoch(-2), (ValueError, IndexError), "epoch"),
