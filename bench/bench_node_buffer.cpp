@@ -39,7 +39,7 @@ std::vector<std::string> broadcast_plainly(const rota::mpi::Communicator& comm,
     lengths[i] = static_cast<std::int32_t>(paths[i].size());
     text += paths[i];
   }
-  rota::mpi::broadcast(comm, std::as_writable_bytes(std::span(lengths)));
+  lengths = rota::mpi::broadcast(comm, std::move(lengths));
   text = rota::mpi::broadcast(comm, std::move(text));
   std::vector<std::string> kept;
   std::size_t at = 0;

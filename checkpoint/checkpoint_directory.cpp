@@ -258,6 +258,7 @@ struct CheckpointDirectory::Impl {
     const auto pages =
         mpi::on_first_rank(ranks, "list checkpoints", [&] { return checkpoint::list_pages(system, path); });
     std::vector<CheckpointInfo> infos;
+    infos.reserve(pages.size());
     for (const CommitPage& page : pages) infos.push_back(checkpoint::to_info(page, file_path(page.serial)));
     return infos;
   }

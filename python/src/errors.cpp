@@ -64,7 +64,7 @@ ErrorCode code_of(const py::error_already_set& raised, ErrorCode numberless) {
 }
 
 std::atomic<bool> has_python_ended = false;
-std::atomic<unsigned long> main_thread = 0;
+std::atomic<std::uint64_t> main_thread = 0;
 
 struct Dead {
   std::mutex mutex;
@@ -84,6 +84,7 @@ std::unordered_set<py::object*>& all_shared() {
 
 // What ended a wait of Python's.
 struct Interrupted : internal::Stopped {
+  explicit Interrupted(std::exception_ptr raised) : error(std::move(raised)) {}
   std::exception_ptr error;
 };
 
@@ -159,9 +160,7 @@ void check_signals() try {
   const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 } catch (...) {
-  Interrupted interrupted;
-  interrupted.error = std::current_exception();
-  throw interrupted;
+  throw Interrupted(std::current_exception());
 }
 
 void end_waits() {
@@ -171,7 +170,7 @@ void end_waits() {
 }
 
 void register_errors() {
-  main_thread = py::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
+  main_thread = py::module_::import("threading").attr("main_thread")().attr("ident").cast<std::uint64_t>();
   py::module_::import("os").attr("register_at_fork")(
       py::arg("after_in_child") = py::cpp_function([] { main_thread = PyThread_get_thread_ident(); }));
   py::register_exception_translator([](std::exception_ptr raised) {
@@ -219,9 +218,7 @@ void throw_as_error(const py::error_already_set& raised, ErrorCode numberless) {
   PyException_SetTraceback(raised.value().ptr(), raised.trace() ? raised.trace().ptr() : Py_None);
   auto cause = std::make_exception_ptr(Raised{Shared(raised.value())});
   if (!raised.matches(PyExc_Exception)) {  // it ends the program, and is no fault of a sample
-    Interrupted interrupted;
-    interrupted.error = std::make_exception_ptr(Error(code, text, std::move(cause)));
-    throw interrupted;
+    throw Interrupted(std::make_exception_ptr(Error(code, text, std::move(cause))));
   }
   if (raised.matches(errors().attr("PROGRAMS"))) throw internal::ProgramError(code, text, std::move(cause));
   throw Error(code, text, std::move(cause));

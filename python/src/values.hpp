@@ -178,7 +178,7 @@ namespace pybind11::detail {
 /// One way only.
 template <rota::python::NamedTuple T>
 struct type_caster<T> {
-  static constexpr auto name = const_name("tuple");
+  static constexpr auto name = const_name("tuple");  // NOLINT(readability-identifier-naming): pybind11's
   static handle cast(const T& value, return_value_policy, handle) {
     return rota::python::to_python(value).release();
   }

@@ -134,7 +134,7 @@ bool SavedState::has(std::string_view tensor) const {
 }
 
 std::string SavedState::checked(std::string_view tensor, DType dtype, std::int64_t columns) const {
-  const std::string name = part_of_loader(name_, tensor);
+  std::string name = part_of_loader(name_, tensor);
   require(checkpoint_->has_tensor(name), tensor, "is missing");
   const TensorInfo& info = checkpoint_->tensor(name);
   const std::vector<std::int64_t> row_shape(columns > 0 ? 1 : 0, columns);

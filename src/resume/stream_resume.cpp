@@ -71,7 +71,7 @@ std::string describe_stream(std::string_view kind, const Checkpoint& checkpoint,
   const SavedState saved(kind, checkpoint, name);
   const StreamHead head = head_of(saved);
   const JsonObject run = saved.object().object("run");
-  const std::string text = fmt::format(
+  std::string text = fmt::format(
       "{} shards with fingerprint {}, batch {}, {} epochs, at epoch {}, step {}, in a world of {}",
       head.shards, saved.object().object("source").text("dataset"), run.number("global_batch_size"),
       run.text("epochs"), head.run.position.epoch, head.run.position.step, head.world_size);

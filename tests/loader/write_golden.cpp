@@ -91,7 +91,7 @@ void add_stream(Snapshot& snapshot, StreamLoader loader, const std::string& name
   std::vector<std::int64_t> ids;
   for (int step = 0; step < steps; ++step) {
     const auto batch = loader.next();
-    for (const StreamId& id : batch->ids()) ids.push_back(1000 * id.shard.value + id.input);
+    for (const StreamId& id : batch->stream_ids()) ids.push_back(1000 * id.shard.value + id.input);
   }
   while (name == "dispatch" && loader.world().rank == 0 && loader.stats().ready_batches < 3) continue;
   save(loader, snapshot, name);
