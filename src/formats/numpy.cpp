@@ -56,6 +56,7 @@ Arrays read_npz(DatasetFile& file, const std::vector<std::string>& wanted) {
     }
   }
   std::vector<std::string> names;
+  names.reserve(members.size());
   for (const auto& [name, member] : members) names.push_back(name);
   Arrays arrays;
   for (const std::string& name : wanted.empty() ? names : wanted) {

@@ -169,7 +169,6 @@ std::string Loader::Impl::described() const {
 
 Loader::Impl& Loader::impl() const { return internal::owned(impl_, "a loader"); }
 
-// NOLINTNEXTLINE(readability-make-member-function-const): it moves the loader
 NextBatch Loader::next() {
   Impl& run = impl();
   const auto start = std::chrono::steady_clock::now();

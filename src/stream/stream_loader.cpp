@@ -271,7 +271,6 @@ StreamLoader& StreamLoader::operator=(StreamLoader&&) noexcept = default;
 
 StreamLoader::Impl& StreamLoader::impl() const { return internal::owned(impl_, "a stream loader"); }
 
-// NOLINTNEXTLINE(readability-make-member-function-const): it moves the loader
 NextBatch StreamLoader::next() { return impl().next(); }
 Position StreamLoader::position() const { return impl().run_.position; }
 World StreamLoader::world() const { return impl().world(); }

@@ -223,13 +223,13 @@ void ChunkMemory::keep(Entry& entry, Claim& claim) {
     auto& owner = claim.owners_.emplace_back(std::make_shared_for_overwrite<std::byte[]>(bytes));
     claim.kept_.push_back({entry.key.slab, row, count, owner.get()});
     claim.bytes_ += counted;
-    used_ += counted;
+    return counted;
   };
   const std::size_t bytes = kept_bytes(entry.row_bytes, entry.rows);
   const bool is_dense = entry.due * 4 >= entry.rows * 3;
   const bool is_read_again = entry.rows > 1 || entry.due > 0;
   if (is_read_again && make_room(bytes, is_dense ? entry.uses.back().at : kIdle)) {
-    add(bytes, 0, entry.rows);
+    used_ += add(bytes, 0, entry.rows);
     claim.is_whole_ = true;
     return;
   }
@@ -237,7 +237,7 @@ void ChunkMemory::keep(Entry& entry, Claim& claim) {
     if (entry.cuts.contains(use.row)) continue;
     const std::size_t cut = kept_bytes(entry.row_bytes, use.count);
     if (!make_room(cut, use.at)) break;
-    add(cut, use.row, use.count);
+    used_ += add(cut, use.row, use.count);
   }
 }
 
