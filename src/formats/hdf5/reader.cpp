@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "formats/hdf5/filters.hpp"
