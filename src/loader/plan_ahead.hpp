@@ -21,9 +21,9 @@ class PlanAhead {
  private:
   std::shared_ptr<ReadPlan> plan_;  // null: the source needs none
   Planner planner_;
-  Position next_;           // the batch to be told
-  Slots slots_;             // of that
-  std::int64_t want_ = 0;   // samples ahead, of all ranks
+  Position next_;  // the batch to be told
+  Slots slots_;    // of that
+  int ranks_;
   std::int64_t ahead_ = 0;  // those that were told, and not yet planned
 };
 

@@ -22,6 +22,37 @@ std::size_t kept_bytes(std::size_t row_bytes, std::int64_t rows) noexcept {
 
 }  // namespace
 
+std::shared_ptr<std::byte[]> SlabMemory::take(std::size_t bytes) {
+  Piece piece{nullptr, bytes};
+  {
+    const MutexLock lock(mutex_);
+    const auto fits = [&](const Piece& old) { return old.bytes >= bytes && old.bytes <= bytes + bytes / 8; };
+    if (const auto found = std::ranges::find_if(unused_, fits); found != unused_.end()) {
+      piece = std::move(*found);
+      unused_bytes_ -= piece.bytes;
+      unused_.erase(found);
+    }
+  }
+  if (!piece.data) piece.data = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  return {piece.data.release(), [this, bytes = piece.bytes](std::byte* data) { give_back(data, bytes); }};
+}
+
+void SlabMemory::give_back(std::byte* data, std::size_t bytes) noexcept {
+  Piece piece{std::unique_ptr<std::byte[]>(data), bytes};
+  if (bytes > most_unused_) return;
+  std::deque<Piece> surplus;  // is freed after the lock
+  const MutexLock lock(mutex_);
+  try {
+    for (; unused_bytes_ > most_unused_ - bytes; unused_.pop_front()) {
+      unused_bytes_ -= unused_.front().bytes;
+      surplus.push_back(std::move(unused_.front()));
+    }
+    unused_.push_back(std::move(piece));
+    unused_bytes_ += bytes;
+  } catch (const std::bad_alloc&) {  // it is freed, then
+  }
+}
+
 // ---- plans ----
 
 ChunkMemory::Plan::Plan(ChunkMemory& memory, std::int64_t open) : memory_(memory), open_(open) {
@@ -39,12 +70,26 @@ void ChunkMemory::Plan::tell(std::span<const Rows> rows, std::int64_t samples) {
   const MutexLock lock(memory_.mutex_);
   for (const Rows& one : rows) {
     Entry& entry = memory_.entry_of(*one.dataset, one.slab);
+    entry.file = one.file;
+    if (entry.due == 0) memory_.due_.push_back(entry.key);
     entry.uses.push_back({memory_.told_ + one.sample, one.row, one.count});
     entry.due += one.count;
     if (entry.whole) memory_.rank_whole(entry);
   }
   memory_.told_ += samples;
+  memory_.next_due();
   if (memory_.told_ >= memory_.next_sweep_) memory_.sweep();
+}
+
+// What is needed next and is not there, or null; forgets those before.
+ChunkMemory::Entry* ChunkMemory::next_due() {
+  for (; !due_.empty(); due_.pop_front()) {
+    const auto found = entries_.find(due_.front());
+    if (found == entries_.end()) continue;
+    Entry& entry = found->second;
+    if (entry.due > 0 && !entry.is_coming && !entry.whole && entry.cuts.empty()) return &entry;
+  }
+  return nullptr;
 }
 
 void ChunkMemory::sweep() {
@@ -166,6 +211,18 @@ ChunkMemory::Answer ChunkMemory::take(const Hdf5Dataset& dataset, std::span<cons
   return Answer::copied;
 }
 
+std::optional<ChunkMemory::Slab> ChunkMemory::take_next(Claim& claim) {
+  const MutexLock lock(mutex_);
+  Entry* const entry = next_due();
+  if (entry == nullptr || !make_room(kept_bytes(entry->row_bytes, entry->rows), kIdle)) return std::nullopt;
+  const Slab slab{entry->key.dataset, entry->key.slab, entry->file};
+  this->claim(*entry, claim);
+  if (claim.kept_.empty()) return std::nullopt;
+  decoded_.decodes += slab.dataset->chunks_per_slab;
+  due_.pop_front();
+  return slab;
+}
+
 // Whether all of it is kept.
 bool ChunkMemory::find(const Entry& entry, std::span<const RowPiece> wanted, std::vector<Copy>& copies) {
   for (const RowPiece& piece : wanted) {
@@ -220,7 +277,7 @@ void ChunkMemory::claim(Entry& entry, Claim& claim) {
 void ChunkMemory::keep(Entry& entry, Claim& claim) {
   const auto add = [&](std::size_t counted, std::int64_t row, std::int64_t count) {
     const auto bytes = static_cast<std::size_t>(count) * entry.row_bytes;
-    auto& owner = claim.owners_.emplace_back(std::make_shared_for_overwrite<std::byte[]>(bytes));
+    auto& owner = claim.owners_.emplace_back(slabs_.take(bytes));
     claim.kept_.push_back({entry.key.slab, row, count, owner.get()});
     claim.bytes_ += counted;
     return counted;

@@ -75,9 +75,10 @@ void fill(const Hdf5Dataset& dataset, const RowPiece& piece, const Window& windo
   }
 }
 
-/// Decodes slabs, and gives out their rows. Keeps its buffers from one to the next.
+/// Decodes slabs, and gives out their rows.
 class SlabDecoder {
  public:
+  explicit SlabDecoder(SlabMemory& memory) noexcept : memory_(memory), unfilter_(memory) {}
   /// `chunk`, of which its file has `stored`, is number `column` of the slab.
   void decode(const EncodedSlab& slab, std::int64_t column, const StoredChunk& chunk,
               std::span<const std::byte> stored, std::span<const RowPiece> pieces) {
@@ -103,16 +104,17 @@ class SlabDecoder {
     const Hdf5Dataset& dataset = *slab.dataset;
     if (dataset.has_whole_rows() && pieces.size() == 1 && pieces[0].count == dataset.chunk[0])
       return decode_into(std::span(pieces[0].to, dataset.chunk_bytes()));
-    decoded_.resize(dataset.chunk_bytes());
-    decode_into(std::span(decoded_));
+    const auto decoded = memory_.take(dataset.chunk_bytes());
+    decode_into(std::span(decoded.get(), dataset.chunk_bytes()));
     const Window window = window_of(dataset, column);
-    for (const RowPiece& piece : pieces) copy(dataset, window, piece);
+    for (const RowPiece& piece : pieces) copy(dataset, decoded.get(), window, piece);
   }
 
-  void copy(const Hdf5Dataset& dataset, const Window& window, const RowPiece& piece) const {
+  static void copy(const Hdf5Dataset& dataset, const std::byte* decoded, const Window& window,
+                   const RowPiece& piece) {
     const std::size_t row_bytes = dataset.row_bytes();
     const std::size_t in_chunk = dataset.chunk_bytes() / static_cast<std::size_t>(dataset.chunk[0]);
-    const std::byte* from = decoded_.data() + static_cast<std::size_t>(piece.row) * in_chunk;
+    const std::byte* from = decoded + static_cast<std::size_t>(piece.row) * in_chunk;
     for (std::size_t row = 0; row < static_cast<std::size_t>(piece.count); ++row) {
       for (const Strip& strip : window.strips) {
         std::memcpy(piece.to + row * row_bytes + strip.in_row, from + row * in_chunk + strip.in_chunk,
@@ -121,35 +123,44 @@ class SlabDecoder {
     }
   }
 
+  SlabMemory& memory_;
   Unfilter unfilter_;
-  std::vector<std::byte> decoded_;
 };
 
 // Reads slabs that the memory does not have, those of a thread.
 class SlabReader {
  public:
-  SlabReader(ChunkMemory& memory, std::span<const EncodedSlab> slabs, std::span<const RowPiece> pieces)
-      : memory_(memory), rest_(slabs.begin(), slabs.end()), pieces_(pieces) {}
+  SlabReader(ChunkMemory& memory, const RowReader::Open& open, std::span<const EncodedSlab> slabs,
+             std::span<const RowPiece> pieces)
+      : memory_(memory),
+        open_(open),
+        rest_(slabs.begin(), slabs.end()),
+        pieces_(pieces),
+        decoder_(memory.slabs()) {}
 
-  // As many at once as memory is given for.
+  // Of a storage as many at once as memory is given for; else others could decode what one has claimed.
   void read() {
-    constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+    const std::size_t most_bytes = rest_[0].file->storage() == nullptr ? 1 : std::size_t{64} << 20;
     while (!rest_.empty()) {
       std::vector<WantedBytes> wanted;  // in the order of claims
       std::size_t bytes = 0;
-      while (bytes < kMostBytes && claim_next()) {
+      while (bytes < most_bytes && claim_next()) {
         const EncodedSlab& slab = claimed_.back().first;
         each_chunk(slab, [&](std::int64_t /*column*/, const StoredChunk* chunk) {
           if (chunk == nullptr) return;
           wanted.push_back(
-              {.file = slab.file, .offset = chunk->address, .to = {stored_.data(), chunk->bytes}});
-          slab.file->will_read(chunk->address, chunk->bytes);
+              {.file = slab.file, .offset = chunk->address, .to = {stored_.get(), chunk->bytes}});
           bytes += chunk->bytes;
         });
       }
-      if (!wanted.empty() && wanted[0].file->storage() != nullptr) fetch(wanted, bytes);
-      auto next = wanted.begin();
-      while (!claimed_.empty()) decode_first(next);
+      try {
+        if (!wanted.empty() && wanted[0].file->storage() != nullptr) fetch(wanted, bytes);
+        auto next = wanted.begin();
+        while (!claimed_.empty()) decode_first(next);
+      } catch (...) {
+        if (claimed_.front().first.pieces > 0) throw;
+        claimed_.clear();  // whoever wants it will be told
+      }
     }
   }
 
@@ -164,15 +175,20 @@ class SlabReader {
     return pieces_.subspan(slab.first_piece, slab.pieces);
   }
 
-  // Those that other threads decode come last, when this one has nothing to decode.
+  // Those that other threads decode come last, when this one has nothing to decode: of what is ahead either.
   bool claim_next() {
     for (; !rest_.empty() && (rest_.front().is_late <= claimed_.empty()); rest_.pop_front()) {
       EncodedSlab& slab = rest_.front();
       auto claim = std::make_unique<ChunkMemory::Claim>();
-      const auto answer = memory_.take(*slab.dataset, wanted_of(slab), slab.is_late, *claim);
+      auto answer = memory_.take(*slab.dataset, wanted_of(slab), false, *claim);
+      if (answer == ChunkMemory::Answer::coming && slab.is_late) {
+        if (claim_ahead()) return true;
+        answer = memory_.take(*slab.dataset, wanted_of(slab), true, *claim);
+      }
       if (answer == ChunkMemory::Answer::claimed) {
         claimed_.emplace_back(slab, std::move(claim));
         rest_.pop_front();
+        bring_rest();
         return true;
       }
       if (answer != ChunkMemory::Answer::coming) continue;
@@ -182,10 +198,29 @@ class SlabReader {
     return false;
   }
 
+  void bring_rest() {
+    if (std::exchange(is_brought_, true)) return;
+    for (const EncodedSlab& slab : rest_) {
+      each_chunk(slab, [&](std::int64_t /*column*/, const StoredChunk* chunk) {
+        if (chunk != nullptr) slab.file->will_read(chunk->address, chunk->bytes);
+      });
+    }
+  }
+
+  bool claim_ahead() {
+    auto claim = std::make_unique<ChunkMemory::Claim>();
+    const auto next = memory_.take_next(*claim);
+    if (!next) return false;
+    ahead_ = open_(*next);
+    claimed_.emplace_back(EncodedSlab{ahead_.get(), next->dataset, next->slab, false, 0, 0},
+                          std::move(claim));
+    return true;
+  }
+
   // All at once, from a storage.
   void fetch(std::vector<WantedBytes>& wanted, std::size_t bytes) {
-    stored_.resize(bytes);
-    std::span<std::byte> left = stored_;
+    stored_ = memory_.slabs().take(bytes);
+    std::span<std::byte> left(stored_.get(), bytes);
     for (WantedBytes& one : wanted) {
       one.to = left.first(one.to.size());
       left = left.subspan(one.to.size());
@@ -209,9 +244,10 @@ class SlabReader {
         return;
       }
       std::span<std::byte> bytes = (stored++)->to;
+      std::shared_ptr<std::byte[]> own;
       if (slab.file->storage() == nullptr) {
-        stored_.resize(std::max(stored_.size(), bytes.size()));
-        bytes = std::span(stored_).first(bytes.size());
+        own = memory_.slabs().take(bytes.size());
+        bytes = {own.get(), bytes.size()};
         slab.file->read(chunk->address, bytes);
       }
       decoder_.decode(slab, column, *chunk, bytes, pieces);
@@ -226,10 +262,13 @@ class SlabReader {
   }
 
   ChunkMemory& memory_;
+  const RowReader::Open& open_;
   std::deque<EncodedSlab> rest_;
+  bool is_brought_ = false;  // the kernel has been told of `rest_`
   std::span<const RowPiece> pieces_;
   std::deque<std::pair<EncodedSlab, std::unique_ptr<ChunkMemory::Claim>>> claimed_;  // oldest first
-  std::vector<std::byte> stored_;
+  OpenFiles::SharedFile ahead_;          // of what was claimed for others
+  std::shared_ptr<std::byte[]> stored_;  // from a storage
   SlabDecoder decoder_;
 };
 
@@ -307,7 +346,7 @@ void RowReader::read(const OpenFiles& files) {
   std::ranges::sort(plain_, &WantedBytes::is_before);
   files.read(plain_);
   if (!encoded_.empty()) {
-    SlabReader(memory_, encoded_, pieces_).read();
+    SlabReader(memory_, open_, encoded_, pieces_).read();
   }
   files_.clear();
   plain_.clear();

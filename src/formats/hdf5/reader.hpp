@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -34,8 +35,9 @@ struct EncodedSlab {
 /// Reads rows of datasets, those of several files together. *One thread.*
 class RowReader {
  public:
-  /// `memory` must outlive it.
-  explicit RowReader(ChunkMemory& memory) noexcept : memory_(memory) {}
+  using Open = std::function<OpenFiles::SharedFile(const ChunkMemory::Slab&)>;
+  /// `open` opens the file of a slab that `memory` gives out. Both must outlive it.
+  RowReader(ChunkMemory& memory, const Open& open) noexcept : memory_(memory), open_(open) {}
   /// Rows `ranges` of `dataset`, which must lie inside it, are to be read from `opened`, which is kept.
   /// The others must live until `read` is over. What no file has is there at once.
   void add(OpenFiles::SharedFile opened, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
@@ -50,6 +52,7 @@ class RowReader {
   void add_slab(const DatasetFile& file, const Hdf5Dataset& dataset, std::size_t first, std::size_t count);
 
   ChunkMemory& memory_;
+  const Open& open_;
   std::vector<OpenFiles::SharedFile> files_;
   std::vector<WantedBytes> plain_;
   std::vector<EncodedSlab> encoded_;

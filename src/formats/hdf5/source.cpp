@@ -39,7 +39,10 @@ class Hdf5Source final : public FileSource {
     if (targets) targets_.emplace(std::move(*targets));
     for (const Hdf5File& file : contents_) {
       for (const Hdf5Field& field : file.fields) {
-        for (const Hdf5Dataset& dataset : field.datasets()) decoded_bytes_ += bytes_to_decode(dataset);
+        for (const Hdf5Dataset& dataset : field.datasets()) {
+          decoded_bytes_ += bytes_to_decode(dataset);
+          if (dataset.is_decoded()) chunks_ += dataset.grid_chunks();
+        }
       }
     }
   }
@@ -60,7 +63,7 @@ class Hdf5Source final : public FileSource {
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
-    RowReader reading(memory_);
+    RowReader reading(memory_, open_);
     for (std::size_t field = 0; field < fields().size(); ++field)
       add(ids, field, reading, [&](std::size_t i) { return out.bytes(field, i).data(); });
     reading.read(reader());
@@ -70,7 +73,7 @@ class Hdf5Source final : public FileSource {
   void read_field(std::span<const SampleId> ids, std::size_t field, std::span<std::byte> to) const {
     check_ids(*this, ids);
     const std::size_t row_bytes = fields()[field].row_bytes();
-    RowReader reading(memory_);
+    RowReader reading(memory_, open_);
     add(ids, field, reading, [&](std::size_t i) { return &to[i * row_bytes]; });
     reading.read(reader());
     for (const StoredPart& part : contents_[0].fields[field].values.type.parts) {
@@ -104,7 +107,7 @@ class Hdf5Source final : public FileSource {
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
     assert(fields()[field].ragged);
     check_ids(*this, wanted);
-    RowReader reading(memory_);
+    RowReader reading(memory_, open_);
     std::vector<FileRange> ranges;
     ranges.reserve(wanted.size());
     FileSamples::SamplePlace place;
@@ -207,12 +210,12 @@ class Hdf5Source final : public FileSource {
     return most;
   }
 
-  // Twice as many as fit, of which half are there at a time; none where all fit. Notes of them take a part.
+  // Twice as many as fit, of which half are there at a time; none once all are. Notes of them take a part.
   [[nodiscard]] std::int64_t samples_ahead() const {
     const double note_bytes = 256 * static_cast<double>(fields().size());
     const double of_sample = decoded_bytes_ / static_cast<double>(size());
     const auto limit = static_cast<double>(memory_.limit());
-    if (decoded_bytes_ <= limit * 0.9) return 0;
+    if (decoded_bytes_ <= limit * 0.9 && memory_.decoded().decodes >= chunks_) return 0;
     return static_cast<std::int64_t>(std::min(2 * limit / of_sample, limit / note_bytes));
   }
 
@@ -227,7 +230,7 @@ class Hdf5Source final : public FileSource {
         const std::int64_t count = std::min(values.chunk[0] - in_slab, rows.first + rows.count - row);
         if (values.is_decoded(row / values.chunk[0]))
           out.push_back({&values, row / values.chunk[0], static_cast<std::uint32_t>(in_slab),
-                         static_cast<std::uint32_t>(count), sample});
+                         static_cast<std::uint32_t>(count), sample, place.file});
         row += count;
       }
     }
@@ -332,9 +335,16 @@ class Hdf5Source final : public FileSource {
     }
   }
 
+  const RowReader::Open open_ = [this](const ChunkMemory::Slab& slab) {
+    const std::vector<Hdf5Field>& stored = contents_[slab.file].fields;
+    const auto is_it = [&](const Hdf5Field& field) { return &field.dataset(0) == slab.dataset; };
+    const auto field = std::ranges::find_if(stored, is_it);  // samples in groups have no targets
+    return open(slab.file, field == stored.end() ? 0 : static_cast<std::size_t>(field - stored.begin()));
+  };
   std::optional<OpenFiles> targets_;  // of external links
   std::vector<Hdf5File> contents_;
   double decoded_bytes_ = 0;  // of all that is decoded
+  std::int64_t chunks_ = 0;   // of these
   mutable ChunkMemory memory_;
 };
 
