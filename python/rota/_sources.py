@@ -79,7 +79,7 @@ def open(path: PathLike | Sequence[PathLike] | Catalog, format: str = "auto", *,
 
     ========  ======================================================================================================
     files     each file is a sample: `data`, its bytes; `keys` adds `path` and `folder`, the name of its directory
-    hdf5      rows of `datasets` (all of numbers); `x` with `x_offsets` is ragged; `allow_external_links`
+    hdf5      rows of `datasets`; ragged: `x` with `x_offsets`, or `offsets`; `unpack`; `allow_external_links`
     tfrecord  records: `data`, bytes; `verify` their checksums
     tar       WebDataset: extensions are `fields` (the first file's); `keys` adds `__key__`; `allow_missing_end`
     lines     lines of text or JSON: `text`, bytes

@@ -78,8 +78,10 @@ FormatOptions format(const char* name, std::vector<Option<Options>> options) {
 const std::vector<FormatOptions>& formats_with_options() {
   static const std::vector<FormatOptions> formats{
       format<FilesOptions>("files", {option("keys", &FilesOptions::keys)}),
-      format<Hdf5Options>("hdf5", {option("datasets", &Hdf5Options::datasets),
-                                   option("allow_external_links", &Hdf5Options::allow_external_links)}),
+      format<Hdf5Options>(
+          "hdf5", {option("datasets", &Hdf5Options::datasets), option("offsets", &Hdf5Options::offsets),
+                   option("allow_external_links", &Hdf5Options::allow_external_links),
+                   option("unpack", &Hdf5Options::unpack)}),
       format<TfRecordOptions>("tfrecord", {option("verify", &TfRecordOptions::verify)}),
       format<TarOptions>("tar", {option("fields", &TarOptions::fields), option("keys", &TarOptions::keys),
                                  option("allow_missing_end", &TarOptions::allow_missing_end)}),

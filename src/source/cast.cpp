@@ -18,6 +18,7 @@
 #include "core/failure.hpp"
 #include "rota/source.hpp"
 #include "source/field_check.hpp"
+#include "source/scaling.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
@@ -27,7 +28,8 @@ constexpr std::string_view kCasting = "cast fields";
 constexpr std::size_t kElementsAtOnce = 512;
 
 /// Converts up to kElementsAtOnce elements, from memory that does not overlap.
-using ConvertElements = void (*)(const std::byte* from, std::byte* to, std::size_t count);
+using ConvertElements = void (*)(const Scaling& scaling, const std::byte* from, std::byte* to,
+                                 std::size_t count);
 
 template <typename T>
 constexpr bool kIsHalf = std::is_same_v<T, Half<DType::float16>> || std::is_same_v<T, Half<DType::bfloat16>>;
@@ -88,7 +90,7 @@ std::optional<std::uint16_t> round_to_half(float value) {
 
 // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): all that is read is written first
 template <typename From, typename To>
-void convert_elements(const std::byte* from, std::byte* to, std::size_t count) {
+void convert_elements(const Scaling& /*scaling*/, const std::byte* from, std::byte* to, std::size_t count) {
   using Stored = std::conditional_t<std::is_same_v<From, bool>, std::uint8_t, From>;
   std::array<Stored, kElementsAtOnce> values;  // which have no alignment where they lie
   std::memcpy(values.data(), from, count * sizeof(From));
@@ -113,10 +115,26 @@ void convert_elements(const std::byte* from, std::byte* to, std::size_t count) {
 }
 
 template <DType dtype, typename To>
-void convert_halves(const std::byte* from, std::byte* to, std::size_t count) {
+void convert_halves(const Scaling& scaling, const std::byte* from, std::byte* to, std::size_t count) {
   std::array<float, kElementsAtOnce> floats;
   to_floats(dtype, {from, count * sizeof(std::uint16_t)}, std::span(floats).first(count));
-  convert_elements<float, To>(reinterpret_cast<const std::byte*>(floats.data()), to, count);
+  convert_elements<float, To>(scaling, reinterpret_cast<const std::byte*>(floats.data()), to, count);
+}
+
+template <typename From, typename To>
+void unscale_elements(const Scaling& scaling, const std::byte* from, std::byte* to, std::size_t count) {
+  std::array<From, kElementsAtOnce> values;
+  std::array<To, kElementsAtOnce> made;
+  std::memcpy(values.data(), from, count * sizeof(From));
+  for (std::size_t i = 0; i < count; ++i)
+    made[i] = static_cast<To>(static_cast<double>(values[i]) * scaling.scale + scaling.offset);
+  for (double missing : scaling.missing) {
+    if (std::is_same_v<From, float>) missing = static_cast<float>(missing);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (static_cast<double>(values[i]) == missing) made[i] = std::numeric_limits<To>::quiet_NaN();
+    }
+  }
+  std::memcpy(to, made.data(), count * sizeof(To));
 }
 // NOLINTEND(cppcoreguidelines-pro-type-member-init)
 
@@ -136,6 +154,15 @@ ConvertElements find_converter(DType from, DType to) {
   });
 }
 
+ConvertElements find_unscaler(DType from, DType to) {
+  return with_type(from, [&](auto value) -> ConvertElements {
+    using From = decltype(value);
+    if constexpr (std::is_floating_point_v<From> || (std::is_integral_v<From> && !std::is_same_v<From, bool>))
+      return to == DType::float32 ? unscale_elements<From, float> : unscale_elements<From, double>;
+    return nullptr;
+  });
+}
+
 /// How one field is converted.
 struct FieldCast {
   ConvertElements convert = nullptr;  ///< null: the field stays as it is
@@ -143,6 +170,18 @@ struct FieldCast {
   std::size_t to_bytes = 0;
   std::size_t from_row_bytes = 0;
   std::size_t to_row_bytes = 0;
+  ScaledField scaled = {.scalings = {{}}, .ends = {}};  ///< without ends: the same for all samples
+
+  void become(Field& field, DType dtype) {
+    from_bytes = size_of(field.dtype);
+    field.dtype = dtype;
+    to_bytes = size_of(dtype);
+    to_row_bytes = field.row_bytes();
+  }
+  [[nodiscard]] const Scaling& scaling(SampleId id) const noexcept {
+    const auto file = std::ranges::upper_bound(scaled.ends, id.value) - scaled.ends.begin();
+    return scaled.scalings[static_cast<std::size_t>(file)];
+  }
 
   /// The bytes before the conversion of what takes `bytes` after it.
   [[nodiscard]] std::size_t before(std::size_t bytes) const noexcept { return bytes / to_bytes * from_bytes; }
@@ -150,10 +189,10 @@ struct FieldCast {
 
   /// Fills `to` with what is at `from`: at its end, or in other memory. A piece is converted before its place
   /// is written to, and no piece reaches beyond those that are still to come.
-  void fill(std::span<std::byte> to, const std::byte* from) const {
+  void fill(const Scaling& scaling, std::span<std::byte> to, const std::byte* from) const {
     for (std::size_t left = to.size() / to_bytes, at = 0; left > 0;) {
       const std::size_t count = std::min(left, kElementsAtOnce);
-      convert(from + at * from_bytes, to.data() + at * to_bytes, count);
+      convert(scaling, from + at * from_bytes, to.data() + at * to_bytes, count);
       at += count;
       left -= count;
     }
@@ -179,7 +218,7 @@ class Cast final : public SourceAdaptor {
     }
     inner().read(ids, BatchView(memory, 0, ids.size()));
     for (std::size_t f = 0; f < fields_.size(); ++f) {
-      if (casts_[f].convert != nullptr) casts_[f].fill(out.all(f), memory[f].data);
+      if (casts_[f].convert != nullptr) fill(ids, f, out, memory[f].data);
     }
   }
 
@@ -191,10 +230,21 @@ class Cast final : public SourceAdaptor {
     for (std::size_t i = 0; i < wanted.size(); ++i)
       before[i].to = place(field, memory_of(wanted[i], how), beside[i]);
     inner().read_rows(before, field);
-    for (std::size_t i = 0; i < wanted.size(); ++i) how.fill(memory_of(wanted[i], how), before[i].to);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      how.fill(how.scaling(wanted[i].id), memory_of(wanted[i], how), before[i].to);
   }
 
  private:
+  void fill(std::span<const SampleId> ids, std::size_t f, const BatchView& out, const std::byte* from) const {
+    const FieldCast& how = casts_[f];
+    if (how.scaled.ends.empty()) return how.fill(how.scaled.scalings[0], out.all(f), from);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::span<std::byte> to = out.bytes(f, i);
+      how.fill(how.scaling(ids[i]), to, from);
+      from += how.before(to.size());
+    }
+  }
+
   // Of a count that cannot be: none, and the inner source refuses it.
   static std::span<std::byte> memory_of(const SampleRows& rows, const FieldCast& how) {
     return {rows.to, static_cast<std::size_t>(std::max<std::int64_t>(rows.count, 0)) * how.to_row_bytes};
@@ -234,6 +284,22 @@ class Cast final : public SourceAdaptor {
 }
 
 }  // namespace
+
+std::shared_ptr<const Source> unscale(const std::shared_ptr<const Source>& source,
+                                      std::map<std::string, ScaledField> scaled) {
+  std::vector<Field> fields = source->fields();
+  std::vector<FieldCast> casts(fields.size());
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    casts[f].from_row_bytes = casts[f].to_row_bytes = fields[f].row_bytes();
+    const auto how = scaled.find(fields[f].name);
+    if (how == scaled.end()) continue;
+    casts[f].convert = find_unscaler(fields[f].dtype, how->second.dtype);
+    casts[f].become(fields[f], how->second.dtype);
+    casts[f].scaled = std::move(how->second);
+  }
+  return std::make_shared<Cast>(source, std::move(fields), std::move(casts));
+}
+
 }  // namespace rota::internal
 
 namespace rota {
@@ -255,10 +321,7 @@ std::shared_ptr<const Source> cast(const std::shared_ptr<const Source>& source,
     if (wanted == types.end() || wanted->second == fields[f].dtype) continue;
     casts[f].convert = internal::find_converter(fields[f].dtype, wanted->second);
     if (casts[f].convert == nullptr) internal::refuse_cast(fields[f], wanted->second);
-    casts[f].from_bytes = size_of(fields[f].dtype);
-    fields[f].dtype = wanted->second;
-    casts[f].to_bytes = size_of(wanted->second);
-    casts[f].to_row_bytes = fields[f].row_bytes();
+    casts[f].become(fields[f], wanted->second);
   }
   internal::check_fields(fields, kCasting, "the cast", ErrorCode::invalid_argument);
   return std::make_shared<internal::Cast>(source, std::move(fields), std::move(casts));

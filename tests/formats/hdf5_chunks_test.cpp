@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "formats/hdf5/chunk_memory.hpp"
 #include "formats/open_files.hpp"
 #include "formats/python.hpp"
 #include "rota/loader.hpp"
@@ -263,6 +264,38 @@ with h5py.File('a.h5', 'w') as f:
                {"filter 31999", "HDF5_PLUGIN_PATH"});
 }
 
+// Of which another thread decodes the first.
+TEST_F(Hdf5Chunks, ThatAreNeededNextAreGivenToWhoWouldWait) {
+  Hdf5Dataset dataset;
+  dataset.extent = {72, 64};
+  dataset.chunk = {24, 64};
+  ChunkMemory memory(3 * 24 * 64 + 1000);
+  std::array<std::byte, 64> row{};
+  const RowPiece wanted{0, 5, 1, row.data()};
+  ChunkMemory::Claim first;
+  ChunkMemory::Plan plan(memory, 200);
+  std::vector<ChunkMemory::Rows> told;
+  for (const std::int64_t slab : {0, 2, 1}) told.push_back({&dataset, slab, 0, 24, slab, 7});
+  plan.tell(told, 72);
+  EXPECT_EQ(memory.take(dataset, {&wanted, 1}, false, first), ChunkMemory::Answer::claimed);
+  ChunkMemory::Claim again;
+  EXPECT_EQ(memory.take(dataset, {&wanted, 1}, false, again), ChunkMemory::Answer::coming);
+  ChunkMemory::Claim next;
+  const auto slab = memory.take_next(next);
+  ASSERT_TRUE(slab && next.is_whole());
+  EXPECT_EQ(slab->slab, 2);
+  EXPECT_EQ(slab->file, 7U);
+  ChunkMemory::Claim last;
+  EXPECT_EQ(memory.take_next(last)->slab, 1);
+  EXPECT_FALSE(memory.take_next(again));
+  std::memset(next.kept()[0].to, 9, 24 * 64);
+  next.publish();
+  const RowPiece of_next{2, 3, 1, row.data()};
+  EXPECT_EQ(memory.take(dataset, {&of_next, 1}, true, again), ChunkMemory::Answer::copied);
+  EXPECT_THAT(row, Each(std::byte{9}));
+  EXPECT_EQ(memory.decoded().decodes, 3);
+}
+
 TEST_F(Hdf5Chunks, OfEachFilterAreCorruptWhereTheyAreDamaged) {
   for (const std::string options : {"compression='gzip'", "compression='lzf'", "fletcher32=True"}) {
     write(
@@ -275,6 +308,19 @@ TEST_F(Hdf5Chunks, OfEachFilterAreCorruptWhereTheyAreDamaged) {
     EXPECT_THAT(reading(*open(directory_ / "a.h5", "hdf5"), {3}),
                 is_error(corrupt, {"a.h5", "\"/x\"", "byte "}))
         << options;
+  }
+  for (const std::string filter : {"32004", "32015"}) {  // lz4, zstd
+    write(
+        "p = h5py.h5p.create(h5py.h5p.DATASET_CREATE)\n"
+        "p.set_chunk((24, 64))\np.set_filter(" +
+        filter +
+        ", h5py.h5z.FLAG_OPTIONAL, ())\n"
+        "with h5py.File('a.h5', 'w') as f:\n"
+        "    x = h5py.h5d.create(f.id, b'x', h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((48, 64)), p)\n"
+        "    x.write_direct_chunk((0, 0), bytes(range(200)))\n");
+    EXPECT_THAT(reading(*open(directory_ / "a.h5", "hdf5"), {3}),
+                is_error(corrupt, {"a.h5", "\"/x\"", "byte "}))
+        << filter;
   }
 }
 

@@ -56,7 +56,6 @@ void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes) {
 
 namespace {
 
-constexpr std::string_view kOffsetsSuffix = "_offsets";
 constexpr std::size_t kNamesInMessage = 20;
 
 std::string listing(const std::vector<std::string>& names) {
@@ -94,19 +93,6 @@ hdf5::Dataset open_dataset(const Hdf5Object& at) {
   return {H5Dopen2(at.subject->file.get(), at.name.c_str(), H5P_DEFAULT), at.subject->what(at.name)};
 }
 
-// Whether it says where samples lie along a dimension, as NetCDF-4 and h5py have it (HDF5's dimension
-// scales).
-bool is_scale(const hdf5::Dataset& dataset) {
-  constexpr std::string_view kClass = "DIMENSION_SCALE";
-  std::array<char, kClass.size() + 1> text{};
-  if (H5Aexists(dataset.get(), "CLASS") <= 0) return false;
-  const hdf5::Attribute attribute(H5Aopen(dataset.get(), "CLASS", H5P_DEFAULT), "open the attribute CLASS");
-  const hdf5::Datatype type(H5Aget_type(attribute.get()), "ask for the type of CLASS");
-  if (H5Tis_variable_str(type.get()) != 0 || H5Tget_size(type.get()) > text.size()) return false;
-  if (H5Aread(attribute.get(), type.get(), text.data()) < 0) return false;
-  return std::string_view(text.data(), kClass.size()) == kClass;
-}
-
 /// What a dataset holds, as far as is asked about those that are not named.
 struct Holds {
   int rank = 0;
@@ -126,17 +112,15 @@ Holds ask_what(Hdf5Links& links, const std::string& name) {
   Holds found{.rank = H5Sget_simple_extent_ndims(space.get()),
               .kind = H5Tget_class(type.get()),
               .is_known = stored.has_value(),
-              .is_scale = is_scale(dataset),
+              .is_scale = is_dimension_scale(dataset),
               .type = describe(type.get())};
   found.has_numbers = stored ? stored->parts[0].name.empty() && !stored->parts[0].is_text()
                              : found.kind == H5T_INTEGER || found.kind == H5T_FLOAT;
   return found;
 }
 
-std::string offsets_of(const std::string& name) { return name + std::string(kOffsetsSuffix); }
-
-bool is_ragged(Hdf5Links& links, const std::string& name) {
-  const Holds offsets = ask_what(links, offsets_of(name));
+bool is_ragged(Hdf5Links& links, const Hdf5Choice& choice, const std::string& name) {
+  const Holds offsets = ask_what(links, choice.offsets_of(name));
   return offsets.rank == 1 && offsets.kind == H5T_INTEGER;
 }
 
@@ -193,7 +177,7 @@ void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
   for (const std::string& name : links.may_leave() ? std::vector<std::string>() : links.external())
     choice.left_out.push_back(fmt::format("\"{}\" (an external link)", name));
   for (const std::string& name : others) {
-    if (is_ragged(links, name)) std::erase(choice.datasets, offsets_of(name));
+    if (is_ragged(links, choice, name)) std::erase(choice.datasets, choice.offsets_of(name));
   }
   if (!choice.datasets.empty()) return;
   if (others.empty()) {
@@ -203,7 +187,7 @@ void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
                   : all.empty()            ? "it has no dataset at all"
                                            : listing(all));
   }
-  choice = {.datasets = std::move(others)};
+  choice = {.datasets = std::move(others), .offsets = choice.offsets};
 }
 
 void check_present(Hdf5Links& links, const std::vector<std::string>& datasets) {
@@ -218,13 +202,18 @@ void check_present(Hdf5Links& links, const std::vector<std::string>& datasets) {
 }
 
 // The offsets of a ragged field belong to it, and are no field themselves.
-std::vector<std::string> without_offsets(Hdf5Links& links, const std::vector<std::string>& datasets) {
+std::vector<std::string> without_offsets(Hdf5Links& links, const Hdf5Choice& choice) {
   std::vector<std::string> absorbed;
-  for (const std::string& name : datasets) {
-    if (is_ragged(links, name)) absorbed.push_back(offsets_of(name));
+  for (const std::string& name : choice.datasets) {
+    if (is_ragged(links, choice, name)) absorbed.push_back(choice.offsets_of(name));
   }
+  if (absorbed.empty() && !choice.offsets.empty())
+    throw failure(
+        ErrorCode::not_found,
+        "open {}: no field has integers \"{}\" of one dimension in its group (the option offsets); {}",
+        links.from().path, choice.offsets, listing(links.datasets()));
   std::vector<std::string> names;
-  for (const std::string& name : datasets) {
+  for (const std::string& name : choice.datasets) {
     if (std::find(absorbed.begin(), absorbed.end(), name) == absorbed.end()) names.push_back(name);
   }
   return names;
@@ -262,7 +251,7 @@ std::vector<std::int64_t> read_offsets(const Hdf5Object& at, std::int64_t rows) 
   return offsets;
 }
 
-Hdf5Field ask_field(Hdf5Links& links, const std::string& name) {
+Hdf5Field ask_field(Hdf5Links& links, const Hdf5Choice& choice, const std::string& name) {
   Hdf5Field result;
   const Hdf5Object at = links.follow(name);
   result.values = ask_dataset(*at.subject, at.name);
@@ -270,9 +259,10 @@ Hdf5Field ask_field(Hdf5Links& links, const std::string& name) {
     result.target = {
         .link = at.link, .path = at.subject->path, .bytes = static_cast<std::int64_t>(at.subject->bytes)};
   }
-  const bool ragged = is_ragged(links, name);
+  const bool ragged = is_ragged(links, choice, name);
   result.field = {name.substr(1), result.values.dtype, result.values.row_shape(), ragged};
-  if (ragged) result.offsets = read_offsets(links.follow(offsets_of(name)), result.values.rows());
+  if (result.values.type.is_numbers()) ask_scaling(open_dataset(at), result);
+  if (ragged) result.offsets = read_offsets(links.follow(choice.offsets_of(name)), result.values.rows());
   return result;
 }
 
@@ -338,15 +328,18 @@ Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& cho
     return found;
   }
   check_present(links, choice.datasets);
-  for (const std::string& name : without_offsets(links, choice.datasets)) {
-    found.fields.push_back(ask_field(links, name));
-  }
+  for (const std::string& name : without_offsets(links, choice))
+    found.fields.push_back(ask_field(links, choice, name));
   found.samples = samples_of(found.fields[0]);
   check_extents(subject, found);
   return found;
 }
 
 }  // namespace
+
+std::string Hdf5Choice::offsets_of(const std::string& name) const {
+  return offsets.empty() ? name + "_offsets" : name.substr(0, name.rfind('/') + 1) + offsets;
+}
 
 void Hdf5Choice::tell_left_out(const std::string& path) const {
   constexpr std::size_t kMostShown = 5;

@@ -19,6 +19,7 @@
 #include "formats/hdf5/layout.hpp"
 #include "hdf5/hdf5.hpp"
 #include "rota/source.hpp"
+#include "source/scaling.hpp"
 
 namespace rota::internal {
 
@@ -111,10 +112,13 @@ struct Hdf5Field {
   std::optional<Hdf5Target> target;   ///< the file of `values`, if it is another
   std::vector<std::int64_t> offsets;  ///< ragged: sample i has the rows [offsets[i], offsets[i + 1])
   std::vector<Hdf5Dataset> samples;   ///< one for each, in a file of groups; `values` is the first
+  Scaling scaling;                    ///< as NetCDF has it; its scale is NaN where it cannot be undone
+  DType meant = DType::uint8;         ///< what is behind it; of integers without a scale the same
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(field.name, field.dtype, field.shape, field.ragged, values, target, offsets, samples);
+    archive(field.name, field.dtype, field.shape, field.ragged, values, target, offsets, samples,
+            scaling.scale, scaling.offset, scaling.missing, meant);
   }
   /// Which has a sample.
   [[nodiscard]] const Hdf5Dataset& dataset(std::int64_t sample) const noexcept {
@@ -124,6 +128,11 @@ struct Hdf5Field {
     return samples.empty() ? std::span(&values, 1) : std::span(samples);
   }
 };
+
+/// Whether NetCDF's attributes say that it is the scale of a dimension: where samples lie along that.
+bool is_dimension_scale(const hdf5::Dataset& dataset);
+/// Asks for NetCDF's scale_factor, add_offset, _FillValue and missing_value of a dataset of numbers.
+void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field);
 
 struct Hdf5File {
   std::int64_t samples = 0;
@@ -140,13 +149,16 @@ struct Hdf5Choice {
   std::vector<std::string> datasets;
   std::vector<std::string> left_out = {};  ///< each with what it is, in words
   bool are_in_groups = false;              ///< of those names in each group, which is a sample
+  std::string offsets = {};                ///< Hdf5Options has it
 
+  /// Of a dataset, the name of that of its offsets, should it be ragged.
+  [[nodiscard]] std::string offsets_of(const std::string& name) const;
   /// Tells the user what of the file was left out, if there was something.
   void tell_left_out(const std::string& path) const;
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(datasets, left_out, are_in_groups);
+    archive(datasets, left_out, are_in_groups, offsets);
   }
 };
 

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -105,6 +106,54 @@ void tell_unwritten(const FileList& files, const std::vector<Hdf5File>& contents
                    files.directory(), missing, all, first));
 }
 
+bool is_unscaled(const Hdf5Field& field) {
+  return field.scaling != Scaling() && (field.meant == DType::float32 || field.meant == DType::float64);
+}
+
+// Fields of which a number is not what it is meant to be.
+void tell_scaled(const FileList& files, const Hdf5File& first, bool are_unscaled) {
+  std::vector<std::string> fields;
+  for (const Hdf5Field& field : first.fields) {
+    const Scaling& how = field.scaling;
+    if (how == Scaling() || (are_unscaled && is_unscaled(field))) continue;
+    fields.push_back(fmt::format("\"{}\"", field.field.name));
+    if (how.scale != 1 || how.offset != 0)
+      fields.back() += fmt::format(", to be taken times {} plus {}", how.scale, how.offset + 0.0);
+    if (!how.missing.empty())
+      fields.back() += fmt::format(", where {} is missing", fmt::join(how.missing, " or "));
+  }
+  if (fields.empty() || files.context().nodes.all().rank() != 0) return;
+  tell(fmt::format("open {}: read as they are stored: {}{}", files.path(0), fmt::join(fields, "; "),
+                   are_unscaled
+                       ? " (no NaN, for they are integers without a scale)"
+                       : "; with the option unpack, workers undo it, and give NaN for what is missing"));
+}
+
+std::map<std::string, ScaledField> unscaled_fields(const FileList& files,
+                                                   const std::vector<Hdf5File>& contents) {
+  std::map<std::string, ScaledField> all;
+  for (std::size_t f = 0; f < contents[0].fields.size(); ++f) {
+    ScaledField scaled;
+    bool is_any = false;
+    std::int64_t end = 0;
+    for (std::size_t i = 0; i < contents.size(); ++i) {
+      const Hdf5Field& field = contents[i].fields[f];
+      if (!std::isfinite(field.scaling.scale) || !std::isfinite(field.scaling.offset)) {
+        throw failure(ErrorCode::unsupported,
+                      "open {}: \"{}\" has a scale_factor, add_offset or _Unsigned that unpack cannot undo; "
+                      "leave out that option, and convert in a transform",
+                      files.path(i), field.field.name);
+      }
+      is_any = is_any || is_unscaled(field);
+      if (field.meant == DType::float64) scaled.dtype = DType::float64;
+      scaled.scalings.push_back(field.scaling);
+      scaled.ends.push_back(end += contents[i].samples);
+    }
+    if (is_any) all.emplace(contents[0].fields[f].field.name, std::move(scaled));
+  }
+  return all;
+}
+
 bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.ends_with(".hdf5"); }
 
 }  // namespace
@@ -120,7 +169,7 @@ bool is_hdf5(const FileList& files, std::size_t i) {
 
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options& options) {
   FileList files = files_of(catalog).only(is_hdf5_name);
-  Hdf5Choice choice{.datasets = absolute_names(options.datasets)};
+  Hdf5Choice choice{.datasets = absolute_names(options.datasets), .offsets = options.offsets};
   if (choice.datasets.empty()) {
     choice = made_on_first_rank(files.context(), "look into the first file", [&] {
       (void)ask_file(files.open_unchanged(0), choice, options.allow_external_links);
@@ -129,14 +178,18 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
     });
   }
   // What lies in other files may change without these.
-  const std::string signature =
-      options.allow_external_links ? "" : fmt::format("hdf5 2 datasets {}", choice.datasets);
+  const std::string signature = options.allow_external_links ? ""
+                                                             : fmt::format("hdf5 3 datasets {} offsets {}",
+                                                                           choice.datasets, choice.offsets);
   auto contents = look_into_files<Hdf5File>(files, signature, [&](const DatasetFile& file) {
     Hdf5Choice same = choice;
     return ask_file(file, same, options.allow_external_links);
   });
   for (std::size_t i = 1; i < contents.size(); ++i) check_alike(files, contents, i);
   tell_unwritten(files, contents);
+  std::map<std::string, ScaledField> unscaled;
+  if (options.unpack) unscaled = unscaled_fields(files, contents);
+  tell_scaled(files, contents[0], options.unpack);
   const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const Hdf5File& file) {
     return std::any_of(file.fields.begin(), file.fields.end(),
                        [](const Hdf5Field& field) { return field.target.has_value(); });
@@ -146,7 +199,8 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
   auto shared = SharedFiles::make(files, as_they_are(files));
   const auto context = files.shared_context();
   return made_together(*context, "open files", [&] {
-    return read_hdf5(std::move(files), std::move(shared), std::move(targets), std::move(contents));
+    auto source = read_hdf5(std::move(files), std::move(shared), std::move(targets), std::move(contents));
+    return unscaled.empty() ? source : unscale(source, std::move(unscaled));
   });
 }
 

@@ -1,0 +1,114 @@
+// Numbers that stand for others, as NetCDF's attributes have it; and rows whose offsets have a name of their
+// own, as in AnnData's files.
+
+#include <cmath>
+
+#include "formats/python.hpp"
+#include "messages.hpp"
+#include "rota/catalog.hpp"
+#include "rota/windows.hpp"
+
+namespace rota::test::hdf5_netcdf_test {
+
+class NetCdf : public PythonTest {
+ protected:
+  NetCdf()
+      : PythonTest(R"(
+import h5py, numpy as np
+def put(f, name, values, dtype, **attributes):
+    f.create_dataset(name, data=np.array(values, dtype), chunks=(2,), compression='gzip')
+    for key, value in attributes.items(): f[name].attrs[key] = value
+)") {}
+  [[nodiscard]] auto unpacked() const { return open(directory_.path(), Hdf5Options{.unpack = true}); }
+};
+
+constexpr const char* kTwoFiles = R"(
+for name, scale, offset in ('a.h5', 0.5, 100.), ('b.h5', 2., -1.):
+    with h5py.File(name, 'w') as f:
+        put(f, 't', [0, 3, -7], '>i2', scale_factor=scale, add_offset=offset, _FillValue=np.int16(-7))
+        put(f, 'u', [250, 4, 9], 'u1', scale_factor=np.float32(.5))
+        put(f, 'w', [-0., 1e20, 4], 'f4', missing_value=1e20, _FillValue=np.float32('nan'))
+        put(f, 'flag', [1, -1, 2], 'i4', missing_value=np.array([-1, -2], 'i4'))
+)";
+
+TEST_F(NetCdf, FieldsAreWhatEachFileMeansWithUnpack) {
+  write(kTwoFiles);
+  const auto source = unpacked();
+  EXPECT_EQ(source->fields(), (std::vector<Field>{{"flag", DType::int32, {}, false},
+                                                  {"t", DType::float64, {}, false},
+                                                  {"u", DType::float32, {}, false},
+                                                  {"w", DType::float32, {}, false}}));
+  const Samples samples(*source, ids({4, 0, 5, 1, 3}));
+  const auto all = [&](auto zero, std::size_t field) {
+    std::vector<double> values;
+    for (std::size_t i = 0; i < 5; ++i)
+      values.push_back(static_cast<double>(samples.values<decltype(zero)>(field, i)[0]));
+    return values;
+  };
+  EXPECT_THAT(all(0.0, 1), ElementsAre(5, 100, testing::IsNan(), 101.5, -1));
+  EXPECT_THAT(all(0.F, 2), ElementsAre(2, 125, 4.5, 2, 125));
+  EXPECT_THAT(all(0.F, 3), ElementsAre(testing::IsNan(), 0, 4, testing::IsNan(), 0));
+  EXPECT_THAT(all(0, 0), ElementsAre(-1, 1, 2, -1, 1));
+  EXPECT_TRUE(std::signbit(samples.values<float>(3, 1)[0]));
+}
+
+TEST_F(NetCdf, WindowsOverFilesAreUnpackedTooAndTheDatasetStaysTheSame) {
+  write(kTwoFiles);
+  const auto source = unpacked();
+  const auto over = windows(source, {.length = 4, .across_files = true});
+  EXPECT_THAT(Samples(*over, ids({1})).values<double>(1, 0), ElementsAre(101.5, testing::IsNan(), -1, 5));
+  EXPECT_EQ(source->fingerprint(), open(directory_.path(), "hdf5")->fingerprint());
+  EXPECT_EQ(source->part_sizes(), (std::vector<std::int64_t>{3, 3}));
+}
+
+TEST_F(NetCdf, ASavedCatalogKeepsWhatFilesMean) {
+  write(kTwoFiles);
+  const Catalog catalog(directory_.path());
+  open(catalog, "hdf5");
+  const TemporaryDirectory elsewhere;
+  catalog.save(elsewhere / "saved.rota");
+  const auto source = open(Catalog(elsewhere / "saved.rota"), Hdf5Options{.unpack = true});
+  EXPECT_THAT(Samples(*source, ids({4})).values<double>(1, 0), ElementsAre(5));
+}
+
+TEST_F(NetCdf, WhatIsReadAsItIsStoredIsSaid) {
+  write(kTwoFiles);
+  const SinkMessages messages;
+  open(directory_.path(), "hdf5");
+  unpacked();
+  EXPECT_THAT(
+      messages.lines,
+      ElementsAre(AllOf(HasSubstr("\"flag\", where -1 or -2 is missing; \"t\", to be taken times 0.5 "
+                                  "plus 100, where -7 is missing; \"u\", to be taken times 0.5 plus 0; "
+                                  "\"w\", where 1e+20 is missing"),
+                        HasSubstr("the option unpack")),
+                  AllOf(HasSubstr("\"flag\""), Not(HasSubstr("\"t\"")), HasSubstr("no NaN"))));
+}
+
+TEST_F(NetCdf, WhatCannotBeUndoneIsRefused) {
+  for (const std::string attribute : {"scale_factor='0.5'", "add_offset=np.inf", "_Unsigned='true'"}) {
+    write("with h5py.File('a.h5', 'w') as f: put(f, 't', [0, 1, 2], 'i2', " + attribute + ")\n");
+    EXPECT_ERROR(unpacked(), unsupported, {"a.h5", "\"t\"", "scale_factor", "unpack"});
+    EXPECT_EQ(open(directory_.path(), "hdf5")->size(), 3);
+  }
+}
+
+TEST_F(NetCdf, OffsetsMayHaveANameOfTheirOwn) {
+  write(R"(
+with h5py.File('a.h5', 'w') as f:
+    f['X/data'], f['X/indices'], f['X/indptr'] = np.arange(7.), np.arange(7) * 2, [0, 3, 3, 7]
+    f['obs/n'] = np.arange(3)
+)");
+  const std::vector<std::string> names{"X/data", "X/indices", "obs/n"};
+  const auto rows = open(directory_ / "a.h5", Hdf5Options{.datasets = names, .offsets = "indptr"});
+  ASSERT_EQ(rows->size(), 3);
+  const Samples samples(*rows, ids({2, 1, 0}));
+  EXPECT_THAT(samples.values<double>(0, 0), ElementsAre(3, 4, 5, 6));
+  EXPECT_THAT(samples.values<std::int64_t>(1, 2), ElementsAre(0, 2, 4));
+  EXPECT_THAT(samples.values<double>(0, 1), IsEmpty());
+  EXPECT_FALSE(rows->fields()[2].ragged);
+  EXPECT_ERROR(open(directory_ / "a.h5", Hdf5Options{.datasets = {"X/data"}, .offsets = "indpt"}), not_found,
+               {"\"indpt\"", "\"/X/indptr\""});
+}
+
+}  // namespace rota::test::hdf5_netcdf_test
