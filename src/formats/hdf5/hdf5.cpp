@@ -103,7 +103,7 @@ void tell_unwritten(const FileList& files, const std::vector<Hdf5File>& contents
   }
   if (missing == 0 || files.context().nodes.all().rank() != 0) return;
   tell(fmt::format("open {}: {} of {} chunks were never written, and hold the fill value: the first of {}",
-                   files.directory(), missing, all, first));
+                   files.shown_directory(), missing, all, first));
 }
 
 bool is_unscaled(const Hdf5Field& field) {
