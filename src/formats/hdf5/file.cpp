@@ -284,7 +284,7 @@ Hdf5Field ask_samples(const Hdf5Subject& subject, const std::vector<std::string>
   const bool is_ragged = !std::ranges::all_of(result.samples, is_alike);
   result.field = {name.substr(1), result.values.dtype,
                   is_ragged ? result.values.row_shape() : result.values.extent, is_ragged};
-  if (result.values.is_scalar) result.field.shape.clear();
+  if (result.values.is_scalar && !is_ragged) result.field.shape.erase(result.field.shape.begin());
   return result;
 }
 
