@@ -259,9 +259,15 @@ p.set_filter(31999, h5py.h5z.FLAG_OPTIONAL, ())
 with h5py.File('a.h5', 'w') as f:
     d = h5py.h5d.create(f.id, b'x', h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((48,)), p)
     d.write_direct_chunk((0,), b'whatever')
+    v = h5py.VirtualLayout((48,), 'i4')
+    v[:] = h5py.VirtualSource('.', 'x', (48,))
+    f.create_virtual_dataset('view', v)
+    f.create_dataset('left_to_HDF5', data=range(48), chunks=(24,), scaleoffset=0, compression='lzf')
 )");
-  EXPECT_ERROR(open(directory_ / "a.h5", Hdf5Options{.datasets = {"x"}}), unsupported,
-               {"filter 31999", "HDF5_PLUGIN_PATH"});
+  for (const std::string name : {"x", "view", "left_to_HDF5"}) {
+    EXPECT_ERROR(open(directory_ / "a.h5", Hdf5Options{.datasets = {name}}), unsupported,
+                 {name, name == "left_to_HDF5" ? "filter 32000" : "filter 31999", "HDF5_PLUGIN_PATH"});
+  }
 }
 
 // Of which another thread decodes the first.

@@ -66,7 +66,7 @@ def random_layout(draw, dtype, shape):
     options["compression"] = (None, "gzip", "lzf")[draw.integers(3)]
     options["fletcher32"] = draw.integers(3) == 0 and not dtype.hasobject
     if dtype.kind in "iu" and is_number and draw.integers(5) == 0:
-        options.update(scaleoffset=0, fletcher32=False)
+        options.update(scaleoffset=0, fletcher32=False, compression=(None, "gzip")[draw.integers(2)])
     return options
 
 

@@ -142,13 +142,10 @@ bool unlz4_into(std::span<const std::byte> from, std::span<std::byte> to) {
 
 }  // namespace
 
-bool is_own_filter(int filter) noexcept {
-  constexpr std::array kOwn{kDeflate, kShuffle, kFletcher32, kLzf, kLz4, kZstd};
-  return std::ranges::find(kOwn, filter) != kOwn.end();
-}
-
 bool need_library(const std::vector<int>& filters) noexcept {
-  return !std::ranges::all_of(filters, is_own_filter) || std::ranges::count_if(filters, is_compression) > 1;
+  constexpr std::array kOwn{kDeflate, kShuffle, kFletcher32, kLzf, kLz4, kZstd};
+  const auto is_own = [&](int filter) { return std::ranges::find(kOwn, filter) != kOwn.end(); };
+  return !std::ranges::all_of(filters, is_own) || std::ranges::count_if(filters, is_compression) > 1;
 }
 
 std::uint64_t most_ratio(int filter) noexcept {

@@ -39,9 +39,8 @@ class Unfilter {
 void read_by_library(const std::string& path, const Hdf5Dataset& dataset, std::int64_t first,
                      std::span<std::byte> to);
 
-/// Those that Unfilter knows: deflate, shuffle, fletcher32, zstd, lz4 and lzf.
-[[nodiscard]] bool is_own_filter(int filter) noexcept;
-/// Whether HDF5 must undo these: it has others, or two that compress.
+/// Whether HDF5 must undo these: some are not deflate, shuffle, fletcher32, zstd, lz4 or lzf, or two
+/// compress.
 [[nodiscard]] bool need_library(const std::vector<int>& filters) noexcept;
 /// How many bytes one of its own makes of one at most.
 [[nodiscard]] std::uint64_t most_ratio(int filter) noexcept;

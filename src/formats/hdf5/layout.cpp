@@ -144,31 +144,32 @@ void ask_compact(const Question& question, Hdf5Dataset& dataset) {
   dataset.storage = Hdf5Storage::memory;
 }
 
-std::vector<int> ask_filters(const Question& question) {
+// HDF5 must have those that it is left to undo.
+std::vector<int> ask_filters(const Question& question, bool is_left = false) {
   std::vector<int> filters;
+  char name[64] = "";
+  const auto ask = [&](int i) {
+    return hdf5::check(H5Pget_filter2(question.properties.get(), static_cast<unsigned>(i), nullptr, nullptr,
+                                      nullptr, sizeof(name), &name[0], nullptr),
+                       question.what);
+  };
   const int count = hdf5::check(H5Pget_nfilters(question.properties.get()), question.what);
-  for (int i = 0; i < count; ++i) {
-    unsigned flags = 0;
-    std::size_t values = 0;
-    char name[64] = "";
-    const int id = H5Pget_filter2(question.properties.get(), static_cast<unsigned>(i), &flags, &values,
-                                  nullptr, sizeof(name), &name[0], nullptr);
-    filters.push_back(hdf5::check(id, question.what));
-    if (is_own_filter(id) || H5Zfilter_avail(id) > 0) continue;
+  for (int i = 0; i < count; ++i) filters.push_back(ask(i));
+  for (int i = 0; i < count && (is_left || need_library(filters)); ++i) {
+    const int id = ask(i);
+    if (H5Zfilter_avail(id) > 0) continue;
     H5Eclear2(H5E_DEFAULT);
-    throw unsupported(question,
-                      fmt::format("uses filter {} \"{}\", for which there is no plug-in here", id, &name[0]),
-                      "install it and let HDF5_PLUGIN_PATH name its directory (pip install hdf5plugin, "
-                      "hdf5plugin.PLUGIN_PATH; on Debian, hdf5-filter-plugin-*), or rewrite it: h5repack -f "
-                      "GZIP=4");
+    throw unsupported(
+        question, fmt::format("uses filter {} \"{}\", for which there is no plug-in here", id, &name[0]),
+        "install it, and start anew with HDF5_PLUGIN_PATH=its directory (pip install hdf5plugin, "
+        "hdf5plugin.PLUGIN_PATH; on Debian, hdf5-filter-plugin-*), or rewrite it: h5repack -f GZIP=4");
   }
   return filters;
 }
 
 // A chunk that each thread decodes must not drive the machine into swapping.
 void check_memory(const Question& question, const Hdf5Dataset& dataset) {
-  const double buffers = dataset.filters.size() > 1 ? 2 : 1;
-  const double bytes = buffers * static_cast<double>(dataset.chunk_bytes());
+  const double bytes = (dataset.filters.size() > 1 ? 2.0 : 1.0) * static_cast<double>(dataset.chunk_bytes());
   if (bytes <= memory_bytes() / 4) return;
   throw unsupported(
       question,
@@ -257,9 +258,9 @@ void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
   do {
     const auto place = question.subject.file.chunk(question.dataset.get(), grid.origin(), question.what);
     if (place) {
-      const bool is_plain = has_plain_edges && grid.is_partial();
-      dataset.chunks.push_back({number, place->address, static_cast<std::uint32_t>(place->bytes),
-                                is_plain ? ~std::uint32_t{0} : place->filter_mask});
+      dataset.chunks.push_back(
+          {number, place->address, static_cast<std::uint32_t>(place->bytes),
+           has_plain_edges && grid.is_partial() ? ~std::uint32_t{0} : place->filter_mask});
       check_chunk(question, dataset, dataset.chunks.back());
     }
     ++number;
@@ -313,8 +314,9 @@ void add_part(const Question& question, std::size_t i, Hdf5Dataset& dataset) {
   const hdf5::File opened(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT),
                           question.what + ": open " + path);
   const std::string part = text(H5Pget_virtual_dsetname);
-  const hdf5::Dataset there(H5Dopen2(opened.get(), part.c_str(), H5P_DEFAULT),
-                            fmt::format("{}: open \"{}\" in {}", question.what, part, path));
+  const std::string what = fmt::format("{}: dataset \"{}\" in {}", question.what, part, path);
+  const hdf5::Dataset there(H5Dopen2(opened.get(), part.c_str(), H5P_DEFAULT), what);
+  (void)ask_filters({question.subject, what, {}, {H5Dget_create_plist(there.get()), what}}, true);
   dataset.parts[path] = static_cast<std::int64_t>(bytes);
 }
 
