@@ -102,6 +102,11 @@ def python(code, *arguments, ranks=None, returns=0, **options):
     return done
 
 
+def audit(folder, *options):
+    command = [os.environ["ROTA_TOOL"], "audit", folder, *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
 def in_child(work):
     """The exit code of a forked child that does `work`."""
     child = os.fork()

@@ -4,6 +4,7 @@ import h5py
 import numpy as np
 import pytest
 import rota
+from runs import audit, python
 
 NUMBERS = "? i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 >i2 >u4 >i8 >f2 >f4 >f8 c8 c16 >c8".split()
 OTHERS = [
@@ -227,3 +228,44 @@ def test_a_damaged_chunk_is_named(tmp_path, filters, is_cut):
     assert [source[i]["in/x"][9] for i in (11, 18)] == [119, 189]
     ids = {one for batch in rota.Loader(source, 7, epochs=1, on_bad_sample="skip") for one in batch.ids[batch.mask].tolist()}
     assert ids == set(range(24)) - set(range(12, 18))
+
+
+# A phase of all ranks of a world. It saves its state two steps before it is killed, when rank 0 alone has a last batch.
+RUN = """
+import os, pickle, signal, sys, rota
+
+data, traces, saved, phase, ranks, workers, steps = sys.argv[1:4] + list(map(int, sys.argv[4:]))
+source = rota.open(rota.Catalog(data, decoded_bytes=20_000))
+options = dict(shards="units", interleave=4, shuffle="within", seed=5, epochs=2, workers=workers)
+loaders = [rota.Loader(source, 12, world=(rank, ranks), **options) for rank in range(ranks)]
+for loader in loaders if os.path.exists(saved) else []:
+    loader.load_state_dict(pickle.load(open(saved, "rb")))
+tracers = [rota.TraceWriter(traces, loader, phase=phase) for loader in loaders]
+for step in range(steps):
+    for loader, trace in zip(loaders, tracers):
+        batch = loader.next()
+        if batch is None:
+            sys.exit([each.end() for each in tracers] and None)
+        assert (batch["x"][batch.mask] == batch.ids[batch.mask, None]).all()
+        trace.write(batch)
+        if step == steps - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+    if step == steps - 4:
+        pickle.dump(loaders[0].state_dict(), open(saved, "wb"))
+"""
+
+
+def test_a_run_over_chunks_that_is_killed_goes_on_elsewhere_with_exactly_the_rest(tmp_path):
+    (tmp_path / "data").mkdir()
+    for number, (first, rows) in enumerate([(0, 150), (150, 91), (241, 5)]):
+        with h5py.File(tmp_path / f"data/{number}.h5", "w") as file:
+            numbers = np.repeat(np.arange(first, first + rows), 20).reshape(rows, 20)
+            file.create_dataset("x", data=numbers, chunks=(min(7, rows), 6), compression="gzip", shuffle=True)
+    for run, phases in {"whole": [(1, 0, 99, 0)], "killed": [(2, 2, 9, -9), (3, 0, 15, -9), (1, 3, 14, -9), (4, 1, 99, 0)]}.items():
+        for phase, (ranks, workers, steps, returns) in enumerate(phases):
+            traces, saved = tmp_path / run, tmp_path / f"{run}.state"
+            traces.mkdir(exist_ok=True)
+            python(RUN, tmp_path / "data", traces, saved, phase, ranks, workers, steps, returns=returns)
+        options = "--samples", 246, "--epochs", 2, "--batch", 12, "--complete", "--same-as", tmp_path / "whole"
+        audited = audit(traces, *options)
+        assert audited.returncode == 0, audited.stdout + audited.stderr

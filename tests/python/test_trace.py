@@ -1,17 +1,9 @@
 """Traces that Python's loaders write, read by `rota audit`."""
 
-import os
-import subprocess
-
 import pytest
 import rota
 import rota.mpi
-from runs import next_of, source
-
-
-def audit(folder, *options):
-    command = [os.environ["ROTA_TOOL"], "audit", folder, *map(str, options)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+from runs import audit, next_of, source
 
 
 def phase(folder, number, world, steps, state):
