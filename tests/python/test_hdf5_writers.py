@@ -185,8 +185,16 @@ def test_what_a_newer_hdf5_wrote_is_read_or_said_to_be(tmp_path, version):
     program = f"""
     with h5py.File(folder / "a.h5", "w", libver=("earliest", "v110")) as file: file["x"] = np.arange(40) * 1j
     with h5py.File(folder / "b.h5", "w", libver="{version}") as file: file["x"] = np.arange(40) * 1j
+    with h5py.File(folder / "link.hdf", "w") as file: file["x"] = h5py.ExternalLink("b.h5", "x")
+    with h5py.File(folder / "view.hdf", "w") as file:
+        view = h5py.VirtualLayout((40,), "c16")
+        view[:] = h5py.VirtualSource("b.h5", "x", (40,))
+        file.create_virtual_dataset("x", view)
     """
     write(tmp_path, program)
     assert rota.open(tmp_path / "a.h5")[39]["x"].tolist() == [0, 39]
-    with pytest.raises(rota.UnsupportedError, match=r'b.h5: dataset "/x" .*newer HDF5.*libver=\("earliest", "v110"\)'):
-        rota.open(tmp_path / "b.h5")
+    for path in "b.h5", "link.hdf":
+        with pytest.raises(rota.UnsupportedError, match=r'b.h5: dataset "/x" .*newer HDF5.*libver=\("earliest", "v110"\)'):
+            rota.open(tmp_path / path, "hdf5", allow_external_links=True)
+    with pytest.raises(rota.CorruptError, match='view.hdf: dataset "/x": dataset "x" in .*/b.h5.* newer HDF5'):
+        rota.open(tmp_path / "view.hdf", "hdf5")

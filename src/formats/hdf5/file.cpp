@@ -72,17 +72,17 @@ bool is_dataset(Hdf5Links& links, const std::string& name) {
   const bool is_there =
       object >= 0 || H5Oexists_by_name(at.subject->file.get(), at.name.c_str(), H5P_DEFAULT) > 0;
   H5Eclear2(H5E_DEFAULT);
+  if (object < 0 && is_there) {
+    throw failure(ErrorCode::unsupported,
+                  "{} is there, and HDF5 {}.{} cannot open it: a newer HDF5 wrote it, or it is damaged; "
+                  "write the file anew in an older format (h5py: libver=(\"earliest\", \"v110\"))",
+                  at.subject->what(at.name), H5_VERS_MAJOR, H5_VERS_MINOR);
+  }
   if (object < 0 && at.is_linked) {
     throw failure(
         ErrorCode::not_found,
         "{} leads by an external link to \"{}\" in {}, which has no such object; write the link anew",
         links.from().what(name), at.name, at.subject->path);
-  }
-  if (object < 0 && is_there) {
-    throw failure(ErrorCode::unsupported,
-                  "{} is there, and HDF5 {}.{} cannot open it: a newer HDF5 wrote it, or it is damaged; "
-                  "write the file anew in an older format (h5py: libver=(\"earliest\", \"v110\"))",
-                  links.from().what(name), H5_VERS_MAJOR, H5_VERS_MINOR);
   }
   if (object < 0) return false;
   const hdf5::Object owner(object, name);
@@ -369,7 +369,7 @@ Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave) {
       reads.rethrow();
       if (error.code() != ErrorCode::io) throw;
       throw failure(ErrorCode::corrupt,
-                    "{}; it is truncated, damaged or still being written: fetch or write it again",
+                    "{}; it is truncated, damaged, half written or of a newer HDF5: fetch or write it again",
                     error.what());
     }
   }
