@@ -22,6 +22,7 @@ XARRAY = """
     for engine, year in itertools.product(("netcdf4", "h5netcdf"), (0, 1)):
         shape = 50 + 3 * year, 6, 9
         fields = {name: (("time", "lat", "lon"), draw.random(shape) * 100) for name in ("deflated", "packed", "plain")}
+        fields["packed"][1][3, 2:4] = np.nan
         fields["flag"] = ("time",), draw.random(shape[0]) < 0.5
         fields["name"] = ("time",), np.array([f"hour {i}" for i in range(shape[0])])
         hours = np.datetime64("2000-01-01", "ns") + np.arange(shape[0]) * np.timedelta64(1, "h")
@@ -33,6 +34,7 @@ XARRAY = """
         path = folder / f"{engine}-{year}.nc"
         data.to_netcdf(path, engine=engine, encoding=encoding, unlimited_dims=["time"])
         keep(path, "deflated", "packed", "plain", "flag", "time")
+        np.save(f"{path}.meant.npy", xr.open_dataset(path)["packed"].values)
 """
 # What xarray has no word for: text of characters, big-endian numbers, rounded ones, rows that nobody wrote.
 NETCDF4 = """
@@ -55,9 +57,11 @@ NETCDF4 = """
 ANNDATA = """
     import anndata, pandas, scipy.sparse
     counts = draw.random((60, 12)).astype("f4")
+    counts[counts < 0.8] = 0
     kinds = pandas.DataFrame({"kind": pandas.Categorical(["a", "b", "c"] * 20)}, index=[f"cell {i}" for i in range(60)])
     for name, matrix, options in ("plain", counts, {}), ("gzip", counts, {"compression": "gzip"}), ("csr", scipy.sparse.csr_matrix(counts), {}):
         anndata.AnnData(matrix, obs=kinds, obsm={"pca": counts[:, :3]}).write_h5ad(folder / f"{name}.h5ad", **options)
+    np.save(folder / "counts.npy", counts)
     keep(folder / "plain.h5ad", "X", "obsm/pca", "obs/kind/codes")
     keep(folder / "gzip.h5ad", "X", "obsm/pca")
 """
@@ -127,6 +131,16 @@ def test_what_xarray_writes_is_read_as_it_is_stored(of_xarray, engine):
     assert bytes(source[52]["name"]) == b"hour 2" and source[0]["packed"].dtype == np.int16
 
 
+@pytest.mark.parametrize("engine", ["netcdf4", "h5netcdf"])
+def test_what_xarray_packs_is_unpacked_as_xarray_does(of_xarray, engine):
+    meant = np.concatenate([np.load(of_xarray / f"{engine}-{year}.nc.meant.npy") for year in (0, 1)])
+    source = rota.open(of_xarray / f"{engine}-*.nc", "hdf5", datasets=["packed", "flag"], unpack=True)
+    for batch in rota.Loader(source, 9, shuffle="global", workers=2):
+        assert batch["packed"].dtype == np.float64 and batch["flag"].dtype == rota.open(of_xarray / f"{engine}-0.nc", "hdf5")[0]["flag"].dtype
+        np.testing.assert_allclose(batch["packed"], meant[batch.ids], rtol=1e-6)
+    assert np.isnan(meant).sum() == 2 * 2 * 9
+
+
 def test_variables_of_netcdf4_are_read_with_the_rows_that_nobody_wrote(tmp_path):
     write(tmp_path, NETCDF4)
     expect(tmp_path / "variables-*.nc")
@@ -139,6 +153,13 @@ def test_matrices_of_anndata_are_read_where_they_are_named(tmp_path):
     expect(tmp_path / "gzip.h5ad", datasets=["X", "obsm/pca"])
     with pytest.raises(rota.NotFoundError, match='no dataset "/X"; it has "/X/data"'):
         rota.open(tmp_path / "csr.h5ad", "hdf5", datasets=["X"])
+    names = "X/data", "X/indices", "obsm/pca"
+    rows = rota.open(tmp_path / "csr.h5ad", "hdf5", datasets=names, offsets="indptr")
+    counts = np.load(tmp_path / "counts.npy")
+    for cell in range(60):
+        data, indices, pca = (rows[cell][name] for name in names)
+        assert np.array_equal(np.flatnonzero(counts[cell]), indices) and np.array_equal(counts[cell][indices], data)
+        assert np.array_equal(pca, counts[cell, :3])
 
 
 @pytest.fixture(scope="module")
