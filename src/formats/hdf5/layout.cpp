@@ -154,6 +154,7 @@ std::vector<int> ask_filters(const Question& question, bool is_left = false) {
                        question.what);
   };
   const int count = hdf5::check(H5Pget_nfilters(question.properties.get()), question.what);
+  filters.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) filters.push_back(ask(i));
   for (int i = 0; i < count && (is_left || need_library(filters)); ++i) {
     const int id = ask(i);
