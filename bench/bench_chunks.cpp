@@ -133,8 +133,7 @@ class Data {
     const auto kept =
         std::make_unique_for_overwrite<std::byte[]>(keeps_all ? chunks_.size() * chunk_bytes : 1);
     in_threads(threads, [&](std::atomic<std::size_t>& next) {
-      rota::internal::SlabMemory memory(2 * chunk_bytes);
-      rota::internal::Unfilter unfilter(memory);
+      rota::internal::Unfilter unfilter;
       Bytes own(keeps_all ? 0 : chunk_bytes);
       Bytes batch(kBatch * kRowBytes);
       for (std::size_t i = next++; i < chunks_.size(); i = next++) {

@@ -1,5 +1,5 @@
 """Windows of six hours over months of hourly fields, shuffled within each month, as archives keep these: float32 on a grid
-of 0.25 degrees, in deflated chunks of a day. Each chunk is decoded once; h5py decodes one for each window.
+of 0.25 degrees, in deflated chunks of a day. Each chunk is decoded once; h5py decodes one or two for each window.
 
     python3 climate.py [DAYS_OF_A_MONTH [LATITUDES LONGITUDES]]
 

@@ -201,13 +201,12 @@ void Loader::Impl::tell_decodes() {
   if (world.rank != 0 || times < 2) return;
   const bool fits = times < 1.5 * world.size;
   internal::tell(fmt::format(
-      "each chunk of the data was decoded {:.1f} times, {}", times,
+      "each chunk of the data was decoded {:.1f} times, {}{}", times,
       fits ? "for its rows go to all ranks; rank_split by_shard, with shards of units under shuffle within, "
              "gives it to one"
-      : options.shuffle == Shuffle::block
-          ? "for memory does not hold it until all its rows are read; let decoded_bytes hold more"
-          : "for memory does not hold it until all its rows are read; let decoded_bytes hold more, or take "
-            "shuffle block with block (0, n) and shards 1"));
+           : "for memory does not hold it until all its rows are read; let decoded_bytes hold more",
+      fits || options.shuffle == Shuffle::block ? ""
+                                                : ", or take shuffle block with block (0, n) and shards 1"));
 }
 
 std::unique_ptr<BatchMemory> Loader::Impl::make_batch() {

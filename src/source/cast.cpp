@@ -172,8 +172,10 @@ struct FieldCast {
   std::size_t to_row_bytes = 0;
   ScaledField scaled = {.scalings = {{}}, .ends = {}};  ///< without ends: the same for all samples
 
-  void become(Field& field, DType dtype) {
+  // Of `field`, which becomes that.
+  void set(Field& field, DType dtype) {
     from_bytes = size_of(field.dtype);
+    from_row_bytes = field.row_bytes();
     field.dtype = dtype;
     to_bytes = size_of(dtype);
     to_row_bytes = field.row_bytes();
@@ -290,12 +292,13 @@ std::shared_ptr<const Source> unscale(const std::shared_ptr<const Source>& sourc
   std::vector<Field> fields = source->fields();
   std::vector<FieldCast> casts(fields.size());
   for (std::size_t f = 0; f < fields.size(); ++f) {
-    casts[f].from_row_bytes = casts[f].to_row_bytes = fields[f].row_bytes();
     const auto how = scaled.find(fields[f].name);
-    if (how == scaled.end()) continue;
-    casts[f].convert = find_unscaler(fields[f].dtype, how->second.dtype);
-    casts[f].become(fields[f], how->second.dtype);
-    casts[f].scaled = std::move(how->second);
+    const DType dtype = how == scaled.end() ? fields[f].dtype : how->second.dtype;
+    if (how != scaled.end()) {
+      casts[f].convert = find_unscaler(fields[f].dtype, dtype);
+      casts[f].scaled = std::move(how->second);
+    }
+    casts[f].set(fields[f], dtype);
   }
   return std::make_shared<Cast>(source, std::move(fields), std::move(casts));
 }
@@ -316,12 +319,13 @@ std::shared_ptr<const Source> cast(const std::shared_ptr<const Source>& source,
   }
   std::vector<internal::FieldCast> casts(fields.size());
   for (std::size_t f = 0; f < fields.size(); ++f) {
-    casts[f].from_row_bytes = casts[f].to_row_bytes = fields[f].row_bytes();
     const auto wanted = types.find(fields[f].name);
-    if (wanted == types.end() || wanted->second == fields[f].dtype) continue;
-    casts[f].convert = internal::find_converter(fields[f].dtype, wanted->second);
-    if (casts[f].convert == nullptr) internal::refuse_cast(fields[f], wanted->second);
-    casts[f].become(fields[f], wanted->second);
+    const DType dtype = wanted == types.end() ? fields[f].dtype : wanted->second;
+    if (dtype != fields[f].dtype) {
+      casts[f].convert = internal::find_converter(fields[f].dtype, dtype);
+      if (casts[f].convert == nullptr) internal::refuse_cast(fields[f], dtype);
+    }
+    casts[f].set(fields[f], dtype);
   }
   internal::check_fields(fields, kCasting, "the cast", ErrorCode::invalid_argument);
   return std::make_shared<internal::Cast>(source, std::move(fields), std::move(casts));

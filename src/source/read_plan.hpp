@@ -29,7 +29,7 @@ class ReadPlan {
   ReadPlan(const ReadPlan&) = delete;
   ReadPlan& operator=(const ReadPlan&) = delete;
 
-  /// How many samples it wants to know ahead; 0: none.
+  /// How many samples it wants to know ahead; 0: none, from now on.
   [[nodiscard]] virtual std::int64_t samples_ahead() const = 0;
   /// These come after all that were told before.
   virtual void tell(std::span<const SampleId> ids) = 0;

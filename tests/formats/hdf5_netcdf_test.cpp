@@ -76,21 +76,43 @@ TEST_F(NetCdf, WhatIsReadAsItIsStoredIsSaid) {
   const SinkMessages messages;
   open(directory_.path(), "hdf5");
   unpacked();
-  EXPECT_THAT(
-      messages.lines,
-      ElementsAre(AllOf(HasSubstr("\"flag\", where -1 or -2 is missing; \"t\", to be taken times 0.5 "
-                                  "plus 100, where -7 is missing; \"u\", to be taken times 0.5 plus 0; "
-                                  "\"w\", where 1e+20 is missing"),
-                        HasSubstr("the option unpack")),
-                  AllOf(HasSubstr("\"flag\""), Not(HasSubstr("\"t\"")), HasSubstr("no NaN"))));
+  EXPECT_THAT(messages.lines,
+              ElementsAre(AllOf(HasSubstr("\"flag\" (times 1 plus 0, missing: [-1, -2]), \"t\" (times 0.5 "
+                                          "plus 100, missing: [-7]), \"u\" (times 0.5 plus 0, missing: "
+                                          "[]), \"w\" (times 1 plus 0, missing: [1e+20]);"),
+                                HasSubstr("the option unpack")),
+                          AllOf(HasSubstr("\"flag\""), Not(HasSubstr("\"t\"")), Not(HasSubstr("unpack")))));
 }
 
 TEST_F(NetCdf, WhatCannotBeUndoneIsRefused) {
-  for (const std::string attribute : {"scale_factor='0.5'", "add_offset=np.inf", "_Unsigned='true'"}) {
-    write("with h5py.File('a.h5', 'w') as f: put(f, 't', [0, 1, 2], 'i2', " + attribute + ")\n");
+  for (const std::string attributes :
+       {"'i2', scale_factor='0.5'", "'i2', add_offset=np.inf", "'i2', _Unsigned='true'", "'c8', add_offset=1",
+        "'f2', missing_value=1", "'i4', missing_value='1'", "'f4', scale_factor=[1., 2.]"}) {
+    write("with h5py.File('a.h5', 'w') as f: put(f, 't', [0, 1, 2], " + attributes + ")\n");
     EXPECT_ERROR(unpacked(), unsupported, {"a.h5", "\"t\"", "scale_factor", "unpack"});
     EXPECT_EQ(open(directory_.path(), "hdf5")->size(), 3);
   }
+}
+
+TEST_F(NetCdf, AScaleOfOneMakesFloatsAndOneFileMaySayAllThere) {
+  write(R"(
+with h5py.File('a.h5', 'w') as f: put(f, 't', [0, 3], 'i2')
+with h5py.File('b.h5', 'w') as f: put(f, 't', [1, 2], 'i2', scale_factor=np.float32(1), add_offset=np.float32(0))
+)");
+  EXPECT_THAT(Samples(*unpacked(), ids({1, 2})).values<float>(0, 0), ElementsAre(3));
+  const SinkMessages messages;
+  write("with h5py.File('b.h5', 'r+') as f: f['t'].attrs['scale_factor'] = .5\n");
+  open(directory_.path(), "hdf5");
+  EXPECT_THAT(messages.lines, ElementsAre(HasSubstr("\"t\" (times 0.5 plus 0, missing: [])")));
+}
+
+TEST_F(NetCdf, OfGroupsThatAreSamplesIsNotUndone) {
+  write(R"(
+with h5py.File('a.h5', 'w') as f:
+    for i in range(3): put(f, 'demo_%d/x' % i, [0, 1], 'i2', scale_factor=.5)
+)");
+  EXPECT_ERROR(unpacked(), unsupported, {"a.h5", "groups", "unpack"});
+  EXPECT_ERROR(open(directory_.path(), Hdf5Options{.offsets = "nope"}), unsupported, {"groups", "offsets"});
 }
 
 TEST_F(NetCdf, OffsetsMayHaveANameOfTheirOwn) {
@@ -109,6 +131,8 @@ with h5py.File('a.h5', 'w') as f:
   EXPECT_FALSE(rows->fields()[2].ragged);
   EXPECT_ERROR(open(directory_ / "a.h5", Hdf5Options{.datasets = {"X/data"}, .offsets = "indpt"}), not_found,
                {"\"indpt\"", "\"/X/indptr\""});
+  EXPECT_ERROR(open(directory_ / "a.h5", Hdf5Options{.datasets = {"X/indptr"}, .offsets = "indptr"}),
+               not_found, {"\"indptr\""});
 }
 
 }  // namespace rota::test::hdf5_netcdf_test

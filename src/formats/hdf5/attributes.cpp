@@ -15,23 +15,28 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-struct Numbers {
-  std::vector<double> values = {};  // of what is no number, one that is unknown; empty: there is none
-  bool are_wide = false;
-};
-Numbers ask_numbers(const hdf5::Dataset& dataset, const char* name) {
-  if (H5Aexists(dataset.get(), name) <= 0) return {};
+bool has(const hdf5::Dataset& dataset, const char* name) {
+  return hdf5::check(H5Aexists(dataset.get(), name), name) > 0;
+}
+
+// The numbers of an attribute; none where it is not there. What rota cannot undo makes the scale unknown.
+std::vector<double> ask_numbers(const hdf5::Dataset& dataset, const char* name, Scaling& scaling,
+                                bool& are_wide) {
+  if (!has(dataset, name)) return {};
   const hdf5::Attribute attribute(H5Aopen(dataset.get(), name, H5P_DEFAULT), name);
   const hdf5::Datatype type(H5Aget_type(attribute.get()), name);
   const hdf5::Dataspace space(H5Aget_space(attribute.get()), name);
   constexpr hssize_t kMostValues = 1000;
   const hssize_t count = hdf5::check(H5Sget_simple_extent_npoints(space.get()), name);
   const H5T_class_t kind = H5Tget_class(type.get());
-  if ((kind != H5T_INTEGER && kind != H5T_FLOAT) || count > kMostValues) return {{kUnknown}};
-  Numbers found{std::vector<double>(static_cast<std::size_t>(count)),
-                H5Tget_size(type.get()) >= sizeof(double)};
-  if (count > 0) hdf5::check(H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, found.values.data()), name);
-  return found;
+  if ((kind != H5T_INTEGER && kind != H5T_FLOAT) || count == 0 || count > kMostValues) {
+    scaling.scale = kUnknown;
+    return {};
+  }
+  are_wide = H5Tget_size(type.get()) >= sizeof(double);
+  std::vector<double> numbers(static_cast<std::size_t>(count));
+  hdf5::check(H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, numbers.data()), name);
+  return numbers;
 }
 
 }  // namespace
@@ -39,7 +44,7 @@ Numbers ask_numbers(const hdf5::Dataset& dataset, const char* name) {
 bool is_dimension_scale(const hdf5::Dataset& dataset) {
   constexpr std::string_view kClass = "DIMENSION_SCALE";
   std::array<char, kClass.size() + 1> text{};
-  if (H5Aexists(dataset.get(), "CLASS") <= 0) return false;
+  if (!has(dataset, "CLASS")) return false;
   const hdf5::Attribute attribute(H5Aopen(dataset.get(), "CLASS", H5P_DEFAULT), "open the attribute CLASS");
   const hdf5::Datatype type(H5Aget_type(attribute.get()), "ask for the type of CLASS");
   if (H5Tis_variable_str(type.get()) != 0 || H5Tget_size(type.get()) > text.size()) return false;
@@ -49,24 +54,30 @@ bool is_dimension_scale(const hdf5::Dataset& dataset) {
 
 void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field) {
   const DType stored = field.field.dtype;
+  Scaling& found = field.scaling;
   field.meant = stored;
-  const bool is_float = stored == DType::float32 || stored == DType::float64;
-  if (!is_float && (stored < DType::int8 || stored > DType::uint64)) return;
-  const Numbers scale = ask_numbers(dataset, "scale_factor");
-  const Numbers offset = ask_numbers(dataset, "add_offset");
+  bool is_wide = stored == DType::float64;
+  bool is_scaled = false;
+  for (const auto& [name, number] :
+       {std::pair("scale_factor", &found.scale), {"add_offset", &found.offset}}) {
+    bool is_number_wide = false;
+    const auto numbers = ask_numbers(dataset, name, found, is_number_wide);
+    if (!numbers.empty()) *number = numbers.size() == 1 ? numbers[0] : kUnknown;
+    is_scaled = is_scaled || !numbers.empty();
+    is_wide = is_wide || is_number_wide;
+  }
   for (const char* name : {"_FillValue", "missing_value"}) {
-    for (const double value : ask_numbers(dataset, name).values) {
-      if (!std::isnan(value) && std::ranges::count(field.scaling.missing, value) == 0)
-        field.scaling.missing.push_back(value);
+    bool is_number_wide = false;
+    for (const double value : ask_numbers(dataset, name, found, is_number_wide)) {
+      if (!std::isnan(value) && std::ranges::count(found.missing, value) == 0) found.missing.push_back(value);
     }
   }
-  if (!scale.values.empty()) field.scaling.scale = scale.values[0];
-  if (!offset.values.empty()) field.scaling.offset = offset.values[0];
-  if (H5Aexists(dataset.get(), "_Unsigned") > 0 || std::isnan(field.scaling.offset))
-    field.scaling.scale = kUnknown;
-  if (scale.values.empty() && offset.values.empty()) return;
-  const bool is_wide = scale.are_wide || offset.are_wide || stored == DType::float64;
-  field.meant = is_wide ? DType::float64 : DType::float32;
+  const bool is_plain = field.values.type.parts[0].shape.empty();
+  const bool is_float = stored == DType::float32 || stored == DType::float64;
+  const bool is_integer = stored >= DType::int8 && stored <= DType::uint64;
+  const bool is_known = (is_plain && (is_float || is_integer)) || found == Scaling();
+  if (!is_known || std::isnan(found.offset) || has(dataset, "_Unsigned")) found.scale = kUnknown;
+  if (is_scaled) field.meant = is_wide ? DType::float64 : DType::float32;
 }
 
 }  // namespace rota::internal

@@ -15,42 +15,11 @@ constexpr std::int64_t kIdle = std::int64_t{1} << 62;
 // Of slabs of which much is not needed.
 constexpr std::int64_t kSparse = std::int64_t{1} << 61;
 
-std::size_t kept_bytes(std::size_t row_bytes, std::int64_t rows) noexcept {
-  constexpr std::size_t kNoteBytes = 256;  // for finding them
-  return row_bytes * static_cast<std::size_t>(rows) + kNoteBytes;
-}
-
 }  // namespace
 
-std::shared_ptr<std::byte[]> SlabMemory::take(std::size_t bytes) {
-  Piece piece{nullptr, bytes};
-  {
-    const MutexLock lock(mutex_);
-    const auto fits = [&](const Piece& old) { return old.bytes >= bytes && old.bytes <= bytes + bytes / 8; };
-    if (const auto found = std::ranges::find_if(unused_, fits); found != unused_.end()) {
-      piece = std::move(*found);
-      unused_bytes_ -= piece.bytes;
-      unused_.erase(found);
-    }
-  }
-  if (!piece.data) piece.data = std::make_unique_for_overwrite<std::byte[]>(bytes);
-  return {piece.data.release(), [this, bytes = piece.bytes](std::byte* data) { give_back(data, bytes); }};
-}
-
-void SlabMemory::give_back(std::byte* data, std::size_t bytes) noexcept {
-  Piece piece{std::unique_ptr<std::byte[]>(data), bytes};
-  if (bytes > most_unused_) return;
-  std::deque<Piece> surplus;  // is freed after the lock
-  const MutexLock lock(mutex_);
-  try {
-    for (; unused_bytes_ > most_unused_ - bytes; unused_.pop_front()) {
-      unused_bytes_ -= unused_.front().bytes;
-      surplus.push_back(std::move(unused_.front()));
-    }
-    unused_.push_back(std::move(piece));
-    unused_bytes_ += bytes;
-  } catch (const std::bad_alloc&) {  // it is freed, then
-  }
+std::size_t ChunkMemory::kept_bytes(std::size_t row_bytes, std::int64_t rows) noexcept {
+  constexpr std::size_t kNoteBytes = 256;  // for finding them
+  return row_bytes * static_cast<std::size_t>(rows) + kNoteBytes;
 }
 
 // ---- plans ----
@@ -70,7 +39,6 @@ void ChunkMemory::Plan::tell(std::span<const Rows> rows, std::int64_t samples) {
   const MutexLock lock(memory_.mutex_);
   for (const Rows& one : rows) {
     Entry& entry = memory_.entry_of(*one.dataset, one.slab);
-    entry.file = one.file;
     if (entry.due == 0) memory_.due_.push_back(entry.key);
     entry.uses.push_back({memory_.told_ + one.sample, one.row, one.count});
     entry.due += one.count;
@@ -161,9 +129,9 @@ std::vector<ChunkMemory::Use> ChunkMemory::first_uses(const Entry& entry) {
 
 // ---- reads ----
 
-std::size_t ChunkMemory::HashKey::operator()(const Key& key) const noexcept {
+std::size_t ChunkMemory::HashSlab::operator()(const Slab& slab) const noexcept {
   constexpr std::size_t kOdd = 0x9E3779B97F4A7C15U;
-  return (std::hash<const Hdf5Dataset*>()(key.dataset) * kOdd ^ static_cast<std::size_t>(key.slab)) * kOdd;
+  return (std::hash<const Hdf5Dataset*>()(slab.dataset) * kOdd ^ static_cast<std::size_t>(slab.slab)) * kOdd;
 }
 
 ChunkMemory::Entry& ChunkMemory::entry_of(const Hdf5Dataset& dataset, std::int64_t slab) {
@@ -178,7 +146,7 @@ ChunkMemory::Entry& ChunkMemory::entry_of(const Hdf5Dataset& dataset, std::int64
 
 void ChunkMemory::forget_if_empty(Entry& entry) {
   if (entry.whole || !entry.cuts.empty() || entry.due > 0 || entry.is_coming) return;
-  entries_.erase(Key(entry.key));
+  entries_.erase(Slab(entry.key));
 }
 
 ChunkMemory::Answer ChunkMemory::take(const Hdf5Dataset& dataset, std::span<const RowPiece> wanted,
@@ -215,7 +183,7 @@ std::optional<ChunkMemory::Slab> ChunkMemory::take_next(Claim& claim) {
   const MutexLock lock(mutex_);
   Entry* const entry = next_due();
   if (entry == nullptr || !make_room(kept_bytes(entry->row_bytes, entry->rows), kIdle)) return std::nullopt;
-  const Slab slab{entry->key.dataset, entry->key.slab, entry->file};
+  const Slab slab = entry->key;
   this->claim(*entry, claim);
   if (claim.kept_.empty()) return std::nullopt;
   decoded_.decodes += slab.dataset->chunks_per_slab;
@@ -277,7 +245,7 @@ void ChunkMemory::claim(Entry& entry, Claim& claim) {
 void ChunkMemory::keep(Entry& entry, Claim& claim) {
   const auto add = [&](std::size_t counted, std::int64_t row, std::int64_t count) {
     const auto bytes = static_cast<std::size_t>(count) * entry.row_bytes;
-    auto& owner = claim.owners_.emplace_back(slabs_.take(bytes));
+    auto& owner = claim.owners_.emplace_back(std::make_shared_for_overwrite<std::byte[]>(bytes));
     claim.kept_.push_back({entry.key.slab, row, count, owner.get()});
     claim.bytes_ += counted;
     return counted;

@@ -29,27 +29,6 @@ struct RowPiece {
   std::byte* to = nullptr;
 };
 
-/// Memory for chunks and slabs. What was given back is taken again, for its pages are there. *Any thread.*
-class SlabMemory {
- public:
-  /// Keeps so many bytes that are not in use. Must outlive what it gives.
-  explicit SlabMemory(std::size_t most_unused) noexcept : most_unused_(most_unused) {}
-  /// Of `bytes`, or little more. May throw std::bad_alloc.
-  [[nodiscard]] std::shared_ptr<std::byte[]> take(std::size_t bytes);
-
- private:
-  struct Piece {
-    std::unique_ptr<std::byte[]> data;
-    std::size_t bytes;
-  };
-  void give_back(std::byte* data, std::size_t bytes) noexcept;
-
-  const std::size_t most_unused_;
-  Mutex mutex_;
-  std::size_t unused_bytes_ ROTA_GUARDED_BY(mutex_) = 0;
-  std::deque<Piece> unused_ ROTA_GUARDED_BY(mutex_);  // oldest first
-};
-
 /// Keeps rows of decoded slabs in bounded memory, so that a slab is decoded once for all its rows. By plans
 /// it knows what will be read, and when: what is needed last goes first. While there is room, slabs are kept
 /// as wholes; then rows that are needed are cut out. Without a plan, what was read last stays. *Any thread.*
@@ -69,13 +48,11 @@ class ChunkMemory {
     std::uint32_t row = 0;
     std::uint32_t count = 0;
     std::int64_t sample = 0;  ///< in what is told together
-    std::size_t file = 0;     ///< that has them
   };
-  /// A slab, and the file that has it.
   struct Slab {
     const Hdf5Dataset* dataset = nullptr;
     std::int64_t slab = 0;
-    std::size_t file = 0;
+    friend bool operator==(const Slab&, const Slab&) = default;
   };
 
   /// A slab that this thread decodes, while others wait for it. Left without `publish`, one of these does.
@@ -105,7 +82,7 @@ class ChunkMemory {
   enum class Answer { copied, claimed, coming };
 
   /// `limit` is in bytes, what is needed to find them included.
-  explicit ChunkMemory(std::size_t limit) : limit_(limit), slabs_(limit / 2) {}
+  explicit ChunkMemory(std::size_t limit) : limit_(limit) {}
   ~ChunkMemory() = default;
   ChunkMemory(const ChunkMemory&) = delete;
   ChunkMemory& operator=(const ChunkMemory&) = delete;
@@ -117,8 +94,9 @@ class ChunkMemory {
   /// Gives the caller what the plans need next and nobody decodes yet, with `claim`; nothing where there is
   /// none, or no room that nobody needs. For those who would wait. May throw std::bad_alloc.
   std::optional<Slab> take_next(Claim& claim);
+  /// What so many rows take of it, side by side.
+  static std::size_t kept_bytes(std::size_t row_bytes, std::int64_t rows) noexcept;
   [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
-  [[nodiscard]] SlabMemory& slabs() noexcept { return slabs_; }
   [[nodiscard]] DecodeCounts decoded() const;
 
   /// What one loader will read, in order; several are taken to go on side by side.
@@ -139,13 +117,8 @@ class ChunkMemory {
 
  private:
   using Number = std::int64_t;  // of a sample, among all that were told
-  struct Key {
-    const Hdf5Dataset* dataset;
-    std::int64_t slab;
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct HashKey {
-    std::size_t operator()(const Key& key) const noexcept;
+  struct HashSlab {
+    std::size_t operator()(const Slab& slab) const noexcept;
   };
   struct Use {  // of some rows
     Number at = 0;
@@ -157,8 +130,7 @@ class ChunkMemory {
     std::shared_ptr<std::byte[]> bytes;
   };
   struct Entry {  // a slab
-    Key key = {};
-    std::size_t file = 0;
+    Slab key = {};
     std::size_t row_bytes = 0;
     std::int64_t rows = 0;
     std::vector<Use> uses = {};  // in order
@@ -203,12 +175,11 @@ class ChunkMemory {
   void drop_cut(Entry& entry, std::uint32_t row) ROTA_REQUIRES(mutex_);
 
   const std::size_t limit_;
-  SlabMemory slabs_;
   mutable Mutex mutex_;
   std::condition_variable_any has_come_;
-  std::unordered_map<Key, Entry, HashKey> entries_ ROTA_GUARDED_BY(mutex_);
+  std::unordered_map<Slab, Entry, HashSlab> entries_ ROTA_GUARDED_BY(mutex_);
   std::set<Item> items_ ROTA_GUARDED_BY(mutex_);
-  std::deque<Key> due_ ROTA_GUARDED_BY(mutex_);  // by first use; those that have come meanwhile, too
+  std::deque<Slab> due_ ROTA_GUARDED_BY(mutex_);  // by first use; those that have come meanwhile, too
   std::size_t used_ ROTA_GUARDED_BY(mutex_) = 0;
   Number next_sweep_ ROTA_GUARDED_BY(mutex_) = 0;  // of what is over, and was not read
   Number told_ ROTA_GUARDED_BY(mutex_) = 0;        // samples, by all plans

@@ -120,6 +120,7 @@ Holds ask_what(Hdf5Links& links, const std::string& name) {
 }
 
 bool is_ragged(Hdf5Links& links, const Hdf5Choice& choice, const std::string& name) {
+  if (choice.offsets_of(name) == name) return false;
   const Holds offsets = ask_what(links, choice.offsets_of(name));
   return offsets.rank == 1 && offsets.kind == H5T_INTEGER;
 }

@@ -209,18 +209,17 @@ bool Unfilter::run(const Hdf5Dataset& dataset, std::uint32_t filter_mask, std::s
     sizes.push_back(sizes.back() + (filter == kFletcher32 ? kChecksumBytes : 0));
   }
   std::span<const std::byte> from = stored;
-  std::shared_ptr<std::byte[]> last;  // has `from`
   for (std::size_t i = filters.size(); i-- > 0;) {
     const int filter = filters[i];
     const std::size_t sum = filter == kFletcher32 ? kChecksumBytes : 0;
     if (from.size() < sum) return false;
     const std::size_t bytes = i < sizes.size() ? sizes[i] : from.size() - sum;
     if (!is_compression(filter) && from.size() != bytes + sum) return false;
-    auto buffer = i > 0 ? memory_.take(bytes) : nullptr;
-    const std::span<std::byte> next = i > 0 ? std::span(buffer.get(), bytes) : to;
+    std::vector<std::byte>& buffer = between_.at(i % 2);
+    if (i > 0) buffer.resize(bytes);
+    const std::span<std::byte> next = i > 0 ? std::span(buffer) : to;
     if (!undo(filter, dataset, from, next)) return false;
     from = next;
-    last = std::move(buffer);
   }
   return true;
 }

@@ -4,6 +4,7 @@
 
 #include <zstd.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,16 +13,13 @@
 #include <vector>
 
 #include "core/owned.hpp"
-#include "formats/hdf5/chunk_memory.hpp"
 #include "formats/hdf5/layout.hpp"
 
 namespace rota::internal {
 
-/// Undoes the filters of chunks. *One thread.*
+/// Undoes the filters of chunks. Keeps its buffers from one to the next. *One thread.*
 class Unfilter {
  public:
-  /// `memory`, of what lies between filters, must outlive it.
-  explicit Unfilter(SlabMemory& memory) noexcept : memory_(memory) {}
   /// Undoes those filters of `dataset` that `filter_mask` did not leave out, from `stored` into `to`, which
   /// has the size of a chunk. False where `stored` is not what those filters make of such a chunk.
   [[nodiscard]] bool run(const Hdf5Dataset& dataset, std::uint32_t filter_mask,
@@ -30,8 +28,8 @@ class Unfilter {
  private:
   bool undo(int filter, const Hdf5Dataset& dataset, std::span<const std::byte> from, std::span<std::byte> to);
 
-  SlabMemory& memory_;
   std::unique_ptr<ZSTD_DCtx, FreeBy<ZSTD_freeDCtx>> zstd_;  // made when first needed
+  std::array<std::vector<std::byte>, 2> between_;
 };
 
 /// Rows of a dataset that is left to HDF5, from `first` on: into `to`, as many as fit or are there. `path` is

@@ -106,27 +106,24 @@ void tell_unwritten(const FileList& files, const std::vector<Hdf5File>& contents
                    files.shown_directory(), missing, all, first));
 }
 
-bool is_unscaled(const Hdf5Field& field) {
-  return field.scaling != Scaling() && (field.meant == DType::float32 || field.meant == DType::float64);
-}
-
 // Fields of which a number is not what it is meant to be.
-void tell_scaled(const FileList& files, const Hdf5File& first, bool are_unscaled) {
+void tell_scaled(const FileList& files, const std::vector<Hdf5File>& contents,
+                 const std::map<std::string, ScaledField>& unscaled, bool are_unscaled) {
   std::vector<std::string> fields;
-  for (const Hdf5Field& field : first.fields) {
-    const Scaling& how = field.scaling;
-    if (how == Scaling() || (are_unscaled && is_unscaled(field))) continue;
-    fields.push_back(fmt::format("\"{}\"", field.field.name));
-    if (how.scale != 1 || how.offset != 0)
-      fields.back() += fmt::format(", to be taken times {} plus {}", how.scale, how.offset + 0.0);
-    if (!how.missing.empty())
-      fields.back() += fmt::format(", where {} is missing", fmt::join(how.missing, " or "));
+  for (std::size_t f = 0; f < contents[0].fields.size(); ++f) {
+    const auto file = std::ranges::find_if(
+        contents, [&](const Hdf5File& one) { return one.fields[f].scaling != Scaling(); });
+    if (file == contents.end() || unscaled.contains(file->fields[f].field.name)) continue;
+    const auto& [scale, offset, missing] = file->fields[f].scaling;
+    fields.push_back(fmt::format("\"{}\" ", file->fields[f].field.name));
+    fields.back() += std::isnan(scale)
+                         ? "(which unpack cannot undo)"
+                         : fmt::format("(times {} plus {}, missing: {})", scale, offset + 0.0, missing);
   }
   if (fields.empty() || files.context().nodes.all().rank() != 0) return;
-  tell(fmt::format("open {}: read as they are stored: {}{}", files.path(0), fmt::join(fields, "; "),
-                   are_unscaled
-                       ? " (no NaN, for they are integers without a scale)"
-                       : "; with the option unpack, workers undo it, and give NaN for what is missing"));
+  tell(fmt::format(
+      "open {}: read as they are stored: {}{}", files.path(0), fmt::join(fields, ", "),
+      are_unscaled ? "" : "; the option unpack gives what is meant, and NaN where it is missing"));
 }
 
 std::map<std::string, ScaledField> unscaled_fields(const FileList& files,
@@ -144,7 +141,8 @@ std::map<std::string, ScaledField> unscaled_fields(const FileList& files,
                       "leave out that option, and convert in a transform",
                       files.path(i), field.field.name);
       }
-      is_any = is_any || is_unscaled(field);
+      const bool is_float = field.meant == DType::float32 || field.meant == DType::float64;
+      is_any = is_any || (is_float && (field.meant != field.field.dtype || field.scaling != Scaling()));
       if (field.meant == DType::float64) scaled.dtype = DType::float64;
       scaled.scalings.push_back(field.scaling);
       scaled.ends.push_back(end += contents[i].samples);
@@ -177,6 +175,11 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
       return choice;
     });
   }
+  if (choice.are_in_groups && (options.unpack || !options.offsets.empty())) {
+    throw failure(ErrorCode::unsupported,
+                  "open {}: its groups are samples, for which unpack and offsets do not work; leave them out",
+                  files.path(0));
+  }
   // What lies in other files may change without these.
   const std::string signature = options.allow_external_links ? ""
                                                              : fmt::format("hdf5 3 datasets {} offsets {}",
@@ -189,7 +192,7 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
   tell_unwritten(files, contents);
   std::map<std::string, ScaledField> unscaled;
   if (options.unpack) unscaled = unscaled_fields(files, contents);
-  tell_scaled(files, contents[0], options.unpack);
+  tell_scaled(files, contents, unscaled, options.unpack);
   const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const Hdf5File& file) {
     return std::any_of(file.fields.begin(), file.fields.end(),
                        [](const Hdf5Field& field) { return field.target.has_value(); });

@@ -75,11 +75,36 @@ void fill(const Hdf5Dataset& dataset, const RowPiece& piece, const Window& windo
   }
 }
 
-/// Decodes slabs, and gives out their rows.
+template <typename Work>
+void each_chunk(const EncodedSlab& slab, Work work) {
+  const std::int64_t columns = slab.dataset->chunks_per_slab;
+  for (std::int64_t column = 0; column < columns; ++column)
+    work(column, slab.dataset->find(slab.slab * columns + column));
+}
+
+}  // namespace
+
+/// Decodes slabs, and gives out their rows. Keeps its buffers from one to the next. *One thread.*
 class SlabDecoder {
  public:
-  explicit SlabDecoder(SlabMemory& memory) noexcept : memory_(memory), unfilter_(memory) {}
-  /// `chunk`, of which its file has `stored`, is number `column` of the slab.
+  /// Rows `pieces` of a slab. `fetched` has its chunks as they are stored, and then has those that follow;
+  /// null: they are read. Throws as RowReader::read does.
+  void decode(const EncodedSlab& slab, std::span<const RowPiece> pieces, const WantedBytes*& fetched) {
+    each_chunk(slab, [&](std::int64_t column, const StoredChunk* chunk) {
+      if (slab.dataset->storage == Hdf5Storage::by_library) return read(slab, pieces);
+      if (chunk == nullptr) {
+        for (const RowPiece& piece : pieces) fill(*slab.dataset, piece, window_of(*slab.dataset, column));
+        return;
+      }
+      if (fetched != nullptr) return decode(slab, column, *chunk, (fetched++)->to, pieces);
+      stored_.resize(std::max<std::size_t>(stored_.size(), chunk->bytes));
+      slab.file->read(chunk->address, std::span(stored_).first(chunk->bytes));
+      decode(slab, column, *chunk, std::span(stored_).first(chunk->bytes), pieces);
+    });
+  }
+
+ private:
+  // `chunk`, of which its file has `stored`, is number `column` of the slab.
   void decode(const EncodedSlab& slab, std::int64_t column, const StoredChunk& chunk,
               std::span<const std::byte> stored, std::span<const RowPiece> pieces) {
     decode(slab, column, pieces, [&](std::span<std::byte> to) {
@@ -90,31 +115,28 @@ class SlabDecoder {
           slab.dataset->name, chunk.bytes);
     });
   }
-  /// One that HDF5 reads.
+  // One that HDF5 reads.
   void read(const EncodedSlab& slab, std::span<const RowPiece> pieces) {
     decode(slab, 0, pieces, [&](std::span<std::byte> to) {
       read_by_library(slab.file->path(), *slab.dataset, slab.slab * slab.dataset->chunk[0], to);
     });
   }
-
- private:
   template <typename DecodeInto>
   void decode(const EncodedSlab& slab, std::int64_t column, std::span<const RowPiece> pieces,
               const DecodeInto& decode_into) {
     const Hdf5Dataset& dataset = *slab.dataset;
     if (dataset.has_whole_rows() && pieces.size() == 1 && pieces[0].count == dataset.chunk[0])
       return decode_into(std::span(pieces[0].to, dataset.chunk_bytes()));
-    const auto decoded = memory_.take(dataset.chunk_bytes());
-    decode_into(std::span(decoded.get(), dataset.chunk_bytes()));
+    decoded_.resize(dataset.chunk_bytes());
+    decode_into(std::span(decoded_));
     const Window window = window_of(dataset, column);
-    for (const RowPiece& piece : pieces) copy(dataset, decoded.get(), window, piece);
+    for (const RowPiece& piece : pieces) copy(dataset, window, piece);
   }
 
-  static void copy(const Hdf5Dataset& dataset, const std::byte* decoded, const Window& window,
-                   const RowPiece& piece) {
+  void copy(const Hdf5Dataset& dataset, const Window& window, const RowPiece& piece) const {
     const std::size_t row_bytes = dataset.row_bytes();
     const std::size_t in_chunk = dataset.chunk_bytes() / static_cast<std::size_t>(dataset.chunk[0]);
-    const std::byte* from = decoded + static_cast<std::size_t>(piece.row) * in_chunk;
+    const std::byte* from = decoded_.data() + static_cast<std::size_t>(piece.row) * in_chunk;
     for (std::size_t row = 0; row < static_cast<std::size_t>(piece.count); ++row) {
       for (const Strip& strip : window.strips) {
         std::memcpy(piece.to + row * row_bytes + strip.in_row, from + row * in_chunk + strip.in_chunk,
@@ -123,72 +145,71 @@ class SlabDecoder {
     }
   }
 
-  SlabMemory& memory_;
   Unfilter unfilter_;
+  std::vector<std::byte> stored_;
+  std::vector<std::byte> decoded_;
 };
+
+namespace {
 
 // Reads slabs that the memory does not have, those of a thread.
 class SlabReader {
  public:
-  SlabReader(ChunkMemory& memory, const RowReader::Open& open, std::span<const EncodedSlab> slabs,
-             std::span<const RowPiece> pieces)
-      : memory_(memory),
-        open_(open),
-        rest_(slabs.begin(), slabs.end()),
-        pieces_(pieces),
-        decoder_(memory.slabs()) {}
+  SlabReader(SharedReads& shared, std::span<const EncodedSlab> slabs, std::span<const RowPiece> pieces)
+      : shared_(shared), rest_(slabs.begin(), slabs.end()), pieces_(pieces) {
+    const MutexLock lock(shared.mutex);
+    decoder_ = shared.unused.empty() ? std::make_shared<SlabDecoder>() : shared.unused.back();
+    if (!shared.unused.empty()) shared.unused.pop_back();
+  }
+  ~SlabReader() {
+    try {
+      const MutexLock lock(shared_.mutex);
+      shared_.unused.push_back(std::move(decoder_));
+    } catch (const std::bad_alloc&) {  // another will be made
+    }
+  }
+  SlabReader(const SlabReader&) = delete;
+  SlabReader& operator=(const SlabReader&) = delete;
 
   // Of a storage as many at once as memory is given for; else others could decode what one has claimed.
   void read() {
-    const std::size_t most_bytes = rest_[0].file->storage() == nullptr ? 1 : std::size_t{64} << 20;
+    constexpr std::size_t kMostBytes = std::size_t{64} << 20;
+    const bool is_stored = rest_[0].file->storage() != nullptr;
     while (!rest_.empty()) {
-      std::vector<WantedBytes> wanted;  // in the order of claims
       std::size_t bytes = 0;
-      while (bytes < most_bytes && claim_next()) {
-        const EncodedSlab& slab = claimed_.back().first;
-        each_chunk(slab, [&](std::int64_t /*column*/, const StoredChunk* chunk) {
-          if (chunk == nullptr) return;
-          wanted.push_back(
-              {.file = slab.file, .offset = chunk->address, .to = {stored_.get(), chunk->bytes}});
-          bytes += chunk->bytes;
+      while ((is_stored ? bytes < kMostBytes : claimed_.empty()) && claim_next()) {
+        each_chunk(claimed_.back().first, [&](std::int64_t /*column*/, const StoredChunk* chunk) {
+          bytes += chunk == nullptr ? 0 : chunk->bytes;
         });
       }
-      try {
-        if (!wanted.empty() && wanted[0].file->storage() != nullptr) fetch(wanted, bytes);
-        auto next = wanted.begin();
-        while (!claimed_.empty()) decode_first(next);
-      } catch (...) {
-        if (claimed_.front().first.pieces > 0) throw;
-        claimed_.clear();  // whoever wants it will be told
+      std::vector<WantedBytes> fetched;
+      if (is_stored) fetched = fetch(bytes);
+      const WantedBytes* next = fetched.data();
+      for (; !claimed_.empty(); claimed_.pop_front()) {
+        decode(claimed_.front().first, *claimed_.front().second, next);
       }
     }
   }
 
  private:
-  template <typename Work>
-  static void each_chunk(const EncodedSlab& slab, Work work) {
-    const std::int64_t columns = slab.dataset->chunks_per_slab;
-    for (std::int64_t column = 0; column < columns; ++column)
-      work(column, slab.dataset->find(slab.slab * columns + column));
-  }
   [[nodiscard]] std::span<const RowPiece> wanted_of(const EncodedSlab& slab) const {
     return pieces_.subspan(slab.first_piece, slab.pieces);
   }
 
-  // Those that other threads decode come last, when this one has nothing to decode: of what is ahead either.
+  // Those that other threads decode come last: when this one has nothing to decode, be it for later.
   bool claim_next() {
-    for (; !rest_.empty() && (rest_.front().is_late <= claimed_.empty()); rest_.pop_front()) {
+    for (; !rest_.empty() && (!rest_.front().is_late || claimed_.empty()); rest_.pop_front()) {
       EncodedSlab& slab = rest_.front();
       auto claim = std::make_unique<ChunkMemory::Claim>();
-      auto answer = memory_.take(*slab.dataset, wanted_of(slab), false, *claim);
-      if (answer == ChunkMemory::Answer::coming && slab.is_late) {
-        if (claim_ahead()) return true;
-        answer = memory_.take(*slab.dataset, wanted_of(slab), true, *claim);
-      }
+      const auto take = [&](bool waits) {
+        return shared_.memory.take(*slab.dataset, wanted_of(slab), waits, *claim);
+      };
+      auto answer = take(false);
+      while (answer == ChunkMemory::Answer::coming && slab.is_late) answer = take(!decode_ahead());
       if (answer == ChunkMemory::Answer::claimed) {
         claimed_.emplace_back(slab, std::move(claim));
         rest_.pop_front();
-        bring_rest();
+        if (!rest_.empty()) bring(rest_.front());
         return true;
       }
       if (answer != ChunkMemory::Answer::coming) continue;
@@ -198,78 +219,64 @@ class SlabReader {
     return false;
   }
 
-  void bring_rest() {
-    if (std::exchange(is_brought_, true)) return;
-    for (const EncodedSlab& slab : rest_) {
-      each_chunk(slab, [&](std::int64_t /*column*/, const StoredChunk* chunk) {
-        if (chunk != nullptr) slab.file->will_read(chunk->address, chunk->bytes);
-      });
-    }
+  static void bring(const EncodedSlab& slab) {
+    each_chunk(slab, [&](std::int64_t /*column*/, const StoredChunk* chunk) {
+      if (chunk != nullptr) slab.file->will_read(chunk->address, chunk->bytes);
+    });
   }
 
-  bool claim_ahead() {
-    auto claim = std::make_unique<ChunkMemory::Claim>();
-    const auto next = memory_.take_next(*claim);
-    if (!next) return false;
-    ahead_ = open_(*next);
-    claimed_.emplace_back(EncodedSlab{ahead_.get(), next->dataset, next->slab, false, 0, 0},
-                          std::move(claim));
+  // What the plans need next; false where there is nothing, or no room.
+  bool decode_ahead() noexcept {
+    try {
+      ChunkMemory::Claim claim;
+      if (!shared_.open) return false;
+      const auto next = shared_.memory.take_next(claim);
+      if (!next) return false;
+      const OpenFiles::SharedFile file = shared_.open(*next->dataset);
+      const WantedBytes* none = nullptr;
+      decode({file.get(), next->dataset, next->slab, false, 0, 0}, claim, none);
+    } catch (...) {  // whoever reads it will be told
+    }
     return true;
   }
 
-  // All at once, from a storage.
-  void fetch(std::vector<WantedBytes>& wanted, std::size_t bytes) {
-    stored_ = memory_.slabs().take(bytes);
-    std::span<std::byte> left(stored_.get(), bytes);
-    for (WantedBytes& one : wanted) {
-      one.to = left.first(one.to.size());
-      left = left.subspan(one.to.size());
+  // The chunks of all that was claimed, at once.
+  std::vector<WantedBytes> fetch(std::size_t bytes) {
+    fetched_.resize(bytes);
+    std::vector<WantedBytes> wanted;
+    std::span<std::byte> left = fetched_;
+    for (const auto& [slab, claim] : claimed_) {
+      each_chunk(slab, [&, file = slab.file](std::int64_t /*column*/, const StoredChunk* chunk) {
+        if (chunk == nullptr) return;
+        wanted.push_back({.file = file, .offset = chunk->address, .to = left.first(chunk->bytes)});
+        left = left.subspan(chunk->bytes);
+      });
     }
     std::vector<WantedBytes> in_order = wanted;
     std::ranges::sort(in_order, &WantedBytes::is_before);
     read_from_storage(in_order);
+    return wanted;
   }
 
-  // `stored` are its chunks, and then those of the next: fetched, or yet to be read.
-  void decode_first(std::vector<WantedBytes>::iterator& stored) {
-    const EncodedSlab slab = claimed_.front().first;
-    ChunkMemory::Claim& claim = *claimed_.front().second;
+  void decode(const EncodedSlab& slab, ChunkMemory::Claim& claim, const WantedBytes*& fetched) {
     const std::span<const RowPiece> wanted = wanted_of(slab);
     std::vector<RowPiece> pieces(claim.kept().begin(), claim.kept().end());
     if (!claim.is_whole()) pieces.insert(pieces.end(), wanted.begin(), wanted.end());
-    each_chunk(slab, [&](std::int64_t column, const StoredChunk* chunk) {
-      if (slab.dataset->storage == Hdf5Storage::by_library) return decoder_.read(slab, pieces);
-      if (chunk == nullptr) {
-        for (const RowPiece& piece : pieces) fill(*slab.dataset, piece, window_of(*slab.dataset, column));
-        return;
-      }
-      std::span<std::byte> bytes = (stored++)->to;
-      std::shared_ptr<std::byte[]> own;
-      if (slab.file->storage() == nullptr) {
-        own = memory_.slabs().take(bytes.size());
-        bytes = {own.get(), bytes.size()};
-        slab.file->read(chunk->address, bytes);
-      }
-      decoder_.decode(slab, column, *chunk, bytes, pieces);
-    });
+    decoder_->decode(slab, pieces, fetched);
     const auto row_bytes = static_cast<std::ptrdiff_t>(slab.dataset->row_bytes());
     for (const RowPiece& piece : wanted) {
       if (claim.is_whole())
         std::copy_n(pieces[0].to + piece.row * row_bytes, piece.count * row_bytes, piece.to);
     }
     claim.publish();
-    claimed_.pop_front();
   }
 
-  ChunkMemory& memory_;
-  const RowReader::Open& open_;
+  SharedReads& shared_;
   std::deque<EncodedSlab> rest_;
-  bool is_brought_ = false;  // the kernel has been told of `rest_`
   std::span<const RowPiece> pieces_;
   std::deque<std::pair<EncodedSlab, std::unique_ptr<ChunkMemory::Claim>>> claimed_;  // oldest first
-  OpenFiles::SharedFile ahead_;          // of what was claimed for others
-  std::shared_ptr<std::byte[]> stored_;  // from a storage
-  SlabDecoder decoder_;
+  std::vector<std::byte> fetched_;
+  std::shared_ptr<SlabDecoder> decoder_;
 };
 
 }  // namespace
@@ -346,7 +353,7 @@ void RowReader::read(const OpenFiles& files) {
   std::ranges::sort(plain_, &WantedBytes::is_before);
   files.read(plain_);
   if (!encoded_.empty()) {
-    SlabReader(memory_, open_, encoded_, pieces_).read();
+    SlabReader(shared_, encoded_, pieces_).read();
   }
   files_.clear();
   plain_.clear();

@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "core/mutex.hpp"
 #include "files/reads.hpp"
 #include "formats/hdf5/chunk_memory.hpp"
 #include "formats/hdf5/layout.hpp"
@@ -32,18 +34,28 @@ struct EncodedSlab {
   std::size_t pieces;
 };
 
+class SlabDecoder;
+
+/// What all reads of a source share. *Any thread.*
+struct SharedReads {
+  ChunkMemory memory;
+  /// Opens the file of a dataset. Empty: nothing is decoded before it is read.
+  std::function<OpenFiles::SharedFile(const Hdf5Dataset&)> open = {};
+  Mutex mutex = {};
+  std::vector<std::shared_ptr<SlabDecoder>> unused ROTA_GUARDED_BY(mutex) = {};
+};
+
 /// Reads rows of datasets, those of several files together. *One thread.*
 class RowReader {
  public:
-  using Open = std::function<OpenFiles::SharedFile(const ChunkMemory::Slab&)>;
-  /// `open` opens the file of a slab that `memory` gives out. Both must outlive it.
-  RowReader(ChunkMemory& memory, const Open& open) noexcept : memory_(memory), open_(open) {}
+  /// `shared` must outlive it.
+  explicit RowReader(SharedReads& shared) noexcept : shared_(shared) {}
   /// Rows `ranges` of `dataset`, which must lie inside it, are to be read from `opened`, which is kept.
   /// The others must live until `read` is over. What no file has is there at once.
   void add(OpenFiles::SharedFile opened, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
   /// How many `add` that `read` has not come to.
   [[nodiscard]] std::size_t files() const noexcept { return files_.size(); }
-  /// Reads all that was added, as `files` reads. Rows of chunks that have to be decoded come from `memory`,
+  /// Reads all that was added, as `files` reads. Rows of chunks that have to be decoded come from memory,
   /// or go there. Throws Error{io}, Error{corrupt} naming file and byte offset.
   void read(const OpenFiles& files);
 
@@ -51,8 +63,7 @@ class RowReader {
   void add_chunks(const DatasetFile& file, const Hdf5Dataset& dataset, std::span<const PlacedRows> ranges);
   void add_slab(const DatasetFile& file, const Hdf5Dataset& dataset, std::size_t first, std::size_t count);
 
-  ChunkMemory& memory_;
-  const Open& open_;
+  SharedReads& shared_;
   std::vector<OpenFiles::SharedFile> files_;
   std::vector<WantedBytes> plain_;
   std::vector<EncodedSlab> encoded_;

@@ -35,13 +35,21 @@ class Hdf5Source final : public FileSource {
       : FileSource(std::move(files), std::move(shared), fields_of(contents[0]),
                    [&](std::size_t i) { return contents[i].samples; }),
         contents_(std::move(contents)),
-        memory_(static_cast<std::size_t>(this->files().list().context().options.decoded_bytes)) {
+        shared_{ChunkMemory(static_cast<std::size_t>(this->files().list().context().options.decoded_bytes))} {
     if (targets) targets_.emplace(std::move(*targets));
+    // Shared files are fetched when their turn comes.
+    if (!this->files().is_shared())
+      shared_.open = [this](const Hdf5Dataset& dataset) { return open(dataset); };
     for (const Hdf5File& file : contents_) {
       for (const Hdf5Field& field : file.fields) {
         for (const Hdf5Dataset& dataset : field.datasets()) {
-          decoded_bytes_ += bytes_to_decode(dataset);
-          if (dataset.is_decoded()) chunks_ += dataset.grid_chunks();
+          if (bytes_to_decode(dataset) == 0) continue;
+          for (std::int64_t slab = 0; slab * dataset.chunk[0] < dataset.rows(); ++slab) {
+            if (!dataset.is_decoded(slab)) continue;
+            chunks_ += dataset.chunks_per_slab;
+            const std::int64_t rows = std::min(dataset.chunk[0], dataset.rows() - slab * dataset.chunk[0]);
+            decoded_bytes_ += static_cast<double>(ChunkMemory::kept_bytes(dataset.row_bytes(), rows));
+          }
         }
       }
     }
@@ -63,7 +71,7 @@ class Hdf5Source final : public FileSource {
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
-    RowReader reading(memory_, open_);
+    RowReader reading(shared_);
     for (std::size_t field = 0; field < fields().size(); ++field)
       add(ids, field, reading, [&](std::size_t i) { return out.bytes(field, i).data(); });
     reading.read(reader());
@@ -73,7 +81,7 @@ class Hdf5Source final : public FileSource {
   void read_field(std::span<const SampleId> ids, std::size_t field, std::span<std::byte> to) const {
     check_ids(*this, ids);
     const std::size_t row_bytes = fields()[field].row_bytes();
-    RowReader reading(memory_, open_);
+    RowReader reading(shared_);
     add(ids, field, reading, [&](std::size_t i) { return &to[i * row_bytes]; });
     reading.read(reader());
     for (const StoredPart& part : contents_[0].fields[field].values.type.parts) {
@@ -107,7 +115,7 @@ class Hdf5Source final : public FileSource {
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
     assert(fields()[field].ragged);
     check_ids(*this, wanted);
-    RowReader reading(memory_, open_);
+    RowReader reading(shared_);
     std::vector<FileRange> ranges;
     ranges.reserve(wanted.size());
     FileSamples::SamplePlace place;
@@ -187,10 +195,10 @@ class Hdf5Source final : public FileSource {
         place = source_.samples().find(ids[i].value, place.file);
         source_.add_decoded_rows(place, static_cast<std::int64_t>(i), rows_);
       }
-      if (!plan_) plan_.emplace(source_.memory_, open_);
+      if (!plan_) plan_.emplace(source_.shared_.memory, open_);
       plan_->tell(rows_, std::ssize(ids));
     }
-    [[nodiscard]] DecodeCounts decoded() const override { return source_.memory_.decoded(); }
+    [[nodiscard]] DecodeCounts decoded() const override { return source_.shared_.memory.decoded(); }
 
    private:
     const Hdf5Source& source_;
@@ -214,8 +222,8 @@ class Hdf5Source final : public FileSource {
   [[nodiscard]] std::int64_t samples_ahead() const {
     const double note_bytes = 256 * static_cast<double>(fields().size());
     const double of_sample = decoded_bytes_ / static_cast<double>(size());
-    const auto limit = static_cast<double>(memory_.limit());
-    if (decoded_bytes_ <= limit * 0.9 && memory_.decoded().decodes >= chunks_) return 0;
+    const auto limit = static_cast<double>(shared_.memory.limit());
+    if (decoded_bytes_ <= limit && shared_.memory.decoded().decodes >= chunks_) return 0;
     return static_cast<std::int64_t>(std::min(2 * limit / of_sample, limit / note_bytes));
   }
 
@@ -230,7 +238,7 @@ class Hdf5Source final : public FileSource {
         const std::int64_t count = std::min(values.chunk[0] - in_slab, rows.first + rows.count - row);
         if (values.is_decoded(row / values.chunk[0]))
           out.push_back({&values, row / values.chunk[0], static_cast<std::uint32_t>(in_slab),
-                         static_cast<std::uint32_t>(count), sample, place.file});
+                         static_cast<std::uint32_t>(count), sample});
         row += count;
       }
     }
@@ -308,6 +316,18 @@ class Hdf5Source final : public FileSource {
     return target ? targets_->open(target->index) : files().open(file);
   }
 
+  [[nodiscard]] OpenFiles::SharedFile open(const Hdf5Dataset& dataset) const {
+    for (std::size_t file = 0; file < contents_.size(); ++file) {
+      for (std::size_t field = 0; field < fields().size(); ++field) {
+        const auto all = contents_[file].fields[field].datasets();
+        const auto is_before = std::less<>();
+        if (!is_before(&dataset, all.data()) && is_before(&dataset, all.data() + all.size()))
+          return open(file, field);
+      }
+    }
+    return {};
+  }
+
   template <typename MemoryOf>
   void add(std::span<const SampleId> ids, std::size_t field, RowReader& reading,
            const MemoryOf& memory_of) const {
@@ -335,17 +355,11 @@ class Hdf5Source final : public FileSource {
     }
   }
 
-  const RowReader::Open open_ = [this](const ChunkMemory::Slab& slab) {
-    const std::vector<Hdf5Field>& stored = contents_[slab.file].fields;
-    const auto is_it = [&](const Hdf5Field& field) { return &field.dataset(0) == slab.dataset; };
-    const auto field = std::ranges::find_if(stored, is_it);  // samples in groups have no targets
-    return open(slab.file, field == stored.end() ? 0 : static_cast<std::size_t>(field - stored.begin()));
-  };
   std::optional<OpenFiles> targets_;  // of external links
   std::vector<Hdf5File> contents_;
   double decoded_bytes_ = 0;  // of all that is decoded
   std::int64_t chunks_ = 0;   // of these
-  mutable ChunkMemory memory_;
+  mutable SharedReads shared_;
 };
 
 }  // namespace
