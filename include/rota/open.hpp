@@ -52,7 +52,8 @@ struct Hdf5Options {
   /// them.
   bool allow_external_links = false;
   /// Undoes what NetCDF's attributes say: stored numbers times `scale_factor` plus `add_offset`, as float32,
-  /// or float64 where one of these is that wide; NaN for those that `_FillValue` or `missing_value` name.
+  /// or float64 where one of these is that wide, or the numbers need it; NaN for those that `_FillValue` or
+  /// `missing_value` name.
   /// Integers without a scale stay as they are. Each file has its own. Workers do it.
   bool unpack = false;
 

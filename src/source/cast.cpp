@@ -128,10 +128,12 @@ void unscale_elements(const Scaling& scaling, const std::byte* from, std::byte* 
   std::memcpy(values.data(), from, count * sizeof(From));
   for (std::size_t i = 0; i < count; ++i)
     made[i] = static_cast<To>(static_cast<double>(values[i]) * scaling.scale + scaling.offset);
-  for (double missing : scaling.missing) {
-    if (std::is_same_v<From, float>) missing = static_cast<float>(missing);
+  using Exact = std::conditional_t<std::is_integral_v<From> && sizeof(From) == 8, long double, double>;
+  for (const long double number : scaling.missing) {
+    const auto missing =
+        static_cast<Exact>(std::is_same_v<From, float> ? static_cast<float>(number) : number);
     for (std::size_t i = 0; i < count; ++i) {
-      if (static_cast<double>(values[i]) == missing) made[i] = std::numeric_limits<To>::quiet_NaN();
+      if (static_cast<Exact>(values[i]) == missing) made[i] = std::numeric_limits<To>::quiet_NaN();
     }
   }
   std::memcpy(to, made.data(), count * sizeof(To));

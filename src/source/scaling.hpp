@@ -16,8 +16,8 @@ namespace rota::internal {
 /// none.
 struct Scaling {
   double scale = 1;
-  double offset = -0.0;  ///< which changes nothing, not even the sign of a zero
-  std::vector<double> missing = {};
+  double offset = -0.0;                   ///< which changes nothing, not even the sign of a zero
+  std::vector<long double> missing = {};  ///< which hold integers of 64 bits, too
 
   friend bool operator==(const Scaling&, const Scaling&) = default;
 };

@@ -302,6 +302,18 @@ TEST_F(Hdf5Chunks, ThatAreNeededNextAreGivenToWhoWouldWait) {
   EXPECT_EQ(memory.decoded().decodes, 3);
 }
 
+// Which has told what it will read, and does not go on.
+TEST_F(Hdf5Chunks, OfALoaderAtRestDoNotTakeAllMemory) {
+  const auto source = open_with(kBytes / 4);
+  Loader resting(source, {.global_batch_size = 32, .shuffle = Shuffle::global, .workers = 1});
+  expect_right(*resting.next());
+  for (const bool has_ended : {false, true}) {
+    if (has_ended) Loader(source, {.global_batch_size = 32, .shuffle = Shuffle::global, .workers = 1}).next();
+    const LoaderStats stats = read_all(source, {.shards = 1, .shuffle = Shuffle::block, .block = {0, 4}});
+    EXPECT_LE(stats.decodes, 2 * kChunks) << has_ended;
+  }
+}
+
 // One that cannot be had is no fault of what was wanted.
 TEST_F(Hdf5Chunks, ThatAreDecodedAheadHarmNobody) {
   write(R"(

@@ -106,6 +106,22 @@ with h5py.File('b.h5', 'w') as f: put(f, 't', [1, 2], 'i2', scale_factor=np.floa
   EXPECT_THAT(messages.lines, ElementsAre(HasSubstr("\"t\" (times 0.5 plus 0, missing: [])")));
 }
 
+// Which a double does not hold.
+TEST_F(NetCdf, WhatIsMissingIsComparedExactly) {
+  write(R"(
+with h5py.File('a.h5', 'w') as f:
+    put(f, 'i', [2**53, 2**53 + 1, 2**53 + 2], 'i8', _FillValue=np.int64(2**53 + 1), scale_factor=np.float32(1))
+    put(f, 'u', [2**64 - 1, 2**64 - 2, 2**64 - 3], 'u8', missing_value=np.uint64(2**64 - 2), add_offset=0.)
+)");
+  const auto source = unpacked();
+  for (const std::size_t field : {0U, 1U}) {
+    const Samples samples(*source, ids({0, 1, 2}));
+    EXPECT_FALSE(std::isnan(samples.values<double>(field, 0)[0]));
+    EXPECT_TRUE(std::isnan(samples.values<double>(field, 1)[0]));
+    EXPECT_FALSE(std::isnan(samples.values<double>(field, 2)[0]));
+  }
+}
+
 TEST_F(NetCdf, OfGroupsThatAreSamplesIsNotUndone) {
   write(R"(
 with h5py.File('a.h5', 'w') as f:

@@ -20,8 +20,8 @@ bool has(const hdf5::Dataset& dataset, const char* name) {
 }
 
 // The numbers of an attribute; none where it is not there. What rota cannot undo makes the scale unknown.
-std::vector<double> ask_numbers(const hdf5::Dataset& dataset, const char* name, Scaling& scaling,
-                                bool& are_wide) {
+std::vector<long double> ask_numbers(const hdf5::Dataset& dataset, const char* name, Scaling& scaling,
+                                     bool& are_wide) {
   if (!has(dataset, name)) return {};
   const hdf5::Attribute attribute(H5Aopen(dataset.get(), name, H5P_DEFAULT), name);
   const hdf5::Datatype type(H5Aget_type(attribute.get()), name);
@@ -34,8 +34,8 @@ std::vector<double> ask_numbers(const hdf5::Dataset& dataset, const char* name, 
     return {};
   }
   are_wide = H5Tget_size(type.get()) >= sizeof(double);
-  std::vector<double> numbers(static_cast<std::size_t>(count));
-  hdf5::check(H5Aread(attribute.get(), H5T_NATIVE_DOUBLE, numbers.data()), name);
+  std::vector<long double> numbers(static_cast<std::size_t>(count));
+  hdf5::check(H5Aread(attribute.get(), H5T_NATIVE_LDOUBLE, numbers.data()), name);
   return numbers;
 }
 
@@ -56,19 +56,19 @@ void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field) {
   const DType stored = field.field.dtype;
   Scaling& found = field.scaling;
   field.meant = stored;
-  bool is_wide = stored == DType::float64;
+  bool is_wide = size_of(stored) > (stored == DType::float32 ? 4 : 2);  // float32 has 24 bits
   bool is_scaled = false;
   for (const auto& [name, number] :
        {std::pair("scale_factor", &found.scale), {"add_offset", &found.offset}}) {
     bool is_number_wide = false;
     const auto numbers = ask_numbers(dataset, name, found, is_number_wide);
-    if (!numbers.empty()) *number = numbers.size() == 1 ? numbers[0] : kUnknown;
+    if (!numbers.empty()) *number = numbers.size() == 1 ? static_cast<double>(numbers[0]) : kUnknown;
     is_scaled = is_scaled || !numbers.empty();
     is_wide = is_wide || is_number_wide;
   }
   for (const char* name : {"_FillValue", "missing_value"}) {
     bool is_number_wide = false;
-    for (const double value : ask_numbers(dataset, name, found, is_number_wide)) {
+    for (const long double value : ask_numbers(dataset, name, found, is_number_wide)) {
       if (!std::isnan(value) && std::ranges::count(found.missing, value) == 0) found.missing.push_back(value);
     }
   }

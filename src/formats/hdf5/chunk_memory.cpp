@@ -5,8 +5,6 @@
 #include <new>
 #include <utility>
 
-#include "rota/world.hpp"
-
 namespace rota::internal {
 namespace {
 
@@ -26,13 +24,15 @@ std::size_t ChunkMemory::kept_bytes(std::size_t row_bytes, std::int64_t rows) no
 
 ChunkMemory::Plan::Plan(ChunkMemory& memory, std::int64_t open) : memory_(memory), open_(open) {
   const MutexLock lock(memory.mutex_);
-  memory.open_ += open;
+  memory.plans_.push_back(this);
 }
 
 ChunkMemory::Plan::~Plan() {
+  if (memory_.is_of_parent()) return;
   const MutexLock lock(memory_.mutex_);
-  memory_.open_ -= open_;
-  if (memory_.open_ == 0) memory_.sweep();
+  told_ = kIdle;  // so all of it is over
+  memory_.sweep();
+  std::erase(memory_.plans_, this);
 }
 
 void ChunkMemory::Plan::tell(std::span<const Rows> rows, std::int64_t samples) {
@@ -40,13 +40,15 @@ void ChunkMemory::Plan::tell(std::span<const Rows> rows, std::int64_t samples) {
   for (const Rows& one : rows) {
     Entry& entry = memory_.entry_of(*one.dataset, one.slab);
     if (entry.due == 0) memory_.due_.push_back(entry.key);
-    entry.uses.push_back({memory_.told_ + one.sample, one.row, one.count});
+    entry.uses.push_back({told_ + one.sample, this, one.row, one.count});
     entry.due += one.count;
     if (entry.whole) memory_.rank_whole(entry);
   }
-  memory_.told_ += samples;
+  told_ += samples;
   memory_.next_due();
-  if (memory_.told_ >= memory_.next_sweep_) memory_.sweep();
+  if (told_ < next_sweep_) return;
+  next_sweep_ = told_ + open_;
+  memory_.sweep();
 }
 
 // What is needed next and is not there, or null; forgets those before.
@@ -61,14 +63,14 @@ ChunkMemory::Entry* ChunkMemory::next_due() {
 }
 
 void ChunkMemory::sweep() {
-  next_sweep_ = told_ + open_;
   for (auto next = entries_.begin(); next != entries_.end();) end_stale((next++)->second);
 }
 
 // The entry may be gone then.
 void ChunkMemory::end_stale(Entry& entry) {
-  for (std::size_t i = entry.next; i < entry.uses.size() && entry.uses[i].at < told_ - open_; ++i) {
-    if (entry.uses[i].count > 0) end_use(entry, entry.uses[i]);
+  for (std::size_t i = entry.next; i < entry.uses.size(); ++i) {
+    Use& use = entry.uses[i];
+    if (use.count > 0 && use.at < use.plan->told_ - use.plan->open_) end_use(entry, use);
   }
   drop_used(entry);
   if (entry.whole) rank_whole(entry);
@@ -77,16 +79,26 @@ void ChunkMemory::end_stale(Entry& entry) {
 
 // ---- uses ----
 
-// The next use of each of these rows, which come by row, is over.
+// The next use of each of these rows, which come by row, is over: in the plan that has the first of them
+// next, whose loader it must be that reads.
 void ChunkMemory::use_up(Entry& entry, std::span<const RowPiece> wanted) {
   std::int64_t left = 0;
   for (const RowPiece& piece : wanted) left += piece.count;
+  const auto is_in = [](const Use& use, std::span<const RowPiece> pieces) {
+    const auto after = std::ranges::upper_bound(pieces, std::int64_t{use.row}, {}, &RowPiece::row);
+    return use.count > 0 && after != pieces.begin() && use.row < after[-1].row + after[-1].count;
+  };
+  const Use* first = nullptr;
+  for (std::size_t i = entry.next; plans_.size() > 1 && i < entry.uses.size(); ++i) {
+    const Use& use = entry.uses[i];
+    if (is_in(use, wanted.first(1)) && (first == nullptr || ahead_of(use) < ahead_of(*first))) first = &use;
+  }
+  Plan* const reader = first == nullptr ? nullptr : first->plan;
   for (std::size_t i = entry.next; left > 0 && i < entry.uses.size(); ++i) {
     Use& use = entry.uses[i];
-    if (use.count == 0) continue;
-    const auto after = std::ranges::upper_bound(wanted, std::int64_t{use.row}, {}, &RowPiece::row);
-    if (after == wanted.begin() || use.row >= after[-1].row + after[-1].count) continue;
+    if ((reader != nullptr && use.plan != reader) || !is_in(use, wanted)) continue;
     left -= use.count;
+    use.plan->now_ = std::max(use.plan->now_, use.at);
     end_use(entry, use);
   }
   drop_used(entry);
@@ -110,9 +122,9 @@ void ChunkMemory::end_use(Entry& entry, Use& use) {
       std::find_if(entry.uses.begin() + static_cast<std::ptrdiff_t>(entry.next), entry.uses.end(),
                    [&](const Use& other) { return other.count > 0 && other.row == use.row; });
   if (again == entry.uses.end() || again->count != cut->second.use.count) return drop_cut(entry, use.row);
-  items_.erase({use.at, &entry, use.row});
+  items_of(use.plan).erase({use.at, &entry, use.row});
   cut->second.use = *again;
-  items_.emplace(again->at, &entry, use.row);
+  items_of(again->plan).emplace(again->at, &entry, use.row);
 }
 
 // Of each row the next, in order.
@@ -155,7 +167,7 @@ ChunkMemory::Answer ChunkMemory::take(const Hdf5Dataset& dataset, std::span<cons
   {
     const MutexLock lock(mutex_);
     Entry* entry = &entry_of(dataset, wanted[0].slab);
-    while (entry->is_coming && entry->process == this_process()) {  // nobody brings it in a forked child
+    while (entry->is_coming) {
       if (!waits) return Answer::coming;
       has_come_.wait(mutex_);
       entry = &entry_of(dataset, wanted[0].slab);
@@ -227,7 +239,6 @@ void ChunkMemory::Claim::end(bool is_filled) noexcept {
 
 void ChunkMemory::claim(Entry& entry, Claim& claim) {
   entry.is_coming = true;
-  entry.process = this_process();
   try {
     keep(entry, claim);
   } catch (const std::bad_alloc&) {  // nothing is kept, then
@@ -253,7 +264,7 @@ void ChunkMemory::keep(Entry& entry, Claim& claim) {
   const std::size_t bytes = kept_bytes(entry.row_bytes, entry.rows);
   const bool is_dense = entry.due * 4 >= entry.rows * 3;
   const bool is_read_again = entry.rows > 1 || entry.due > 0;
-  if (is_read_again && make_room(bytes, is_dense ? entry.uses.back().at : kIdle)) {
+  if (is_read_again && make_room(bytes, is_dense ? ahead_of(entry.uses.back()) : kIdle)) {
     used_ += add(bytes, 0, entry.rows);
     claim.is_whole_ = true;
     return;
@@ -261,7 +272,7 @@ void ChunkMemory::keep(Entry& entry, Claim& claim) {
   for (const Use& use : first_uses(entry)) {
     if (entry.cuts.contains(use.row)) continue;
     const std::size_t cut = kept_bytes(entry.row_bytes, use.count);
-    if (!make_room(cut, use.at)) break;
+    if (!make_room(cut, ahead_of(use))) break;
     used_ += add(cut, use.row, use.count);
   }
 }
@@ -296,22 +307,36 @@ void ChunkMemory::keep_filled(Entry& entry, Claim& claim) {
   }
 }
 
-bool ChunkMemory::make_room(std::size_t bytes, Number rank) {
+ChunkMemory::Number ChunkMemory::ahead_of(const Use& use) noexcept { return use.at - use.plan->now_; }
+
+ChunkMemory::Items& ChunkMemory::items_of(Plan* plan) { return plan == nullptr ? idle_ : plan->items_; }
+
+// Of what is needed later than in `ahead` samples.
+bool ChunkMemory::make_room(std::size_t bytes, Number ahead) {
   if (bytes > limit_) return false;
   while (used_ > limit_ - bytes) {
-    if (items_.empty() || std::get<0>(*items_.rbegin()) <= rank) return false;
-    evict(*items_.rbegin());
+    Plan* farthest = nullptr;
+    Number most = idle_.empty() ? ahead : kIdle + kSparse;
+    for (Plan* const plan : plans_) {
+      if (plan->items_.empty()) continue;
+      const Number own = std::get<0>(*plan->items_.rbegin()) - plan->now_;
+      if (own > most) farthest = plan;
+      most = std::max(most, own);
+    }
+    if (most <= ahead) return false;
+    evict_last(items_of(farthest));
   }
   return true;
 }
 
 // Of a whole slab, what is needed is cut out.
-void ChunkMemory::evict(const Item& item) {
+void ChunkMemory::evict_last(Items& items) {
+  const Item item = *items.rbegin();
   Entry& entry = *std::get<1>(item);
   if (std::get<2>(item) != kWhole) {
     drop_cut(entry, std::get<2>(item));
   } else {
-    items_.erase(Item(item));
+    items.erase(item);
     const auto whole = std::exchange(entry.whole, nullptr);
     used_ -= kept_bytes(entry.row_bytes, entry.rows);
     for (const Use& use : first_uses(entry)) {
@@ -326,30 +351,32 @@ void ChunkMemory::evict(const Item& item) {
 }
 
 void ChunkMemory::rank_whole(Entry& entry) {
-  auto node = items_.extract({entry.rank, &entry, kWhole});
+  auto node = items_of(entry.plan).extract({entry.rank, &entry, kWhole});
   if (entry.due == 0) {
-    entry.rank = kIdle + (kSparse - reads_);
+    entry.plan = nullptr;
+    entry.rank = kIdle - reads_;
   } else {
+    entry.plan = entry.uses.back().plan;
     entry.rank = entry.uses.back().at + (entry.due * 4 < entry.rows * 3 ? kSparse : 0);
   }
   const Item item(entry.rank, &entry, kWhole);
   if (node.empty()) {
-    items_.insert(item);
+    items_of(entry.plan).insert(item);
   } else {
     node.value() = item;
-    items_.insert(std::move(node));
+    items_of(entry.plan).insert(std::move(node));
   }
 }
 
 void ChunkMemory::add_cut(Entry& entry, const Use& use, std::shared_ptr<std::byte[]> bytes) {
   if (!entry.cuts.try_emplace(use.row, Cut{use, std::move(bytes)}).second) return;
-  items_.emplace(use.at, &entry, use.row);
+  items_of(use.plan).emplace(use.at, &entry, use.row);
   used_ += kept_bytes(entry.row_bytes, use.count);
 }
 
 void ChunkMemory::drop_cut(Entry& entry, std::uint32_t row) {
   const auto cut = entry.cuts.find(row);
-  items_.erase({cut->second.use.at, &entry, row});
+  items_of(cut->second.use.plan).erase({cut->second.use.at, &entry, row});
   used_ -= kept_bytes(entry.row_bytes, cut->second.use.count);
   entry.cuts.erase(cut);
 }

@@ -17,6 +17,7 @@
 
 #include "core/mutex.hpp"
 #include "formats/hdf5/layout.hpp"
+#include "rota/world.hpp"
 #include "source/read_plan.hpp"
 
 namespace rota::internal {
@@ -83,6 +84,8 @@ class ChunkMemory {
 
   /// `limit` is in bytes, what is needed to find them included.
   explicit ChunkMemory(std::size_t limit) : limit_(limit) {}
+  /// Whether a forked child has it from its parent, whose threads may have held its lock: it is of no use.
+  [[nodiscard]] bool is_of_parent() const noexcept { return process_ != this_process(); }
   ~ChunkMemory() = default;
   ChunkMemory(const ChunkMemory&) = delete;
   ChunkMemory& operator=(const ChunkMemory&) = delete;
@@ -99,29 +102,16 @@ class ChunkMemory {
   [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
   [[nodiscard]] DecodeCounts decoded() const;
 
-  /// What one loader will read, in order; several are taken to go on side by side.
-  class Plan {
-   public:
-    /// What was told more than `open` samples ago is over. `memory` must outlive it.
-    Plan(ChunkMemory& memory, std::int64_t open);
-    ~Plan();
-    Plan(const Plan&) = delete;
-    Plan& operator=(const Plan&) = delete;
-    /// Rows of the next `samples` samples.
-    void tell(std::span<const Rows> rows, std::int64_t samples);
-
-   private:
-    ChunkMemory& memory_;
-    const std::int64_t open_;
-  };
+  class Plan;
 
  private:
-  using Number = std::int64_t;  // of a sample, among all that were told
+  using Number = std::int64_t;  // of a sample, among those of its plan
   struct HashSlab {
     std::size_t operator()(const Slab& slab) const noexcept;
   };
   struct Use {  // of some rows
     Number at = 0;
+    Plan* plan = nullptr;
     std::uint32_t row = 0;
     std::uint32_t count = 0;  // 0: it is over
   };
@@ -137,13 +127,14 @@ class ChunkMemory {
     std::size_t next = 0;        // those before are over
     std::int64_t due = 0;        // rows of all uses
     bool is_coming = false;
-    int process = 0;  // in which it comes
     std::shared_ptr<std::byte[]> whole = {};
     Number rank = 0;                         // of `whole`
+    Plan* plan = nullptr;                    // which needs `whole` last; null: none does
     std::map<std::uint32_t, Cut> cuts = {};  // by row
   };
   // What can go: a whole slab, or what was cut out of one. What has the highest rank is needed last.
   using Item = std::tuple<Number, Entry*, std::uint32_t>;
+  using Items = std::set<Item>;
   struct Copy {
     std::shared_ptr<const std::byte[]> owner;
     const std::byte* from;
@@ -168,24 +159,48 @@ class ChunkMemory {
   void keep(Entry& entry, Claim& claim) ROTA_REQUIRES(mutex_);
   void end(Claim& claim, bool is_filled) noexcept;
   void keep_filled(Entry& entry, Claim& claim) ROTA_REQUIRES(mutex_);
-  bool make_room(std::size_t bytes, Number rank) ROTA_REQUIRES(mutex_);
-  void evict(const Item& item) ROTA_REQUIRES(mutex_);
+  bool make_room(std::size_t bytes, Number ahead) ROTA_REQUIRES(mutex_);
+  void evict_last(Items& items) ROTA_REQUIRES(mutex_);
+  Items& items_of(Plan* plan) ROTA_REQUIRES(mutex_);
+  static Number ahead_of(const Use& use) noexcept;
   void rank_whole(Entry& entry) ROTA_REQUIRES(mutex_);
   void add_cut(Entry& entry, const Use& use, std::shared_ptr<std::byte[]> bytes) ROTA_REQUIRES(mutex_);
   void drop_cut(Entry& entry, std::uint32_t row) ROTA_REQUIRES(mutex_);
 
+  const int process_ = this_process();
   const std::size_t limit_;
   mutable Mutex mutex_;
   std::condition_variable_any has_come_;
   std::unordered_map<Slab, Entry, HashSlab> entries_ ROTA_GUARDED_BY(mutex_);
-  std::set<Item> items_ ROTA_GUARDED_BY(mutex_);
+  std::vector<Plan*> plans_ ROTA_GUARDED_BY(mutex_);
+  Items idle_ ROTA_GUARDED_BY(mutex_);            // what no plan needs
   std::deque<Slab> due_ ROTA_GUARDED_BY(mutex_);  // by first use; those that have come meanwhile, too
   std::size_t used_ ROTA_GUARDED_BY(mutex_) = 0;
-  Number next_sweep_ ROTA_GUARDED_BY(mutex_) = 0;  // of what is over, and was not read
-  Number told_ ROTA_GUARDED_BY(mutex_) = 0;        // samples, by all plans
-  std::int64_t open_ ROTA_GUARDED_BY(mutex_) = 0;  // how many of the last may yet be read
   Number reads_ ROTA_GUARDED_BY(mutex_) = 0;
   DecodeCounts decoded_ ROTA_GUARDED_BY(mutex_);
+};
+
+/// What one loader will read, in order. Of what several need, goes what is farthest ahead in its own plan:
+/// none is without memory, however long the others pause.
+class ChunkMemory::Plan {
+ public:
+  /// What was told more than `open` samples ago is over. `memory` must outlive it.
+  Plan(ChunkMemory& memory, std::int64_t open);
+  ~Plan();
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  /// Rows of the next `samples` samples.
+  void tell(std::span<const Rows> rows, std::int64_t samples);
+
+ private:
+  friend class ChunkMemory;
+  // The memory's mutex guards all.
+  ChunkMemory& memory_;
+  const std::int64_t open_;
+  Number told_ = 0;        // samples
+  Number now_ = 0;         // the last that was read
+  Number next_sweep_ = 0;  // of what is over, and was not read
+  Items items_ = {};
 };
 
 }  // namespace rota::internal

@@ -110,11 +110,13 @@ void tell_unwritten(const FileList& files, const std::vector<Hdf5File>& contents
 void tell_scaled(const FileList& files, const std::vector<Hdf5File>& contents,
                  const std::map<std::string, ScaledField>& unscaled, bool are_unscaled) {
   std::vector<std::string> fields;
+  std::string path;
   for (std::size_t f = 0; f < contents[0].fields.size(); ++f) {
     const auto file = std::ranges::find_if(
         contents, [&](const Hdf5File& one) { return one.fields[f].scaling != Scaling(); });
     if (file == contents.end() || unscaled.contains(file->fields[f].field.name)) continue;
     const auto& [scale, offset, missing] = file->fields[f].scaling;
+    if (path.empty()) path = files.path(static_cast<std::size_t>(file - contents.begin()));
     fields.push_back(fmt::format("\"{}\" ", file->fields[f].field.name));
     fields.back() += std::isnan(scale)
                          ? "(which unpack cannot undo)"
@@ -122,7 +124,7 @@ void tell_scaled(const FileList& files, const std::vector<Hdf5File>& contents,
   }
   if (fields.empty() || files.context().nodes.all().rank() != 0) return;
   tell(fmt::format(
-      "open {}: read as they are stored: {}{}", files.path(0), fmt::join(fields, ", "),
+      "open {}: read as they are stored: {}{}", path, fmt::join(fields, ", "),
       are_unscaled ? "" : "; the option unpack gives what is meant, and NaN where it is missing"));
 }
 
@@ -136,10 +138,12 @@ std::map<std::string, ScaledField> unscaled_fields(const FileList& files,
     for (std::size_t i = 0; i < contents.size(); ++i) {
       const Hdf5Field& field = contents[i].fields[f];
       if (!std::isfinite(field.scaling.scale) || !std::isfinite(field.scaling.offset)) {
-        throw failure(ErrorCode::unsupported,
-                      "open {}: \"{}\" has a scale_factor, add_offset or _Unsigned that unpack cannot undo; "
-                      "leave out that option, and convert in a transform",
-                      files.path(i), field.field.name);
+        throw failure(
+            ErrorCode::unsupported,
+            "open {}: \"{}\" has a scale_factor, add_offset, _FillValue, missing_value or "
+            "_Unsigned that unpack cannot undo, or not for {}; leave out that option, and convert in "
+            "a transform",
+            files.path(i), field.field.name, to_string(field.field.dtype));
       }
       const bool is_float = field.meant == DType::float32 || field.meant == DType::float64;
       is_any = is_any || (is_float && (field.meant != field.field.dtype || field.scaling != Scaling()));

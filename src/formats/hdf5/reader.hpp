@@ -38,6 +38,7 @@ class SlabDecoder;
 
 /// What all reads of a source share. *Any thread.*
 struct SharedReads {
+  explicit SharedReads(std::size_t limit) : memory(limit) {}
   ChunkMemory memory;
   /// Opens the file of a dataset. Empty: nothing is decoded before it is read.
   std::function<OpenFiles::SharedFile(const Hdf5Dataset&)> open = {};

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "core/bytes.hpp"
@@ -35,11 +37,8 @@ class Hdf5Source final : public FileSource {
       : FileSource(std::move(files), std::move(shared), fields_of(contents[0]),
                    [&](std::size_t i) { return contents[i].samples; }),
         contents_(std::move(contents)),
-        shared_{ChunkMemory(static_cast<std::size_t>(this->files().list().context().options.decoded_bytes))} {
+        shared_(make_shared_reads()) {
     if (targets) targets_.emplace(std::move(*targets));
-    // Shared files are fetched when their turn comes.
-    if (!this->files().is_shared())
-      shared_.open = [this](const Hdf5Dataset& dataset) { return open(dataset); };
     for (const Hdf5File& file : contents_) {
       for (const Hdf5Field& field : file.fields) {
         for (const Hdf5Dataset& dataset : field.datasets()) {
@@ -54,6 +53,12 @@ class Hdf5Source final : public FileSource {
       }
     }
   }
+
+  ~Hdf5Source() override {
+    if (!shared_.load()->memory.is_of_parent()) delete shared_.load();
+  }
+  Hdf5Source(const Hdf5Source&) = delete;
+  Hdf5Source& operator=(const Hdf5Source&) = delete;
 
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
     return files().is_shared() ? std::vector<SampleContent>() : read_content(*this, most, false);
@@ -71,7 +76,7 @@ class Hdf5Source final : public FileSource {
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
-    RowReader reading(shared_);
+    RowReader reading(shared());
     for (std::size_t field = 0; field < fields().size(); ++field)
       add(ids, field, reading, [&](std::size_t i) { return out.bytes(field, i).data(); });
     reading.read(reader());
@@ -81,7 +86,7 @@ class Hdf5Source final : public FileSource {
   void read_field(std::span<const SampleId> ids, std::size_t field, std::span<std::byte> to) const {
     check_ids(*this, ids);
     const std::size_t row_bytes = fields()[field].row_bytes();
-    RowReader reading(shared_);
+    RowReader reading(shared());
     add(ids, field, reading, [&](std::size_t i) { return &to[i * row_bytes]; });
     reading.read(reader());
     for (const StoredPart& part : contents_[0].fields[field].values.type.parts) {
@@ -115,7 +120,7 @@ class Hdf5Source final : public FileSource {
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
     assert(fields()[field].ragged);
     check_ids(*this, wanted);
-    RowReader reading(shared_);
+    RowReader reading(shared());
     std::vector<FileRange> ranges;
     ranges.reserve(wanted.size());
     FileSamples::SamplePlace place;
@@ -195,10 +200,10 @@ class Hdf5Source final : public FileSource {
         place = source_.samples().find(ids[i].value, place.file);
         source_.add_decoded_rows(place, static_cast<std::int64_t>(i), rows_);
       }
-      if (!plan_) plan_.emplace(source_.shared_.memory, open_);
+      if (!plan_) plan_.emplace(source_.shared().memory, open_);
       plan_->tell(rows_, std::ssize(ids));
     }
-    [[nodiscard]] DecodeCounts decoded() const override { return source_.shared_.memory.decoded(); }
+    [[nodiscard]] DecodeCounts decoded() const override { return source_.shared().memory.decoded(); }
 
    private:
     const Hdf5Source& source_;
@@ -222,8 +227,8 @@ class Hdf5Source final : public FileSource {
   [[nodiscard]] std::int64_t samples_ahead() const {
     const double note_bytes = 256 * static_cast<double>(fields().size());
     const double of_sample = decoded_bytes_ / static_cast<double>(size());
-    const auto limit = static_cast<double>(shared_.memory.limit());
-    if (decoded_bytes_ <= limit && shared_.memory.decoded().decodes >= chunks_) return 0;
+    const auto limit = static_cast<double>(shared().memory.limit());
+    if (decoded_bytes_ <= limit && shared().memory.decoded().decodes >= chunks_) return 0;
     return static_cast<std::int64_t>(std::min(2 * limit / of_sample, limit / note_bytes));
   }
 
@@ -316,6 +321,21 @@ class Hdf5Source final : public FileSource {
     return target ? targets_->open(target->index) : files().open(file);
   }
 
+  [[nodiscard]] SharedReads* make_shared_reads() const {
+    auto made = std::make_unique<SharedReads>(
+        static_cast<std::size_t>(files().list().context().options.decoded_bytes));
+    // Files in shared memory are fetched when their turn comes.
+    if (!files().is_shared()) made->open = [this](const Hdf5Dataset& dataset) { return open(dataset); };
+    return made.release();
+  }
+  // A forked child makes its own.
+  [[nodiscard]] SharedReads& shared() const {
+    SharedReads* found = shared_;
+    if (!found->memory.is_of_parent()) return *found;
+    std::unique_ptr<SharedReads> made(make_shared_reads());
+    return shared_.compare_exchange_strong(found, made.get()) ? *made.release() : *found;
+  }
+
   [[nodiscard]] OpenFiles::SharedFile open(const Hdf5Dataset& dataset) const {
     for (std::size_t file = 0; file < contents_.size(); ++file) {
       for (std::size_t field = 0; field < fields().size(); ++field) {
@@ -359,7 +379,7 @@ class Hdf5Source final : public FileSource {
   std::vector<Hdf5File> contents_;
   double decoded_bytes_ = 0;  // of all that is decoded
   std::int64_t chunks_ = 0;   // of these
-  mutable SharedReads shared_;
+  mutable std::atomic<SharedReads*> shared_;
 };
 
 }  // namespace
