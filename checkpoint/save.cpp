@@ -253,7 +253,7 @@ class Save {
     for (const auto& [offset, bytes] : data) {
       if (offset > at) {
         gaps_.emplace_back(at, std::vector<std::byte>(offset - at));
-        image_.read(at, gaps_.back().second);
+        image_.read(at, gaps_.back().second, true);
         count += extents_of(offset - at);
       }
       at = offset + bytes;
