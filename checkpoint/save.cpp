@@ -10,7 +10,6 @@
 #include "core/bytes.hpp"
 #include "core/failure.hpp"
 #include "directory_files.hpp"
-#include "files/file.hpp"
 #include "mpi/collectives.hpp"
 #include "row_plan.hpp"
 #include "skeleton.hpp"

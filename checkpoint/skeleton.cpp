@@ -131,12 +131,7 @@ void add_blob_index(const hdf5::File& file, std::span<const BlobEntry> blobs, co
   for (const BlobEntry& entry : blobs) name_bytes = std::max(name_bytes, entry.name.size());
   internal::ByteWriter writer;
   for (const BlobEntry& entry : blobs) {
-    writer.add(entry.rank);
-    writer.add(entry.codec);
-    writer.add(entry.offset);
-    writer.add(entry.stored_bytes);
-    writer.add(entry.bytes);
-    writer.add(entry.digest);
+    visit_numbers(entry, [&](const auto& number) { writer.add(number); });
     writer.add_bytes(std::as_bytes(std::span(entry.name)));
     writer.add_bytes(std::vector<std::byte>(name_bytes - entry.name.size()));
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -63,12 +64,7 @@ void encode_entries(std::span<const BlobEntry> entries, internal::ByteWriter& by
   bytes.add(static_cast<std::uint64_t>(entries.size()));
   for (const BlobEntry& entry : entries) {
     bytes.add_string(entry.name);
-    bytes.add(entry.rank);
-    bytes.add(entry.codec);
-    bytes.add(entry.offset);
-    bytes.add(entry.stored_bytes);
-    bytes.add(entry.bytes);
-    bytes.add(entry.digest);
+    visit_numbers(entry, [&](const auto& number) { bytes.add(number); });
   }
 }
 
@@ -78,12 +74,7 @@ std::vector<BlobEntry> decode_entries(internal::ByteReader& bytes) {
   for (std::uint64_t i = 0; i < count; ++i) {
     BlobEntry entry;
     entry.name = bytes.next_string();
-    entry.rank = bytes.next<std::int32_t>();
-    entry.codec = bytes.next<Codec>();
-    entry.offset = bytes.next<std::uint64_t>();
-    entry.stored_bytes = bytes.next<std::uint64_t>();
-    entry.bytes = bytes.next<std::uint64_t>();
-    entry.digest = bytes.next<Digest>();
+    visit_numbers(entry, [&](auto& number) { number = bytes.next<std::decay_t<decltype(number)>>(); });
     entries.push_back(std::move(entry));
   }
   return entries;
