@@ -3,17 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "catalog/files.hpp"
-#include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
-#include "core/mutex.hpp"
 #include "core/parallel.hpp"
 #include "core/wait.hpp"
-#include "rota/error.hpp"
-#include "rota/types.hpp"
 
 namespace rota::internal {
 

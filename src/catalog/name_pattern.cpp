@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "catalog/files.hpp"
-#include "catalog/open_context.hpp"
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
 #include "core/option.hpp"

@@ -8,13 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <type_traits>
 

@@ -1,6 +1,5 @@
 #include "files/file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/file.h>

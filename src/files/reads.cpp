@@ -4,16 +4,13 @@
 #include <libaio.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "core/caught.hpp"
 #include "core/owned.hpp"

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <map>
 #include <memory>
-#include <vector>
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"

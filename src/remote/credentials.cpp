@@ -3,18 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <pugixml.hpp>
-#include <utility>
-#include <vector>
 
 #include "core/failure.hpp"
 #include "remote/http.hpp"
