@@ -50,6 +50,15 @@ std::string list_some(const Things& things) {
   return text.empty() ? "none" : text;
 }
 
+// Whether a rank gets its blob `name` back where it has `workers` workers: always, unless it is that of a
+// worker.
+bool fits(std::string_view name, int workers) {
+  const std::string last(name.substr(name.rfind('/') + 1));
+  int end = 0;  // of the name of a worker's blob
+  std::sscanf(last.c_str(), "worker-%*[0-9]-of-%*[0-9]%n", &end);
+  return std::cmp_not_equal(end, last.size()) || last.ends_with(fmt::format("-of-{}", workers));
+}
+
 }  // namespace
 
 Checkpoint::Checkpoint(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -145,19 +154,6 @@ std::optional<std::string> Checkpoint::worker_blob(std::string_view name, int wo
                                                    const World& world) const {
   return rank_blob(worker_blob_name(name, worker, workers), world);
 }
-
-namespace {
-
-// Whether a rank gets its blob `name` back where it has `workers` workers: always, unless it is that of a
-// worker.
-bool fits(std::string_view name, int workers) {
-  const std::string last(name.substr(name.rfind('/') + 1));
-  int end = 0;  // of the name of a worker's blob
-  std::sscanf(last.c_str(), "worker-%*[0-9]-of-%*[0-9]%n", &end);
-  return std::cmp_not_equal(end, last.size()) || last.ends_with(fmt::format("-of-{}", workers));
-}
-
-}  // namespace
 
 std::vector<BlobInfo> Checkpoint::dropped(int world_size, int workers) const {
   constexpr internal::OptionCheck kCheck("list what a world drops");

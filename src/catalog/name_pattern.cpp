@@ -218,6 +218,11 @@ Error wrong_answer(const Probe& probe, int answer, const NameSeries& series, con
       series.files, shown, series.pattern.text(), name, why, describe_names(name, storages), advice);
 }
 
+struct WrongAnswer {
+  const Probe* probe;
+  int answer;
+};
+
 }  // namespace
 
 std::vector<std::int64_t> stratified_sample(std::int64_t items) {
@@ -257,13 +262,6 @@ std::vector<Probe> make_probes(const NameSeries& series) {
   }
   return probes;
 }
-
-namespace {
-struct WrongAnswer {
-  const Probe* probe;
-  int answer;
-};
-}  // namespace
 
 void validate_files(const OpenContext& context, const NameSeries& series, const std::string& shown,
                     int threads, const AskForName& ask) {
