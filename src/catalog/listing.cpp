@@ -24,28 +24,23 @@ class Listing::Readers : public std::enable_shared_from_this<Readers> {
 
   /// One that comes back when it is no longer used, and may outlive the listing.
   std::shared_ptr<NameReader> take() {
-    return {find().release(), [home = shared_from_this()](NameReader* reader) {
-              home->give_back(std::unique_ptr<NameReader>(reader));
+    std::unique_ptr<NameReader> reader;
+    {
+      const MutexLock lock(mutex_);
+      if (!unused_.empty()) {
+        reader = std::move(unused_.back());
+        unused_.pop_back();
+      }
+    }
+    if (reader == nullptr) reader = std::make_unique<NameReader>(names_);
+    return {reader.release(), [home = shared_from_this()](NameReader* used) {
+              std::unique_ptr<NameReader> over(used);
+              const MutexLock lock(home->mutex_);
+              if (home->unused_.size() < kMostUnused) home->unused_.push_back(std::move(over));
             }};
   }
 
  private:
-  std::unique_ptr<NameReader> find() {
-    {
-      const MutexLock lock(mutex_);
-      if (!unused_.empty()) {
-        auto reader = std::move(unused_.back());
-        unused_.pop_back();
-        return reader;
-      }
-    }
-    return std::make_unique<NameReader>(names_);
-  }
-  void give_back(std::unique_ptr<NameReader> reader) noexcept {
-    const MutexLock lock(mutex_);
-    if (unused_.size() < kMostUnused) unused_.push_back(std::move(reader));
-  }
-
   NameTable names_;
   Mutex mutex_;
   std::vector<std::unique_ptr<NameReader>> unused_ ROTA_GUARDED_BY(mutex_);

@@ -7,8 +7,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <system_error>
 
 #include "core/failure.hpp"
@@ -88,21 +90,11 @@ const FileSystem& posix_file_system() noexcept {
 namespace {
 
 std::string_view name_of(mode_t type) {
-  switch (type) {
-    case S_IFREG:
-      return "a file";
-    case S_IFDIR:
-      return "a directory";
-    case S_IFIFO:
-      return "a FIFO";
-    case S_IFSOCK:
-      return "a socket";
-    case S_IFCHR:
-    case S_IFBLK:
-      return "a device";
-    default:
-      return "of an unknown type";
-  }
+  constexpr std::pair<mode_t, std::string_view> kNames[] = {{S_IFREG, "a file"},   {S_IFDIR, "a directory"},
+                                                            {S_IFIFO, "a FIFO"},   {S_IFSOCK, "a socket"},
+                                                            {S_IFCHR, "a device"}, {S_IFBLK, "a device"}};
+  const auto* const found = std::ranges::find(kNames, type, &std::pair<mode_t, std::string_view>::first);
+  return found == std::end(kNames) ? "of an unknown type" : found->second;
 }
 
 [[noreturn]] void fail_irregular(const std::string& path, std::string_view what) {

@@ -45,32 +45,6 @@ Datatype half_type() {
   return type;
 }
 
-}  // namespace
-
-std::unique_lock<std::recursive_mutex> lock() {
-  std::unique_lock guard(process_mutex());
-  thread_local const bool silent = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
-  static_cast<void>(silent);
-  return guard;
-}
-
-void fail(std::string_view what) {
-  const auto guard = lock();
-  std::string detail;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first_entry, &detail);
-  H5Eclear2(H5E_DEFAULT);
-  throw internal::failure(ErrorCode::io, "{}: HDF5: {}", what, detail.empty() ? "failed" : detail);
-}
-
-Datatype file_type(DType dtype) {
-  const auto guard = lock();
-  if (dtype == DType::boolean) return boolean_type();
-  if (dtype == DType::float16) return half_type();
-  return {H5Tcopy(standard_type(dtype)), "copy an HDF5 type"};
-}
-
-namespace {
-
 // HDF5 reads its own part, `base`, and hands the whole back to our callbacks.
 struct OpenFile {
   H5FD_t base;
@@ -132,6 +106,28 @@ herr_t write_callback(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, had
 }
 
 }  // namespace
+
+std::unique_lock<std::recursive_mutex> lock() {
+  std::unique_lock guard(process_mutex());
+  thread_local const bool silent = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
+  static_cast<void>(silent);
+  return guard;
+}
+
+void fail(std::string_view what) {
+  const auto guard = lock();
+  std::string detail;
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, first_entry, &detail);
+  H5Eclear2(H5E_DEFAULT);
+  throw internal::failure(ErrorCode::io, "{}: HDF5: {}", what, detail.empty() ? "failed" : detail);
+}
+
+Datatype file_type(DType dtype) {
+  const auto guard = lock();
+  if (dtype == DType::boolean) return boolean_type();
+  if (dtype == DType::float16) return half_type();
+  return {H5Tcopy(standard_type(dtype)), "copy an HDF5 type"};
+}
 
 Driver drive(const Properties& access, Medium* medium, std::string_view what) {
   H5FD_class_t callbacks{};

@@ -16,6 +16,12 @@ void start_curl() {
   if (started != CURLE_OK) throw Error(ErrorCode::io, "start libcurl: it does not");
 }
 
+// "https://host:port"
+std::string_view server_of(std::string_view url) {
+  const auto authority = url.find("://");
+  return authority == std::string_view::npos ? url : url.substr(0, url.find_first_of("/?#", authority + 3));
+}
+
 }  // namespace
 
 std::string_view HttpAnswer::header(std::string_view name) const {
@@ -69,16 +75,6 @@ std::string percent_decoded(std::string_view text) {
   }
   return made;
 }
-
-namespace {
-
-// "https://host:port"
-std::string_view server_of(std::string_view url) {
-  const auto authority = url.find("://");
-  return authority == std::string_view::npos ? url : url.substr(0, url.find_first_of("/?#", authority + 3));
-}
-
-}  // namespace
 
 void KnownServers::add(std::string_view url) {
   const MutexLock lock(mutex_);

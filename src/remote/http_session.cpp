@@ -38,18 +38,10 @@ bool may_pass(int status) noexcept {
 
 // What no other try mends.
 bool is_final(CURLcode code) noexcept {
-  switch (code) {
-    case CURLE_URL_MALFORMAT:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_ISSUER_ERROR:
-    case CURLE_TOO_MANY_REDIRECTS:
-    case CURLE_OUT_OF_MEMORY:
-      return true;
-    default:
-      return false;
-  }
+  constexpr std::array kFinal{
+      CURLE_URL_MALFORMAT,    CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
+      CURLE_SSL_ISSUER_ERROR, CURLE_TOO_MANY_REDIRECTS,       CURLE_OUT_OF_MEMORY};
+  return std::ranges::find(kFinal, code) != kFinal.end();
 }
 
 // Whether there was no connection.
