@@ -83,6 +83,7 @@ struct HttpSession::Try {
   std::exception_ptr thrown = {};
   std::array<char, CURL_ERROR_SIZE> text{};
 
+  void set(CURLoption option, auto value) const { ::curl_easy_setopt(easy.get(), option, value); }
   // Calls the transfer for curl, which must not see what it throws.
   template <typename Work>
   bool guarded(Work work) noexcept {
@@ -234,48 +235,43 @@ void HttpSession::set_up(Try& one) {
 }
 
 void HttpSession::set_request(Try& one) {
-  const auto set = [&one](CURLoption option, auto value) {
-    ::curl_easy_setopt(one.easy.get(), option, value);
-  };
-  set(CURLOPT_URL, one.request.url.c_str());
-  set(CURLOPT_PATH_AS_IS, 1L);
-  set(CURLOPT_HTTPHEADER, one.headers.get());
+  one.set(CURLOPT_URL, one.request.url.c_str());
+  one.set(CURLOPT_PATH_AS_IS, 1L);
+  one.set(CURLOPT_HTTPHEADER, one.headers.get());
   if (one.request.method == "HEAD") {
-    set(CURLOPT_NOBODY, 1L);
+    one.set(CURLOPT_NOBODY, 1L);
   } else if (one.request.method != "GET") {
-    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(one.request.body.size()));
-    set(CURLOPT_POSTFIELDS, one.request.body.c_str());
-    set(CURLOPT_CUSTOMREQUEST, one.request.method.c_str());
+    one.set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(one.request.body.size()));
+    one.set(CURLOPT_POSTFIELDS, one.request.body.c_str());
+    one.set(CURLOPT_CUSTOMREQUEST, one.request.method.c_str());
   }
-  set(CURLOPT_WRITEFUNCTION, &Try::on_body);
-  set(CURLOPT_WRITEDATA, static_cast<void*>(&one));
-  set(CURLOPT_HEADERFUNCTION, &Try::on_header);
-  set(CURLOPT_HEADERDATA, static_cast<void*>(&one));
-  set(CURLOPT_ERRORBUFFER, one.text.data());
-  set(CURLOPT_PRIVATE, static_cast<void*>(&one));
+  one.set(CURLOPT_WRITEFUNCTION, &Try::on_body);
+  one.set(CURLOPT_WRITEDATA, static_cast<void*>(&one));
+  one.set(CURLOPT_HEADERFUNCTION, &Try::on_header);
+  one.set(CURLOPT_HEADERDATA, static_cast<void*>(&one));
+  one.set(CURLOPT_ERRORBUFFER, one.text.data());
+  one.set(CURLOPT_PRIVATE, static_cast<void*>(&one));
 }
 
 void HttpSession::set_limits(const Try& one) {
-  const auto set = [&one](CURLoption option, auto value) {
-    ::curl_easy_setopt(one.easy.get(), option, value);
-  };
-  set(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_QUICK_EXIT, 1L);  // else a name server that does not answer is waited for after the timeout
-  set(CURLOPT_HTTP_VERSION, static_cast<Long>(CURL_HTTP_VERSION_1_1));
-  set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_FOLLOWLOCATION, one.request.may_redirect ? 1L : 0L);
-  set(CURLOPT_REDIR_PROTOCOLS_STR, one.request.url.starts_with("https:") ? "https" : "http,https");
-  set(CURLOPT_MAXREDIRS, 5L);
-  set(CURLOPT_BUFFERSIZE, 256L << 10);
-  set(CURLOPT_USERAGENT, "rota");
-  if (one.request.is_direct) set(CURLOPT_NOPROXY, "*");
-  if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
+  one.set(CURLOPT_NOSIGNAL, 1L);
+  one.set(CURLOPT_QUICK_EXIT, 1L);  // else a name server that does not answer is waited for after the timeout
+  one.set(CURLOPT_HTTP_VERSION, static_cast<Long>(CURL_HTTP_VERSION_1_1));
+  one.set(CURLOPT_PROTOCOLS_STR, "http,https");
+  one.set(CURLOPT_FOLLOWLOCATION, one.request.may_redirect ? 1L : 0L);
+  one.set(CURLOPT_REDIR_PROTOCOLS_STR, one.request.url.starts_with("https:") ? "https" : "http,https");
+  one.set(CURLOPT_MAXREDIRS, 5L);
+  one.set(CURLOPT_BUFFERSIZE, 256L << 10);
+  one.set(CURLOPT_USERAGENT, "rota");
+  if (one.request.is_direct) one.set(CURLOPT_NOPROXY, "*");
+  if (!options_.ca_file.empty()) one.set(CURLOPT_CAINFO, options_.ca_file.c_str());
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(one.job.latest - Clock::now());
-  set(CURLOPT_TIMEOUT_MS, static_cast<Long>(std::max<std::int64_t>(left.count(), 1)));
-  set(CURLOPT_CONNECTTIMEOUT_MS,
-      static_cast<Long>(std::min<std::int64_t>(1000 * options_.stall.count(), 5'000)));
-  set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
-  set(CURLOPT_LOW_SPEED_TIME, static_cast<Long>(options_.stall.count() * (one.request.may_stall ? 3 : 1)));
+  one.set(CURLOPT_TIMEOUT_MS, static_cast<Long>(std::max<std::int64_t>(left.count(), 1)));
+  one.set(CURLOPT_CONNECTTIMEOUT_MS,
+          static_cast<Long>(std::min<std::int64_t>(1000 * options_.stall.count(), 5'000)));
+  one.set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
+  one.set(CURLOPT_LOW_SPEED_TIME,
+          static_cast<Long>(options_.stall.count() * (one.request.may_stall ? 3 : 1)));
 }
 
 void HttpSession::collect() {
