@@ -40,6 +40,54 @@ void compress(std::span<const std::byte> raw, BlobEntry& entry, std::vector<std:
   entry.digest = digest(std::span(out).subspan(at));
 }
 
+using Decompressor = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
+
+[[noreturn]] void reject(std::string_view what, std::string_view why) {
+  throw internal::failure(ErrorCode::corrupt, "{}: {}", what, why);
+}
+
+Decompressor make_decompressor() {
+  Decompressor context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (context == nullptr ||
+      ZSTD_isError(ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax, kMaxWindowLog)) != 0) {
+    throw std::bad_alloc();
+  }
+  return context;
+}
+
+// Decompresses what `entry` says, piece by piece: `room(done)` says where to put what follows `done` bytes.
+// How many there will be is so far only what a file says.
+void decompress(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what,
+                const std::function<std::span<std::byte>(std::uint64_t done)>& room) {
+  const Decompressor context = make_decompressor();
+  ZSTD_inBuffer in{.src = stored.data(), .size = stored.size(), .pos = 0};
+  std::uint64_t done = 0;
+  for (std::size_t rest = 1; rest != 0;) {
+    const auto out = room(done);
+    ZSTD_outBuffer piece{.dst = out.data(), .size = out.size(), .pos = 0};
+    const std::size_t had = in.pos;
+    rest = ZSTD_decompressStream(context.get(), &piece, &in);
+    if (ZSTD_isError(rest) != 0) reject(what, ZSTD_getErrorName(rest));
+    if (rest != 0 && piece.pos == 0 && in.pos == had) {
+      reject(what, "it ends early, or is longer than its index says");
+    }
+    done += piece.pos;
+  }
+  if (done != entry.bytes || in.pos != in.size) reject(what, "it is not as long as its index says");
+}
+
+// What can be told without decompressing.
+void require_sound(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {
+  if (digest(stored) != entry.digest) reject(what, "its checksum is wrong");
+  const std::uint64_t bytes =
+      entry.codec == Codec::raw ? stored.size() : ZSTD_getFrameContentSize(stored.data(), stored.size());
+  if (bytes != entry.bytes || entry.bytes / kMaxCompression > stored.size()) {
+    reject(what, "its sizes contradict one another");
+  }
+}
+
+constexpr std::uint64_t kPieceBytes = 1 << 20;
+
 }  // namespace
 
 void add_blobs(StoredBlobs& stored, std::span<const LocalBlob> blobs, std::int32_t rank) {
@@ -94,58 +142,6 @@ StoredBlobs from_message(std::span<const std::byte> message) {
   blobs.bytes.assign(bytes.rest().begin(), bytes.rest().end());
   return blobs;
 }
-
-namespace {
-
-using Decompressor = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
-
-[[noreturn]] void reject(std::string_view what, std::string_view why) {
-  throw internal::failure(ErrorCode::corrupt, "{}: {}", what, why);
-}
-
-Decompressor make_decompressor() {
-  Decompressor context(ZSTD_createDCtx(), ZSTD_freeDCtx);
-  if (context == nullptr ||
-      ZSTD_isError(ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax, kMaxWindowLog)) != 0) {
-    throw std::bad_alloc();
-  }
-  return context;
-}
-
-// Decompresses what `entry` says, piece by piece: `room(done)` says where to put what follows `done` bytes.
-// How many there will be is so far only what a file says.
-void decompress(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what,
-                const std::function<std::span<std::byte>(std::uint64_t done)>& room) {
-  const Decompressor context = make_decompressor();
-  ZSTD_inBuffer in{.src = stored.data(), .size = stored.size(), .pos = 0};
-  std::uint64_t done = 0;
-  for (std::size_t rest = 1; rest != 0;) {
-    const auto out = room(done);
-    ZSTD_outBuffer piece{.dst = out.data(), .size = out.size(), .pos = 0};
-    const std::size_t had = in.pos;
-    rest = ZSTD_decompressStream(context.get(), &piece, &in);
-    if (ZSTD_isError(rest) != 0) reject(what, ZSTD_getErrorName(rest));
-    if (rest != 0 && piece.pos == 0 && in.pos == had) {
-      reject(what, "it ends early, or is longer than its index says");
-    }
-    done += piece.pos;
-  }
-  if (done != entry.bytes || in.pos != in.size) reject(what, "it is not as long as its index says");
-}
-
-// What can be told without decompressing.
-void require_sound(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {
-  if (digest(stored) != entry.digest) reject(what, "its checksum is wrong");
-  const std::uint64_t bytes =
-      entry.codec == Codec::raw ? stored.size() : ZSTD_getFrameContentSize(stored.data(), stored.size());
-  if (bytes != entry.bytes || entry.bytes / kMaxCompression > stored.size()) {
-    reject(what, "its sizes contradict one another");
-  }
-}
-
-constexpr std::uint64_t kPieceBytes = 1 << 20;
-
-}  // namespace
 
 std::string decode_blob(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {
   require_sound(entry, stored, what);

@@ -26,6 +26,35 @@ int failed(const std::error_code& error) {
   return -1;
 }
 
+std::string_view name_of(mode_t type) {
+  constexpr std::pair<mode_t, std::string_view> kNames[] = {{S_IFREG, "a file"},   {S_IFDIR, "a directory"},
+                                                            {S_IFIFO, "a FIFO"},   {S_IFSOCK, "a socket"},
+                                                            {S_IFCHR, "a device"}, {S_IFBLK, "a device"}};
+  const auto* const found = std::ranges::find(kNames, type, &std::pair<mode_t, std::string_view>::first);
+  return found == std::end(kNames) ? "of an unknown type" : found->second;
+}
+
+[[noreturn]] void fail_irregular(const std::string& path, std::string_view what) {
+  throw failure(ErrorCode::corrupt, "open {}: it is {}, and no regular file; move it away, or name another",
+                path, what);
+}
+
+void sync_directory(const FileSystem& system, const std::filesystem::path& path) {
+  File(system, path.string(), O_RDONLY | O_DIRECTORY).sync();
+}
+
+// Who made `path` may have died before it was on disk, or not have cared. A parent that is not ours to open
+// was not made by us.
+void sync_parent(const FileSystem& system, const std::filesystem::path& path) {
+  const std::filesystem::path whole = absolute_path(path.native());
+  const auto above = whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
+  try {
+    sync_directory(system, above);
+  } catch (const Error&) {
+    if (system.access(above.c_str(), W_OK) == 0) throw;
+  }
+}
+
 }  // namespace
 
 int FileSystem::open(const char* path, int flags, mode_t mode) const {
@@ -86,23 +115,6 @@ const FileSystem& posix_file_system() noexcept {
   static const FileSystem system;
   return system;
 }
-
-namespace {
-
-std::string_view name_of(mode_t type) {
-  constexpr std::pair<mode_t, std::string_view> kNames[] = {{S_IFREG, "a file"},   {S_IFDIR, "a directory"},
-                                                            {S_IFIFO, "a FIFO"},   {S_IFSOCK, "a socket"},
-                                                            {S_IFCHR, "a device"}, {S_IFBLK, "a device"}};
-  const auto* const found = std::ranges::find(kNames, type, &std::pair<mode_t, std::string_view>::first);
-  return found == std::end(kNames) ? "of an unknown type" : found->second;
-}
-
-[[noreturn]] void fail_irregular(const std::string& path, std::string_view what) {
-  throw failure(ErrorCode::corrupt, "open {}: it is {}, and no regular file; move it away, or name another",
-                path, what);
-}
-
-}  // namespace
 
 std::string_view what_is(const FileSystem& system, const std::string& path) {
   if (const mode_t type = system.type_of(path.c_str())) return name_of(type);
@@ -210,26 +222,6 @@ std::vector<std::string> list_names(const FileSystem& system, const std::filesys
   if (system.list(directory, names) != 0) throw system_error("list", directory.native(), errno);
   return names;
 }
-
-namespace {
-
-void sync_directory(const FileSystem& system, const std::filesystem::path& path) {
-  File(system, path.string(), O_RDONLY | O_DIRECTORY).sync();
-}
-
-// Who made `path` may have died before it was on disk, or not have cared. A parent that is not ours to open
-// was not made by us.
-void sync_parent(const FileSystem& system, const std::filesystem::path& path) {
-  const std::filesystem::path whole = absolute_path(path.native());
-  const auto above = whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
-  try {
-    sync_directory(system, above);
-  } catch (const Error&) {
-    if (system.access(above.c_str(), W_OK) == 0) throw;
-  }
-}
-
-}  // namespace
 
 void make_directory(const FileSystem& system, const std::filesystem::path& path) {
   if (path.empty()) {

@@ -57,6 +57,14 @@ double seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
+std::string failure_of(const std::string& trouble, const HttpAnswer& answer, const char* said,
+                       CURLcode code) {
+  if (code != CURLE_OK) return shown(without_users(*said != '\0' ? said : ::curl_easy_strerror(code)));
+  if (!trouble.empty()) return trouble;
+  const auto name = code_in(answer.body);
+  return fmt::format("status {}{}{}", answer.status, name.empty() ? "" : ": ", name);
+}
+
 }  // namespace
 
 /// A transfer, and how often it was tried.
@@ -123,18 +131,6 @@ struct HttpSession::Try {
     return is_kept ? bytes : 0;
   }
 };
-
-namespace {
-
-std::string failure_of(const std::string& trouble, const HttpAnswer& answer, const char* said,
-                       CURLcode code) {
-  if (code != CURLE_OK) return shown(without_users(*said != '\0' ? said : ::curl_easy_strerror(code)));
-  if (!trouble.empty()) return trouble;
-  const auto name = code_in(answer.body);
-  return fmt::format("status {}{}{}", answer.status, name.empty() ? "" : ": ", name);
-}
-
-}  // namespace
 
 HttpSession::HttpSession(const HttpOptions& options, KnownServers& known)
     : options_(options), known_(known), multi_(::curl_multi_init()) {
