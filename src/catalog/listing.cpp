@@ -15,6 +15,40 @@ namespace {
 
 constexpr std::size_t kMostUnused = 16;
 
+// A part: number of files; of each its bytes; then those, each filled up to a multiple of eight.
+using Word = std::uint64_t;
+
+constexpr std::string_view kReading = "read an index of files, which is damaged (index the files again)";
+
+// This rank's files, from one to before another: about as many bytes as the others'.
+std::pair<std::size_t, std::size_t> share_of_rank(const FileList& files) {
+  const mpi::Communicator& all = files.context().nodes.all();
+  double total = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) total += 1 + static_cast<double>(files.bytes(i));
+  std::pair range(files.size(), files.size());
+  double before = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const int rank = std::min(static_cast<int>(before / total * all.size()), all.size() - 1);
+    if (rank >= all.rank()) range.first = std::min(range.first, i);
+    if (rank > all.rank()) range.second = std::min(range.second, i);
+    before += 1 + static_cast<double>(files.bytes(i));
+  }
+  return range;
+}
+
+// Of each of `files`, its number in `known`, or -1 where it is not there, or not as it was.
+std::vector<std::int64_t> numbers_in(const Listing& known, const Listing& files) {
+  const auto numbers = known.numbers();
+  std::vector<std::int64_t> found(files.size(), -1);
+  NameReader names(files.names());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto number = numbers.find(names[i]);
+    if (number == numbers.end() || known.stat(number->second) != files.stat(i)) continue;
+    found[i] = static_cast<std::int64_t>(number->second);
+  }
+  return found;
+}
+
 }  // namespace
 
 /// Readers that are not in use, each with the block that it decompressed last.
@@ -71,44 +105,6 @@ FileStat Listing::stat(std::size_t i) const { return load<FileStat>(stats_.bytes
 bool operator==(const Listing& a, const Listing& b) noexcept {
   return std::ranges::equal(a.names_.bytes(), b.names_.bytes()) && std::ranges::equal(a.stats(), b.stats());
 }
-
-namespace {
-
-// A part: number of files; of each its bytes; then those, each filled up to a multiple of eight.
-using Word = std::uint64_t;
-
-constexpr std::string_view kReading = "read an index of files, which is damaged (index the files again)";
-
-// This rank's files, from one to before another: about as many bytes as the others'.
-std::pair<std::size_t, std::size_t> share_of_rank(const FileList& files) {
-  const mpi::Communicator& all = files.context().nodes.all();
-  double total = 0;
-  for (std::size_t i = 0; i < files.size(); ++i) total += 1 + static_cast<double>(files.bytes(i));
-  std::pair range(files.size(), files.size());
-  double before = 0;
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const int rank = std::min(static_cast<int>(before / total * all.size()), all.size() - 1);
-    if (rank >= all.rank()) range.first = std::min(range.first, i);
-    if (rank > all.rank()) range.second = std::min(range.second, i);
-    before += 1 + static_cast<double>(files.bytes(i));
-  }
-  return range;
-}
-
-// Of each of `files`, its number in `known`, or -1 where it is not there, or not as it was.
-std::vector<std::int64_t> numbers_in(const Listing& known, const Listing& files) {
-  const auto numbers = known.numbers();
-  std::vector<std::int64_t> found(files.size(), -1);
-  NameReader names(files.names());
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    const auto number = numbers.find(names[i]);
-    if (number == numbers.end() || known.stat(number->second) != files.stat(i)) continue;
-    found[i] = static_cast<std::int64_t>(number->second);
-  }
-  return found;
-}
-
-}  // namespace
 
 std::vector<std::byte> encode_part(std::span<const std::vector<std::byte>> files) {
   std::size_t bytes = (1 + files.size()) * sizeof(Word);
