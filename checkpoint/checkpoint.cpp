@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -47,6 +48,15 @@ std::string list_some(const Things& things) {
     text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", thing.name);
   }
   return text.empty() ? "none" : text;
+}
+
+// Whether a rank gets its blob `name` back where it has `workers` workers: always, unless it is that of a
+// worker.
+bool fits(std::string_view name, int workers) {
+  const std::string last(name.substr(name.rfind('/') + 1));
+  int end = 0;  // of the name of a worker's blob
+  std::sscanf(last.c_str(), "worker-%*[0-9]-of-%*[0-9]%n", &end);
+  return std::cmp_not_equal(end, last.size()) || last.ends_with(fmt::format("-of-{}", workers));
 }
 
 }  // namespace
@@ -144,26 +154,6 @@ std::optional<std::string> Checkpoint::worker_blob(std::string_view name, int wo
                                                    const World& world) const {
   return rank_blob(worker_blob_name(name, worker, workers), world);
 }
-
-namespace {
-
-// Whether a rank gets its blob `name` back where it has `workers` workers: always, unless it is that of a
-// worker.
-bool fits(std::string_view name, int workers) {
-  const std::string_view last = name.substr(name.rfind('/') + 1);
-  constexpr std::string_view kWorker = "worker-";
-  constexpr std::string_view kOf = "-of-";
-  const std::size_t of = last.find(kOf);
-  if (!last.starts_with(kWorker) || of == std::string_view::npos) return true;
-  const auto is_number = [](std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  const std::string_view count = last.substr(of + kOf.size());
-  if (!is_number(count) || !is_number(last.substr(kWorker.size(), of - kWorker.size()))) return true;
-  return count == std::to_string(workers);
-}
-
-}  // namespace
 
 std::vector<BlobInfo> Checkpoint::dropped(int world_size, int workers) const {
   constexpr internal::OptionCheck kCheck("list what a world drops");

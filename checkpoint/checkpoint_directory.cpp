@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
 #include <iterator>
 #include <limits>
-#include <utility>
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
@@ -141,12 +139,6 @@ struct CheckpointDirectory::Impl {
     }
   }
 
-  std::optional<Checkpoint> latest() {
-    wait();
-    rejected.clear();
-    return latest_below(std::numeric_limits<std::int64_t>::max());
-  }
-
   // Collective: past what was rejected before.
   std::optional<Checkpoint> latest_below(std::int64_t bound) {
     const std::vector<std::int64_t> here = serials();
@@ -231,8 +223,6 @@ struct CheckpointDirectory::Impl {
     });
   }
 
-  bool poll() { return !background || background->poll(); }
-
   // Collective: the end of a save in the background, if there is one.
   std::optional<SaveReport> wait() {
     if (!background) return std::nullopt;
@@ -241,26 +231,6 @@ struct CheckpointDirectory::Impl {
     in_background.snapshot = Snapshot();
     if (error) std::rethrow_exception(error);
     return report(in_background.page);
-  }
-
-  void wait_for_mirror() {
-    wait();
-    mpi::on_first_rank(ranks, "copy checkpoints to the mirror", [&] {
-      if (!mirror) return;
-      mirror->wait();
-      const std::string failed = mirror->take_failures();
-      if (!failed.empty()) throw Error(ErrorCode::io, failed);
-    });
-  }
-
-  std::vector<CheckpointInfo> list() {
-    wait();
-    const auto pages =
-        mpi::on_first_rank(ranks, "list checkpoints", [&] { return checkpoint::list_pages(system, path); });
-    std::vector<CheckpointInfo> infos;
-    infos.reserve(pages.size());
-    for (const CommitPage& page : pages) infos.push_back(checkpoint::to_info(page, file_path(page.serial)));
-    return infos;
   }
 
   const internal::FileSystem& system;
@@ -338,12 +308,20 @@ void CheckpointDirectory::save_async_with(std::int64_t step, const std::function
 }
 
 bool CheckpointDirectory::poll() noexcept {
-  return !impl_ || !impl_.get_deleter().is_here() || impl_->poll();
+  return !impl_ || !impl_.get_deleter().is_here() || !impl_->background || impl_->background->poll();
 }
 
 std::optional<SaveReport> CheckpointDirectory::wait() { return impl().wait(); }
 
-void CheckpointDirectory::wait_for_mirror() { impl().wait_for_mirror(); }
+void CheckpointDirectory::wait_for_mirror() {
+  impl().wait();
+  mpi::on_first_rank(impl().ranks, "copy checkpoints to the mirror", [&] {
+    if (!impl().mirror) return;
+    impl().mirror->wait();
+    const std::string failed = impl().mirror->take_failures();
+    if (!failed.empty()) throw Error(ErrorCode::io, failed);
+  });
+}
 
 Snapshot CheckpointDirectory::new_snapshot() const {
   Snapshot snapshot;
@@ -372,7 +350,11 @@ std::optional<Checkpoint> CheckpointDirectory::restore_with(
   return checkpoint;
 }
 
-std::optional<Checkpoint> CheckpointDirectory::latest() { return impl().latest(); }
+std::optional<Checkpoint> CheckpointDirectory::latest() {
+  impl().wait();
+  impl().rejected.clear();
+  return impl().latest_below(std::numeric_limits<std::int64_t>::max());
+}
 
 std::span<const CheckpointDirectory::Rejected> CheckpointDirectory::rejected() const {
   return impl().rejected;
@@ -389,7 +371,15 @@ Checkpoint CheckpointDirectory::open(std::int64_t serial) {
   return impl().open(serial);
 }
 
-std::vector<CheckpointInfo> CheckpointDirectory::list() { return impl().list(); }
+std::vector<CheckpointInfo> CheckpointDirectory::list() {
+  impl().wait();
+  const auto pages = mpi::on_first_rank(impl().ranks, "list checkpoints",
+                                        [&] { return checkpoint::list_pages(impl().system, path()); });
+  std::vector<CheckpointInfo> infos;
+  for (const CommitPage& page : pages)
+    infos.push_back(checkpoint::to_info(page, impl().file_path(page.serial)));
+  return infos;
+}
 
 const std::filesystem::path& CheckpointDirectory::path() const { return impl().path; }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cstddef>
 #include <limits>
 
 #include "core/bytes.hpp"

@@ -1,7 +1,5 @@
 #include "contents.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <numeric>

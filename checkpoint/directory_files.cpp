@@ -16,7 +16,6 @@
 
 #include "core/failure.hpp"
 #include "files/descriptor.hpp"
-#include "files/file.hpp"
 #include "reader.hpp"
 
 namespace rota::checkpoint {

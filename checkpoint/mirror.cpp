@@ -13,7 +13,6 @@
 #include "core/message.hpp"
 #include "core/scarce.hpp"
 #include "directory_files.hpp"
-#include "files/file.hpp"
 
 namespace rota::checkpoint {
 

@@ -24,8 +24,6 @@ class Mirror {
   Mirror(const Mirror&) = delete;
   Mirror& operator=(const Mirror&) = delete;
 
-  [[nodiscard]] const std::string& path() const noexcept { return place_.path; }
-
   /// Of the checkpoints that are there, newest first. Throws Error{io} and what else the storage does.
   [[nodiscard]] std::vector<std::int64_t> serials() const;
   /// Brings one here, piece by piece.

@@ -59,11 +59,9 @@ std::optional<RunId> run_of(const internal::FileSystem& system, const std::files
 // Takes its name away; where it can be opened, what is returned has its bytes for as long as it lives.
 internal::File remove(const internal::FileSystem& system, const std::filesystem::path& path) {
   internal::File file;
-  try {
-    file = internal::File(internal::posix_file_system(), path.string(),
-                          O_RDONLY);  // for another thread to close
-  } catch (const Error&) {
-    file = {};
+  try {  // to open it, for another thread to close
+    file = internal::File(internal::posix_file_system(), path.string(), O_RDONLY);
+  } catch (const Error&) {  // its bytes are then freed here
   }
   system.unlink(path.c_str());
   return file;

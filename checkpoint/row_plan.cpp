@@ -6,7 +6,6 @@
 #include <array>
 #include <cassert>
 #include <string>
-#include <string_view>
 
 #include "core/bytes.hpp"
 #include "core/failure.hpp"
@@ -110,18 +109,6 @@ std::int64_t total_rows(const LocalTensor& tensor, std::span<const RowSummary> r
   return rows;
 }
 
-// Each rank's one range is its slab: they must follow one another, in any order of rank.
-void require_tiling(const LocalTensor& tensor, const RowPlan& plan) {
-  std::vector<RowRange> sorted = plan.slabs;
-  std::erase_if(sorted, [](const RowRange& slab) { return slab.count == 0; });
-  std::ranges::sort(sorted, {}, &RowRange::first);
-  std::int64_t next = 0;
-  for (const RowRange& slab : sorted) {
-    if (slab.first != next) reject_row(tensor, std::min(slab.first, next), slab.first > next);
-    next += slab.count;
-  }
-}
-
 RowRange equal_slab(std::int64_t rows, std::size_t rank, std::size_t ranks) {
   const auto begin = [&](std::size_t r) {
     return share(rows, static_cast<std::int64_t>(r), static_cast<std::int64_t>(ranks));
@@ -175,14 +162,16 @@ void place(std::span<const std::byte> message, std::int64_t row_bytes, RowRange 
   }
 }
 
-void require_every_row_once(const LocalTensor& tensor, RowRange slab, std::vector<RowRange>& covered) {
+// `covered` must hold every row of `rows` once, in any order.
+void require_every_row_once(const LocalTensor& tensor, RowRange rows, std::vector<RowRange> covered) {
+  std::erase_if(covered, [](const RowRange& run) { return run.count == 0; });
   std::ranges::sort(covered, {}, &RowRange::first);
-  std::int64_t next = slab.first;
+  std::int64_t next = rows.first;
   for (const RowRange& run : covered) {
     if (run.first != next) reject_row(tensor, std::min(run.first, next), run.first > next);
     next += run.count;
   }
-  if (next != slab.first + slab.count) reject_row(tensor, next, true);
+  if (next != rows.first + rows.count) reject_row(tensor, next, true);
 }
 
 }  // namespace
@@ -210,7 +199,8 @@ RowPlan plan_rows(const LocalTensor& tensor, std::span<const RowSummary> ranks) 
     plan.slabs.push_back(plan.moves_rows ? equal_slab(plan.rows, r, ranks.size())
                                          : RowRange{.first = first, .count = ranks[r].count});
   }
-  if (!plan.moves_rows) require_tiling(tensor, plan);
+  // Each rank's one range is its slab: they must follow one another, in any order of rank.
+  if (!plan.moves_rows) require_every_row_once(tensor, {.first = 0, .count = plan.rows}, plan.slabs);
   return plan;
 }
 
@@ -225,7 +215,7 @@ std::vector<std::byte> move_rows(const mpi::Communicator& ranks, const LocalTens
     slab.resize(static_cast<std::size_t>(rows.count * tensor.row_bytes));
     std::vector<RowRange> covered;
     for (const auto& message : received) place(message, tensor.row_bytes, rows, slab, covered);
-    require_every_row_once(tensor, rows, covered);
+    require_every_row_once(tensor, rows, std::move(covered));
   });
   return slab;
 }

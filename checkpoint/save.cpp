@@ -10,7 +10,6 @@
 #include "core/bytes.hpp"
 #include "core/failure.hpp"
 #include "directory_files.hpp"
-#include "files/file.hpp"
 #include "mpi/collectives.hpp"
 #include "row_plan.hpp"
 #include "skeleton.hpp"
@@ -253,7 +252,7 @@ class Save {
     for (const auto& [offset, bytes] : data) {
       if (offset > at) {
         gaps_.emplace_back(at, std::vector<std::byte>(offset - at));
-        image_.read(at, gaps_.back().second);
+        image_.read(at, gaps_.back().second, true);
         count += extents_of(offset - at);
       }
       at = offset + bytes;

@@ -4,95 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "core/bytes.hpp"
-#include "hdf5/hdf5.hpp"
-
-#if H5_VERSION_GE(1, 13, 0)
-#include <H5FDdevelop.h>
-#endif
 
 namespace rota::checkpoint {
 namespace {
 
 constexpr std::uint64_t kImagePageBytes = 4096;
-
-// What HDF5 knows of an open image. C code owns it and casts it, so it begins with HDF5's own part.
-struct OpenImage {
-  H5FD_t hdf5;
-  SparseImage* image;
-};
-
-OpenImage* opened(H5FD_t* file) { return reinterpret_cast<OpenImage*>(file); }
-const OpenImage* opened(const H5FD_t* file) { return reinterpret_cast<const OpenImage*>(file); }
-
-H5FD_t* open_image(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*max*/) {
-  const auto* image = static_cast<SparseImage* const*>(H5Pget_driver_info(access));
-  if (image == nullptr) return nullptr;
-  auto* file = new (std::nothrow) OpenImage{};
-  if (file == nullptr) return nullptr;
-  file->image = *image;
-  return &file->hdf5;
-}
-
-herr_t close_image(H5FD_t* file) {
-  delete opened(file);
-  return 0;
-}
-
-// NOLINTNEXTLINE(google-runtime-int): HDF5 has it so
-herr_t query(const H5FD_t* /*file*/, unsigned long* flags) {
-  *flags = 0;  // nothing is gained from HDF5's caches, and nothing is set aside unused
-  return 0;
-}
-
-haddr_t get_end(const H5FD_t* file, H5FD_mem_t /*type*/) { return opened(file)->image->end(); }
-
-herr_t set_end(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t end) {
-  opened(file)->image->set_end(end);
-  return 0;
-}
-
-herr_t read_image(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t at, std::size_t bytes,
-                  void* out) {
-  opened(file)->image->read(at, {static_cast<std::byte*>(out), bytes});
-  return 0;
-}
-
-herr_t write_image(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t at, std::size_t bytes,
-                   const void* data) {
-  try {
-    opened(file)->image->write(at, {static_cast<const std::byte*>(data), bytes});
-  } catch (const std::exception&) {
-    return -1;  // C code calls this
-  }
-  return 0;
-}
-
-// Keeps a file in a SparseImage.
-H5FD_class_t driver_class() {
-  H5FD_class_t driver{};
-#ifdef H5FD_CLASS_VERSION
-  driver.version = H5FD_CLASS_VERSION;
-  driver.value = static_cast<H5FD_class_value_t>(511);  // for private use; src/hdf5/hdf5.cpp has 510
-#endif
-  driver.name = "rota_sparse_image";
-  driver.maxaddr = haddr_t{1} << 62;
-  driver.fc_degree = H5F_CLOSE_WEAK;
-  driver.fapl_size = sizeof(void*);
-  driver.open = open_image;
-  driver.close = close_image;
-  driver.query = query;
-  driver.get_eoa = get_end;
-  driver.set_eoa = set_end;
-  driver.get_eof = get_end;
-  driver.read = read_image;
-  driver.write = write_image;
-  std::ranges::fill(driver.fl_map, H5FD_MEM_DEFAULT);
-  return driver;
-}
 
 // Large datasets begin at a page of the file, for those who map it.
 constexpr hsize_t kAlignedFrom = 65'536;
@@ -126,11 +45,7 @@ void write_attribute(hid_t object, const char* name, std::string_view value) {
   write_attribute(object, name, type, type.get(), value.data());
 }
 
-// A file that lives in `image`, by a driver as above.
-hdf5::File create_file(SparseImage* image, hid_t driver) {
-  const std::string_view what = "make the skeleton of a checkpoint";
-  const hdf5::Properties access(H5Pcreate(H5P_FILE_ACCESS), what);
-  hdf5::check(H5Pset_driver(access.get(), driver, static_cast<const void*>(&image)), what);
+hdf5::File create_file(const hdf5::Properties& access, std::string_view what) {
   hdf5::check(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18), what);
   hdf5::check(H5Pset_alignment(access.get(), kAlignedFrom, kAlignment), what);
   const hdf5::Properties creation(H5Pcreate(H5P_FILE_CREATE), what);
@@ -216,12 +131,7 @@ void add_blob_index(const hdf5::File& file, std::span<const BlobEntry> blobs, co
   for (const BlobEntry& entry : blobs) name_bytes = std::max(name_bytes, entry.name.size());
   internal::ByteWriter writer;
   for (const BlobEntry& entry : blobs) {
-    writer.add(entry.rank);
-    writer.add(entry.codec);
-    writer.add(entry.offset);
-    writer.add(entry.stored_bytes);
-    writer.add(entry.bytes);
-    writer.add(entry.digest);
+    visit_numbers(entry, [&](const auto& number) { writer.add(number); });
     writer.add_bytes(std::as_bytes(std::span(entry.name)));
     writer.add_bytes(std::vector<std::byte>(name_bytes - entry.name.size()));
   }
@@ -247,7 +157,7 @@ void describe(const hdf5::File& file, const CommitPage& page) {
 
 }  // namespace
 
-void SparseImage::read(std::uint64_t at, std::span<std::byte> out) const {
+void SparseImage::read(std::uint64_t at, std::span<std::byte> out, bool /*is_data*/) {
   while (!out.empty()) {
     const std::uint64_t in_page = at % kImagePageBytes;
     const std::size_t count = std::min<std::uint64_t>(out.size(), kImagePageBytes - in_page);
@@ -275,10 +185,11 @@ void SparseImage::write(std::uint64_t at, std::span<const std::byte> data) {
 
 SparseImage make_skeleton(Contents& contents, const CommitPage& page) {
   const auto guard = hdf5::lock();
+  constexpr std::string_view kMaking = "make the skeleton of a checkpoint";
   SparseImage image;
-  const H5FD_class_t sparse = driver_class();
-  const hdf5::Handle<H5FDunregister> driver(H5FDregister(&sparse), "register an HDF5 driver");
-  hdf5::File file = create_file(&image, driver.get());
+  const hdf5::Properties access(H5Pcreate(H5P_FILE_ACCESS), kMaking);
+  const hdf5::Driver driver = hdf5::drive(access, &image, kMaking);
+  hdf5::File file = create_file(access, kMaking);
   describe(file, page);
   const Creation creation;
   for (std::size_t t = 0; t < contents.tensors.size(); ++t) {

@@ -80,6 +80,14 @@ void settle_ranges(LocalTensor& tensor) {
   tensor.ranges = std::move(ranges);
 }
 
+void add(std::string_view kind, std::vector<LocalBlob>& blobs, std::string_view name, std::string bytes) {
+  require_name(kind, name);
+  if (std::ranges::find(blobs, name, &LocalBlob::name) != blobs.end()) {
+    reject(kind, name, kTaken);
+  }
+  blobs.push_back({.name = std::string(name), .bytes = std::move(bytes)});
+}
+
 }  // namespace
 
 bool is_name(std::string_view name) noexcept {
@@ -145,18 +153,6 @@ void SnapshotData::copy_views(Staging& staging) {
     if (tensor.owned.empty()) tensor.data = staging.copy(t, tensor.data);
   }
 }
-
-namespace {
-
-void add(std::string_view kind, std::vector<LocalBlob>& blobs, std::string_view name, std::string bytes) {
-  require_name(kind, name);
-  if (std::ranges::find(blobs, name, &LocalBlob::name) != blobs.end()) {
-    reject(kind, name, kTaken);
-  }
-  blobs.push_back({.name = std::string(name), .bytes = std::move(bytes)});
-}
-
-}  // namespace
 
 void SnapshotData::add_blob(std::string_view name, std::string bytes) {
   add("blob", blobs_, name, std::move(bytes));

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -38,73 +39,6 @@ void compress(std::span<const std::byte> raw, BlobEntry& entry, std::vector<std:
   entry.stored_bytes = out.size() - at;
   entry.digest = digest(std::span(out).subspan(at));
 }
-
-}  // namespace
-
-void add_blobs(StoredBlobs& stored, std::span<const LocalBlob> blobs, std::int32_t rank) {
-  for (const LocalBlob& blob : blobs) {
-    BlobEntry entry;
-    entry.name = blob.name;
-    entry.rank = rank;
-    compress(std::as_bytes(std::span(blob.bytes)), entry, stored.bytes);
-    stored.entries.push_back(std::move(entry));
-  }
-}
-
-void append(StoredBlobs& blobs, StoredBlobs other) {
-  for (BlobEntry& entry : other.entries) {
-    entry.offset += blobs.bytes.size();
-    blobs.entries.push_back(std::move(entry));
-  }
-  blobs.bytes.insert(blobs.bytes.end(), other.bytes.begin(), other.bytes.end());
-}
-
-void encode_entries(std::span<const BlobEntry> entries, internal::ByteWriter& bytes) {
-  bytes.add(static_cast<std::uint64_t>(entries.size()));
-  for (const BlobEntry& entry : entries) {
-    bytes.add_string(entry.name);
-    bytes.add(entry.rank);
-    bytes.add(entry.codec);
-    bytes.add(entry.offset);
-    bytes.add(entry.stored_bytes);
-    bytes.add(entry.bytes);
-    bytes.add(entry.digest);
-  }
-}
-
-std::vector<BlobEntry> decode_entries(internal::ByteReader& bytes) {
-  std::vector<BlobEntry> entries;
-  const auto count = bytes.next<std::uint64_t>();
-  for (std::uint64_t i = 0; i < count; ++i) {
-    BlobEntry entry;
-    entry.name = bytes.next_string();
-    entry.rank = bytes.next<std::int32_t>();
-    entry.codec = bytes.next<Codec>();
-    entry.offset = bytes.next<std::uint64_t>();
-    entry.stored_bytes = bytes.next<std::uint64_t>();
-    entry.bytes = bytes.next<std::uint64_t>();
-    entry.digest = bytes.next<Digest>();
-    entries.push_back(std::move(entry));
-  }
-  return entries;
-}
-
-std::vector<std::byte> to_message(const StoredBlobs& blobs) {
-  internal::ByteWriter message;
-  encode_entries(blobs.entries, message);
-  message.add_bytes(blobs.bytes);
-  return std::move(message).take();
-}
-
-StoredBlobs from_message(std::span<const std::byte> message) {
-  internal::ByteReader bytes(message, "read the blobs of a rank");
-  StoredBlobs blobs;
-  blobs.entries = decode_entries(bytes);
-  blobs.bytes.assign(bytes.rest().begin(), bytes.rest().end());
-  return blobs;
-}
-
-namespace {
 
 using Decompressor = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
 
@@ -155,6 +89,59 @@ void require_sound(const BlobEntry& entry, std::span<const std::byte> stored, st
 constexpr std::uint64_t kPieceBytes = 1 << 20;
 
 }  // namespace
+
+void add_blobs(StoredBlobs& stored, std::span<const LocalBlob> blobs, std::int32_t rank) {
+  for (const LocalBlob& blob : blobs) {
+    BlobEntry entry;
+    entry.name = blob.name;
+    entry.rank = rank;
+    compress(std::as_bytes(std::span(blob.bytes)), entry, stored.bytes);
+    stored.entries.push_back(std::move(entry));
+  }
+}
+
+void append(StoredBlobs& blobs, StoredBlobs other) {
+  for (BlobEntry& entry : other.entries) {
+    entry.offset += blobs.bytes.size();
+    blobs.entries.push_back(std::move(entry));
+  }
+  blobs.bytes.insert(blobs.bytes.end(), other.bytes.begin(), other.bytes.end());
+}
+
+void encode_entries(std::span<const BlobEntry> entries, internal::ByteWriter& bytes) {
+  bytes.add(static_cast<std::uint64_t>(entries.size()));
+  for (const BlobEntry& entry : entries) {
+    bytes.add_string(entry.name);
+    visit_numbers(entry, [&](const auto& number) { bytes.add(number); });
+  }
+}
+
+std::vector<BlobEntry> decode_entries(internal::ByteReader& bytes) {
+  std::vector<BlobEntry> entries;
+  const auto count = bytes.next<std::uint64_t>();
+  for (std::uint64_t i = 0; i < count; ++i) {
+    BlobEntry entry;
+    entry.name = bytes.next_string();
+    visit_numbers(entry, [&](auto& number) { number = bytes.next<std::decay_t<decltype(number)>>(); });
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+std::vector<std::byte> to_message(const StoredBlobs& blobs) {
+  internal::ByteWriter message;
+  encode_entries(blobs.entries, message);
+  message.add_bytes(blobs.bytes);
+  return std::move(message).take();
+}
+
+StoredBlobs from_message(std::span<const std::byte> message) {
+  internal::ByteReader bytes(message, "read the blobs of a rank");
+  StoredBlobs blobs;
+  blobs.entries = decode_entries(bytes);
+  blobs.bytes.assign(bytes.rest().begin(), bytes.rest().end());
+  return blobs;
+}
 
 std::string decode_blob(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {
   require_sound(entry, stored, what);

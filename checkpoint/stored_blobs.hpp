@@ -31,6 +31,17 @@ struct BlobEntry {
   Digest digest;  ///< of the stored bytes
 };
 
+/// Calls `visit` for all of an entry but its name, in the order of the file.
+template <typename Entry, typename Visit>
+void visit_numbers(Entry& entry, const Visit& visit) {
+  visit(entry.rank);
+  visit(entry.codec);
+  visit(entry.offset);
+  visit(entry.stored_bytes);
+  visit(entry.bytes);
+  visit(entry.digest);
+}
+
 /// Entries and, in their order and without gaps, what they stand for.
 struct StoredBlobs {
   std::vector<BlobEntry> entries;

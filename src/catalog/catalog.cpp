@@ -19,15 +19,9 @@ namespace rota::internal {
 OpenContext::OpenContext(const mpi::Communicator& comm, CatalogOptions how)
     : options(std::move(how)), nodes(comm.duplicate()) {
   mpi::together(nodes.all(), "make a catalog", [&] { options.validate(); });
-  struct {
-    ChangeDetection change_detection;
-    bool share_files;
-    std::int64_t shared_memory_limit;
-  } what{options.change_detection, options.share_files, options.shared_memory_limit};
-  what = mpi::broadcast(nodes.all(), what);
-  options.change_detection = what.change_detection;
-  options.share_files = what.share_files;
-  options.shared_memory_limit = what.shared_memory_limit;
+  options.change_detection = mpi::broadcast(nodes.all(), options.change_detection);
+  options.share_files = mpi::broadcast(nodes.all(), options.share_files);
+  options.shared_memory_limit = mpi::broadcast(nodes.all(), options.shared_memory_limit);
   // Other ranks wait for this one, and see that it goes on.
   options.progress = [this, shown = std::move(options.progress)](const Progress& progress) {
     nodes.show_progress();

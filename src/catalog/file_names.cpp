@@ -21,6 +21,9 @@ bool is_same(std::string_view a, std::string_view b) noexcept {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
+constexpr std::array<std::string_view, 11> kFormats = {"auto", "files", "hdf5",   "tfrecord", "tar", "lines",
+                                                       "npy",  "npz",   "tokens", "megatron", "mds"};
+
 }  // namespace
 
 bool is_leftover(std::string_view name) noexcept {
@@ -46,13 +49,6 @@ bool has_leftover(std::string_view path) noexcept {
   }
   return false;
 }
-
-namespace {
-
-constexpr std::array<std::string_view, 11> kFormats = {"auto", "files", "hdf5",   "tfrecord", "tar", "lines",
-                                                       "npy",  "npz",   "tokens", "megatron", "mds"};
-
-}  // namespace
 
 std::span<const std::string_view> format_names() noexcept { return kFormats; }
 

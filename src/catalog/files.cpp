@@ -5,7 +5,6 @@
 #include <array>
 #include <utility>
 
-#include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"

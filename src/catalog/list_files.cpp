@@ -8,11 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdint>
 #include <exception>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <unordered_set>
 
 #include "catalog/file_names.hpp"

@@ -6,19 +6,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "core/failure.hpp"
+#include "core/json.hpp"
 #include "files/descriptor.hpp"
 
 namespace rota::internal {
 namespace {
-
-using nlohmann::json;
 
 constexpr std::int64_t kNotSaid = -1;  // how many samples a file has
 
@@ -38,20 +36,12 @@ struct Line {
 };
 
 ManifestEntry parse_json(const std::string& text, const Line& line) {
-  ManifestEntry entry;
-  try {
-    const json object = json::parse(text);
-    entry.path = object.at("path").get<std::string>();
-    if (const auto samples = object.find("samples"); samples != object.end()) {
-      if (!samples->is_number_integer()) throw line.wrong("\"samples\" is no whole number");
-      entry.samples = samples->get<std::int64_t>();
-      if (entry.samples < 0) throw line.wrong(fmt::format("{} samples cannot be", samples->dump()));
-    }
-  } catch (const json::exception& error) {
-    throw line.wrong(fmt::format(
-        "it is no JSON object with a string \"path\" and, perhaps, a number \"samples\" ({})", error.what()));
-  }
-  return entry;
+  const Json parsed = Json::parse(text, nullptr, false);
+  const JsonObject object(parsed, [&](std::string_view member, std::string_view why) {
+    throw line.wrong(member.empty() ? "it is no JSON object" : fmt::format("\"{}\" {}", member, why));
+  });
+  return {.path = object.text("path"),
+          .samples = object.has("samples") ? object.number("samples") : kNotSaid};
 }
 
 // "s3://" of a URL that a storage has; empty for a path of a file system.

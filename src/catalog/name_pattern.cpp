@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "catalog/files.hpp"
-#include "catalog/open_context.hpp"
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
 #include "core/option.hpp"
@@ -219,6 +218,11 @@ Error wrong_answer(const Probe& probe, int answer, const NameSeries& series, con
       series.files, shown, series.pattern.text(), name, why, describe_names(name, storages), advice);
 }
 
+struct WrongAnswer {
+  const Probe* probe;
+  int answer;
+};
+
 }  // namespace
 
 std::vector<std::int64_t> stratified_sample(std::int64_t items) {
@@ -258,13 +262,6 @@ std::vector<Probe> make_probes(const NameSeries& series) {
   }
   return probes;
 }
-
-namespace {
-struct WrongAnswer {
-  const Probe* probe;
-  int answer;
-};
-}  // namespace
 
 void validate_files(const OpenContext& context, const NameSeries& series, const std::string& shown,
                     int threads, const AskForName& ask) {

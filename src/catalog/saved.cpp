@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -185,6 +184,19 @@ bool would_match(const std::string& pattern, const std::filesystem::path& to) {
                 "write {}: it would be one of the dataset's files; name another file", file.native());
 }
 
+// Whoever opens a dataset does not take what is left of a catalog for a sample.
+bool is_to_be_loaded(const std::string& path, const Storages& storages) {
+  if (is_saved_catalog(path, storages)) return true;
+  std::error_code unknown;
+  const bool is_damaged = path.ends_with(kStoredEnding) && std::filesystem::is_regular_file(path, unknown) &&
+                          ::access(path.c_str(), R_OK) == 0;
+  if (!is_damaged) return false;
+  throw failure(ErrorCode::corrupt,
+                "open {}: it is named as a saved catalog, and does not begin as one: it is damaged; save it "
+                "anew (\"rota index --force\", or save of a catalog)",
+                path);
+}
+
 }  // namespace
 
 void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
@@ -266,23 +278,6 @@ CatalogChanges compare(const Listing& before, const Listing& now) {
   for (const auto& [name, i] : known) note_loss(changes.vanished, name);
   return changes;
 }
-
-namespace {
-
-// Whoever opens a dataset does not take what is left of a catalog for a sample.
-bool is_to_be_loaded(const std::string& path, const Storages& storages) {
-  if (is_saved_catalog(path, storages)) return true;
-  std::error_code unknown;
-  const bool is_damaged = path.ends_with(kStoredEnding) && std::filesystem::is_regular_file(path, unknown) &&
-                          ::access(path.c_str(), R_OK) == 0;
-  if (!is_damaged) return false;
-  throw failure(ErrorCode::corrupt,
-                "open {}: it is named as a saved catalog, and does not begin as one: it is damaged; save it "
-                "anew (\"rota index --force\", or save of a catalog)",
-                path);
-}
-
-}  // namespace
 
 std::optional<SavedCatalog> load_catalog(const OpenContext& context, const std::string& path) {
   const Storages& storages = context.options.storages;

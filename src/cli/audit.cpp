@@ -9,13 +9,9 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"

@@ -8,13 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <type_traits>
 
@@ -121,28 +117,6 @@ bool looks_like_text(std::string_view text) {
   });
 }
 
-}  // namespace
-
-std::string preview(const Field& field, std::span<const std::byte> bytes) {
-  const bool is_bytes = field.dtype == DType::uint8 && field.ragged && field.shape.empty();
-  if (!is_bytes) return numbers(field.dtype, bytes);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (!looks_like_text(text)) return hex(bytes);
-  const std::size_t end = whole_characters(text, kMostText);
-  return fmt::format("\"{}\"{}", shown(text.substr(0, end)), end < text.size() ? " ..." : "");
-}
-
-std::string_view loader_of(const BlobInfo& blob) {
-  constexpr std::string_view kHead = "loader/";
-  constexpr std::string_view kTail = "/state";
-  std::string_view name = blob.name;
-  const bool is_state = blob.rank < 0 && name.size() > kHead.size() + kTail.size() &&
-                        name.starts_with(kHead) && name.ends_with(kTail);
-  return is_state ? name.substr(kHead.size(), name.size() - kHead.size() - kTail.size()) : "";
-}
-
-namespace {
-
 constexpr int kFailed = 1;
 
 void occupy_closed_streams() noexcept {
@@ -167,6 +141,24 @@ int run(const std::function<int()>& program, std::string& message, int& error) {
 }
 
 }  // namespace
+
+std::string preview(const Field& field, std::span<const std::byte> bytes) {
+  const bool is_bytes = field.dtype == DType::uint8 && field.ragged && field.shape.empty();
+  if (!is_bytes) return numbers(field.dtype, bytes);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!looks_like_text(text)) return hex(bytes);
+  const std::size_t end = whole_characters(text, kMostText);
+  return fmt::format("\"{}\"{}", shown(text.substr(0, end)), end < text.size() ? " ..." : "");
+}
+
+std::string_view loader_of(const BlobInfo& blob) {
+  constexpr std::string_view kHead = "loader/";
+  constexpr std::string_view kTail = "/state";
+  std::string_view name = blob.name;
+  const bool is_state = blob.rank < 0 && name.size() > kHead.size() + kTail.size() &&
+                        name.starts_with(kHead) && name.ends_with(kTail);
+  return is_state ? name.substr(kHead.size(), name.size() - kHead.size() - kTail.size()) : "";
+}
 
 void flush_output() {
   if (std::fflush(stdout) != 0)

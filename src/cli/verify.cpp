@@ -6,16 +6,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
-#include <optional>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "checkpoint/directory_files.hpp"
 #include "checkpoint/reader.hpp"
@@ -112,58 +108,52 @@ void print_temporary(const std::filesystem::path& file, std::FILE* out) {
   }  // else published or dropped by now
 }
 
-class DirectoryVerifier {
- public:
-  DirectoryVerifier(std::filesystem::path directory, std::FILE* out)
-      : directory_(std::move(directory)), out_(out) {}
-
-  bool run() {
-    std::vector<std::int64_t> serials;
-    std::vector<std::string> temporaries;
-    const auto names = internal::list_names(internal::posix_file_system(), directory_);
-    for (const std::string& name : names) {
-      if (const auto serial = checkpoint::serial_of(name)) serials.push_back(*serial);
-      if (checkpoint::is_temporary(name)) temporaries.push_back(name);
-    }
-    if (serials.empty() && temporaries.empty() && !names.empty()) {
-      constexpr const char* kOther =
-          "verify {}: it holds {}, and no checkpoints; rota ls is for data, audit for traces";
-      throw internal::failure(ErrorCode::invalid_argument, kOther, directory_.native(), names.front());
-    }
-    std::ranges::sort(serials, std::greater());
-    std::ranges::sort(temporaries, std::greater());
-    fmt::print(out_, "{}: {}\n", shown(directory_.native()), counted(std::ssize(serials), "checkpoint"));
-    for (const std::int64_t serial : serials) verify(checkpoint::checkpoint_name(serial));
-    for (const std::string& name : temporaries) print_temporary(directory_ / name, out_);
-    fmt::print(out_, "a restore would {}\n",
-               restore_.value_or(serials.empty() ? "find nothing" : "fail: none of them is good"));
-    return is_good_ && !serials.empty();
+// What came of one checkpoint of a directory: whether it is good, and what a restore would do that looks at
+// it; empty: look at an older one.
+std::pair<bool, std::string> verify_one(const std::filesystem::path& file, std::FILE* out) {
+  const std::string name = file.filename().string();
+  fmt::print(out, "  {}: ", name);
+  std::fflush(out);  // a large file takes its time
+  try {
+    const auto [found, text] = verify_file(file);
+    fmt::print(out, "{}", text);
+    return {found.is_good(), is_restorable(found) ? "take " + name : ""};
+  } catch (const Error& error) {
+    const bool is_dropped = error.code() == ErrorCode::not_found;  // by a job that is running
+    fmt::print(out, "{}\n",
+               is_dropped ? "dropped by now" : fmt::format("cannot be verified: {}", error.what()));
+    return {is_dropped, is_dropped ? "" : "fail at " + name};
   }
+}
 
- private:
-  void verify(const std::string& name) {
-    fmt::print(out_, "  {}: ", name);
-    std::fflush(out_);  // a large file takes its time
-    try {
-      const auto [found, text] = verify_file(directory_ / name);
-      fmt::print(out_, "{}", text);
-      is_good_ = is_good_ && found.is_good();
-      if (!restore_ && is_restorable(found)) restore_ = "take " + name;
-    } catch (const Error& error) {
-      const bool is_dropped = error.code() == ErrorCode::not_found;  // by a job that is running
-      fmt::print(out_, "{}\n",
-                 is_dropped ? "dropped by now" : fmt::format("cannot be verified: {}", error.what()));
-      if (is_dropped) return;
-      is_good_ = false;
-      if (!restore_) restore_ = "fail at " + name;
-    }
+bool verify_directory(const std::filesystem::path& directory, std::FILE* out) {
+  std::vector<std::int64_t> serials;
+  std::vector<std::string> temporaries;
+  const auto names = internal::list_names(internal::posix_file_system(), directory);
+  for (const std::string& name : names) {
+    if (const auto serial = checkpoint::serial_of(name)) serials.push_back(*serial);
+    if (checkpoint::is_temporary(name)) temporaries.push_back(name);
   }
-
-  std::filesystem::path directory_;
-  std::FILE* out_;
-  bool is_good_ = true;
-  std::optional<std::string> restore_;  // its result, once it is known
-};
+  if (serials.empty() && temporaries.empty() && !names.empty()) {
+    constexpr const char* kOther =
+        "verify {}: it holds {}, and no checkpoints; rota ls is for data, audit for traces";
+    throw internal::failure(ErrorCode::invalid_argument, kOther, directory.native(), names.front());
+  }
+  std::ranges::sort(serials, std::greater());
+  std::ranges::sort(temporaries, std::greater());
+  fmt::print(out, "{}: {}\n", shown(directory.native()), counted(std::ssize(serials), "checkpoint"));
+  bool are_good = !serials.empty();
+  std::string restore;
+  for (const std::int64_t serial : serials) {
+    const auto [is_good, would] = verify_one(directory / checkpoint::checkpoint_name(serial), out);
+    are_good = are_good && is_good;
+    if (restore.empty()) restore = would;
+  }
+  for (const std::string& name : temporaries) print_temporary(directory / name, out);
+  if (restore.empty()) restore = serials.empty() ? "find nothing" : "fail: none of them is good";
+  fmt::print(out, "a restore would {}\n", restore);
+  return are_good;
+}
 
 }  // namespace
 
@@ -177,7 +167,7 @@ const std::filesystem::path& require_on_disk(const std::filesystem::path& path) 
 bool verify(const std::filesystem::path& file_or_directory, std::FILE* out) {
   std::error_code unknown;  // what it is; to open it says more
   if (std::filesystem::is_directory(file_or_directory, unknown))
-    return DirectoryVerifier(file_or_directory, out).run();
+    return verify_directory(file_or_directory, out);
   const auto [found, text] = verify_file(file_or_directory);
   fmt::print(out, "{}: {}", shown(file_or_directory.native()), text);
   return found.is_good();

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
 #include "core/failure.hpp"
@@ -11,33 +11,12 @@
 namespace rota {
 namespace {
 
-struct DTypeEntry {
-  std::string_view name;
-  std::size_t size;
-};
-
-constexpr DTypeEntry kUnknown{"unknown", 0};
-
-// In the order of the enumeration.
-constexpr std::array<DTypeEntry, 13> kTypes{{{"boolean", 1},
-                                             {"int8", 1},
-                                             {"int16", 2},
-                                             {"int32", 4},
-                                             {"int64", 8},
-                                             {"uint8", 1},
-                                             {"uint16", 2},
-                                             {"uint32", 4},
-                                             {"uint64", 8},
-                                             {"float16", 2},
-                                             {"bfloat16", 2},
-                                             {"float32", 4},
-                                             {"float64", 8}}};
-static_assert(static_cast<std::size_t>(DType::float64) + 1 == kTypes.size());
-
-const DTypeEntry& entry_of(DType dtype) noexcept {
-  const auto i = static_cast<std::size_t>(dtype);
-  return i < kTypes.size() ? kTypes[i] : kUnknown;
-}
+// In the order of the enumeration, as are the sizes.
+constexpr std::array<std::string_view, 13> kTypeNames{"boolean",  "int8",    "int16",  "int32",  "int64",
+                                                      "uint8",    "uint16",  "uint32", "uint64", "float16",
+                                                      "bfloat16", "float32", "float64"};
+constexpr std::array<std::size_t, 13> kTypeSizes{1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
+static_assert(static_cast<std::size_t>(DType::float64) + 1 == kTypeNames.size());
 
 // By integers, so that it is exact where subnormals are flushed to zero, too.
 float from_float16(std::uint16_t bits) {
@@ -61,14 +40,19 @@ void convert(std::span<const std::byte> from, std::span<float> to, Convert conve
 
 }  // namespace
 
-std::size_t size_of(DType dtype) noexcept { return entry_of(dtype).size; }
+std::size_t size_of(DType dtype) noexcept {
+  const auto i = static_cast<std::size_t>(dtype);
+  return i < kTypeSizes.size() ? kTypeSizes[i] : 0;
+}
 
-std::string_view to_string(DType dtype) noexcept { return entry_of(dtype).name; }
+std::string_view to_string(DType dtype) noexcept {
+  const auto i = static_cast<std::size_t>(dtype);
+  return i < kTypeNames.size() ? kTypeNames[i] : "unknown";
+}
 
 DType parse_dtype(std::string_view text) {
-  for (std::size_t i = 0; i < kTypes.size(); ++i) {
-    if (kTypes[i].name == text) return static_cast<DType>(i);
-  }
+  const auto found = std::ranges::find(kTypeNames, text);
+  if (found != kTypeNames.end()) return static_cast<DType>(found - kTypeNames.begin());
   throw internal::failure(ErrorCode::invalid_argument, "read element type \"{}\": there is no such type",
                           text);
 }

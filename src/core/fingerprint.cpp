@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <array>
+#include <bit>
 #include <new>
 
 namespace rota {
@@ -15,12 +15,8 @@ void update(void* state, const void* data, std::size_t bytes) {
   XXH3_128bits_update(hash(state), data, bytes);
 }
 
-// Little-endian on every machine, so that a fingerprint travels.
-void update_word(void* state, std::uint64_t word) {
-  std::array<unsigned char, 8> bytes{};
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<unsigned char>(word >> (8 * i));
-  update(state, bytes.data(), bytes.size());
-}
+static_assert(std::endian::native == std::endian::little, "so that a fingerprint travels");
+void update_word(void* state, std::uint64_t word) { update(state, &word, sizeof(word)); }
 
 }  // namespace
 
@@ -45,7 +41,7 @@ FingerprintBuilder& FingerprintBuilder::add(std::int64_t part) { return add(std:
 
 FingerprintBuilder& FingerprintBuilder::add(std::span<const std::int64_t> part) {
   update_word(state_, part.size_bytes());
-  for (const std::int64_t word : part) update_word(state_, static_cast<std::uint64_t>(word));
+  update(state_, part.data(), part.size_bytes());
   return *this;
 }
 

@@ -1,7 +1,5 @@
 #include "rota/message.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <memory>
 #include <mutex>

@@ -69,18 +69,9 @@ bool is_plain(std::uint32_t code) noexcept {
 }
 
 std::string escaped(char byte) {
-  switch (byte) {
-    case '\n':
-      return "\\n";
-    case '\t':
-      return "\\t";
-    case '\r':
-      return "\\r";
-    case '\\':
-      return "\\\\";
-    default:
-      return fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
-  }
+  const std::size_t known = std::string_view("\n\t\r\\").find(byte);
+  if (known != std::string_view::npos) return {'\\', "ntr\\"[known]};
+  return fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
 }
 
 }  // namespace

@@ -9,6 +9,8 @@ namespace {
 
 std::atomic<std::chrono::milliseconds::rep> ahead = 0;
 
+thread_local Wait* innermost = nullptr;
+
 }  // namespace
 
 DeadlineClock::time_point DeadlineClock::now() noexcept {
@@ -16,12 +18,6 @@ DeadlineClock::time_point DeadlineClock::now() noexcept {
 }
 
 void DeadlineClock::advance(std::chrono::milliseconds by) noexcept { ahead += by.count(); }
-
-namespace {
-
-thread_local Wait* innermost = nullptr;
-
-}  // namespace
 
 bool is_stopped(const std::exception_ptr& error) noexcept {
   if (error == nullptr) return false;

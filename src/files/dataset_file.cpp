@@ -1,15 +1,12 @@
 #include "files/dataset_file.hpp"
 
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
-#include <utility>
 
 #include "core/failure.hpp"
 #include "core/wait.hpp"

@@ -1,6 +1,5 @@
 #include "files/file.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/file.h>
@@ -8,8 +7,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
 #include <system_error>
 
 #include "core/failure.hpp"
@@ -23,6 +24,35 @@ int failed(const std::error_code& error) {
   if (!error) return 0;
   errno = error.value();
   return -1;
+}
+
+std::string_view name_of(mode_t type) {
+  constexpr std::pair<mode_t, std::string_view> kNames[] = {{S_IFREG, "a file"},   {S_IFDIR, "a directory"},
+                                                            {S_IFIFO, "a FIFO"},   {S_IFSOCK, "a socket"},
+                                                            {S_IFCHR, "a device"}, {S_IFBLK, "a device"}};
+  const auto* const found = std::ranges::find(kNames, type, &std::pair<mode_t, std::string_view>::first);
+  return found == std::end(kNames) ? "of an unknown type" : found->second;
+}
+
+[[noreturn]] void fail_irregular(const std::string& path, std::string_view what) {
+  throw failure(ErrorCode::corrupt, "open {}: it is {}, and no regular file; move it away, or name another",
+                path, what);
+}
+
+void sync_directory(const FileSystem& system, const std::filesystem::path& path) {
+  File(system, path.string(), O_RDONLY | O_DIRECTORY).sync();
+}
+
+// Who made `path` may have died before it was on disk, or not have cared. A parent that is not ours to open
+// was not made by us.
+void sync_parent(const FileSystem& system, const std::filesystem::path& path) {
+  const std::filesystem::path whole = absolute_path(path.native());
+  const auto above = whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
+  try {
+    sync_directory(system, above);
+  } catch (const Error&) {
+    if (system.access(above.c_str(), W_OK) == 0) throw;
+  }
 }
 
 }  // namespace
@@ -85,33 +115,6 @@ const FileSystem& posix_file_system() noexcept {
   static const FileSystem system;
   return system;
 }
-
-namespace {
-
-std::string_view name_of(mode_t type) {
-  switch (type) {
-    case S_IFREG:
-      return "a file";
-    case S_IFDIR:
-      return "a directory";
-    case S_IFIFO:
-      return "a FIFO";
-    case S_IFSOCK:
-      return "a socket";
-    case S_IFCHR:
-    case S_IFBLK:
-      return "a device";
-    default:
-      return "of an unknown type";
-  }
-}
-
-[[noreturn]] void fail_irregular(const std::string& path, std::string_view what) {
-  throw failure(ErrorCode::corrupt, "open {}: it is {}, and no regular file; move it away, or name another",
-                path, what);
-}
-
-}  // namespace
 
 std::string_view what_is(const FileSystem& system, const std::string& path) {
   if (const mode_t type = system.type_of(path.c_str())) return name_of(type);
@@ -219,26 +222,6 @@ std::vector<std::string> list_names(const FileSystem& system, const std::filesys
   if (system.list(directory, names) != 0) throw system_error("list", directory.native(), errno);
   return names;
 }
-
-namespace {
-
-void sync_directory(const FileSystem& system, const std::filesystem::path& path) {
-  File(system, path.string(), O_RDONLY | O_DIRECTORY).sync();
-}
-
-// Who made `path` may have died before it was on disk, or not have cared. A parent that is not ours to open
-// was not made by us.
-void sync_parent(const FileSystem& system, const std::filesystem::path& path) {
-  const std::filesystem::path whole = absolute_path(path.native());
-  const auto above = whole.has_filename() ? whole.parent_path() : whole.parent_path().parent_path();
-  try {
-    sync_directory(system, above);
-  } catch (const Error&) {
-    if (system.access(above.c_str(), W_OK) == 0) throw;
-  }
-}
-
-}  // namespace
 
 void make_directory(const FileSystem& system, const std::filesystem::path& path) {
   if (path.empty()) {

@@ -4,16 +4,13 @@
 #include <libaio.h>
 #include <sys/uio.h>
 
-#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include "core/caught.hpp"
 #include "core/owned.hpp"
@@ -138,6 +135,13 @@ class Calls {
   std::size_t cached_ = 0;
 };
 
+constexpr std::uint64_t kPage = 4096;  // no file system wants more to be aligned
+constexpr std::uint64_t kMostExtent = 256 << 10;
+constexpr std::size_t kSlots = 64;
+
+// Whole pages of a file.
+using Extents = JoinedReads<const WantedBytes>;
+
 }  // namespace
 
 void read_from_storage(std::span<const WantedBytes> wanted) {
@@ -171,17 +175,6 @@ void read_at_once(std::span<const WantedBytes> wanted) {
   Calls calls(wanted);
   read_ahead([&] { return calls.begin(); }, [&] { calls.end(); });
 }
-
-namespace {
-
-constexpr std::uint64_t kPage = 4096;  // no file system wants more to be aligned
-constexpr std::uint64_t kMostExtent = 256 << 10;
-constexpr std::size_t kSlots = 64;
-
-// Whole pages of a file.
-using Extents = JoinedReads<const WantedBytes>;
-
-}  // namespace
 
 /// What one thread has under way.
 class DirectReads::Queue {

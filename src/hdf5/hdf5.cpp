@@ -1,13 +1,7 @@
 #include "hdf5/hdf5.hpp"
 
-#if H5_VERSION_GE(1, 13, 0)
-#include <H5FDdevelop.h>
-#endif
-
+#include <algorithm>
 #include <array>
-#include <limits>
-#include <new>
-#include <utility>
 
 #include "core/failure.hpp"
 
@@ -50,6 +44,66 @@ Datatype half_type() {
   return type;
 }
 
+// HDF5 reads its own part, `base`, and hands the whole back to our callbacks.
+struct OpenFile {
+  H5FD_t base;
+  haddr_t end_of_allocation;
+  Medium* medium;
+};
+
+OpenFile& ours(H5FD_t* file) { return *reinterpret_cast<OpenFile*>(file); }
+const OpenFile& ours(const H5FD_t* file) { return *reinterpret_cast<const OpenFile*>(file); }
+
+H5FD_t* open_callback(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*limit*/) {
+  const auto* medium = static_cast<Medium* const*>(H5Pget_driver_info(access));
+  if (medium == nullptr) return nullptr;
+  auto* file = new (std::nothrow) OpenFile{};
+  if (file == nullptr) return nullptr;
+  file->medium = *medium;
+  return &file->base;
+}
+
+herr_t close_callback(H5FD_t* file) {
+  delete &ours(file);
+  return 0;
+}
+
+// NOLINTNEXTLINE(google-runtime-int): HDF5 has it so
+herr_t query_callback(const H5FD_t* file, unsigned long* flags) {
+  *flags = file == nullptr ? 0 : ours(file).medium->features();
+  return 0;
+}
+
+haddr_t get_allocation(const H5FD_t* file, H5FD_mem_t /*type*/) { return ours(file).end_of_allocation; }
+
+herr_t set_allocation(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t address) {
+  ours(file).end_of_allocation = address;
+  ours(file).medium->set_end(address);
+  return 0;
+}
+
+haddr_t get_end(const H5FD_t* file, H5FD_mem_t /*type*/) { return ours(file).medium->end(); }
+
+herr_t read_callback(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t address, size_t bytes,
+                     void* to) {
+  try {
+    ours(file).medium->read(address, {static_cast<std::byte*>(to), bytes}, type == H5FD_MEM_DRAW);
+    return 0;
+  } catch (...) {  // C code calls this
+    return -1;
+  }
+}
+
+herr_t write_callback(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address, size_t bytes,
+                      const void* from) {
+  try {
+    ours(file).medium->write(address, {static_cast<const std::byte*>(from), bytes});
+    return 0;
+  } catch (...) {
+    return -1;
+  }
+}
+
 }  // namespace
 
 std::unique_lock<std::recursive_mutex> lock() {
@@ -74,109 +128,45 @@ Datatype file_type(DType dtype) {
   return {H5Tcopy(standard_type(dtype)), "copy an HDF5 type"};
 }
 
-namespace {
-
-using Shared = AddressFile::Shared;
-
-// HDF5 reads its own part, `base`, and hands the whole back to our callbacks.
-struct OpenFile {
-  H5FD_t base;
-  haddr_t end_of_allocation;
-  Shared* shared;
-};
-
-OpenFile* ours(H5FD_t* file) { return reinterpret_cast<OpenFile*>(file); }
-const OpenFile* ours(const H5FD_t* file) { return reinterpret_cast<const OpenFile*>(file); }
-
-H5FD_t* open_callback(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*limit*/) {
-  const auto* shared = static_cast<Shared* const*>(H5Pget_driver_info(access));
-  if (shared == nullptr) return nullptr;
-  auto* file = new (std::nothrow) OpenFile{};
-  if (file == nullptr) return nullptr;
-  file->shared = *shared;
-  return &file->base;
-}
-
-herr_t close_callback(H5FD_t* file) {
-  delete ours(file);
-  return 0;
-}
-
-// NOLINTNEXTLINE(google-runtime-int): HDF5 has it so
-herr_t query_callback(const H5FD_t* /*file*/, unsigned long* flags) {
-  *flags = H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE;
-  return 0;
-}
-
-haddr_t get_allocation(const H5FD_t* file, H5FD_mem_t /*type*/) { return ours(file)->end_of_allocation; }
-
-herr_t set_allocation(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t address) {
-  ours(file)->end_of_allocation = address;
-  return 0;
-}
-
-haddr_t get_end(const H5FD_t* file, H5FD_mem_t /*type*/) { return ours(file)->shared->bytes.size; }
-
-herr_t read_callback(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t address, size_t bytes,
-                     void* to) {
-  Shared& shared = *ours(file)->shared;
-  if (shared.is_tracing && type == H5FD_MEM_DRAW) {
-    shared.last = {address, bytes, 0};
-    return 0;
-  }
-  if (address > shared.bytes.size || bytes > shared.bytes.size - address) return -1;
-  return shared.bytes.read(address, {static_cast<std::byte*>(to), bytes}) ? 0 : -1;
-}
-
-herr_t write_callback(H5FD_t* /*file*/, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t /*address*/,
-                      size_t /*bytes*/, const void* /*from*/) {
-  return -1;  // opened for reading only
-}
-
-hid_t register_driver() {
-  H5FD_class_t driver{};
+Driver drive(const Properties& access, Medium* medium, std::string_view what) {
+  H5FD_class_t callbacks{};
 #ifdef H5FD_CLASS_VERSION
-  driver.version = H5FD_CLASS_VERSION;
-  driver.value = 510;  // private; checkpoint/skeleton.cpp has 511
+  callbacks.version = H5FD_CLASS_VERSION;
+  callbacks.value = static_cast<H5FD_class_value_t>(510);  // for private use
 #endif
-  driver.name = "rota_address";
-  driver.maxaddr = static_cast<haddr_t>(std::numeric_limits<off_t>::max());
-  driver.fc_degree = H5F_CLOSE_WEAK;
-  driver.fapl_size = sizeof(Shared*);
-  driver.open = open_callback;
-  driver.close = close_callback;
-  driver.query = query_callback;
-  driver.get_eoa = get_allocation;
-  driver.set_eoa = set_allocation;
-  driver.get_eof = get_end;
-  driver.read = read_callback;
-  driver.write = write_callback;
-  for (H5FD_mem_t& type : driver.fl_map) type = H5FD_MEM_SUPER;
-  return H5FDregister(&driver);
+  callbacks.name = "rota_medium";
+  callbacks.maxaddr = haddr_t{1} << 62;
+  callbacks.fc_degree = H5F_CLOSE_WEAK;
+  callbacks.fapl_size = sizeof(medium);
+  callbacks.open = open_callback;
+  callbacks.close = close_callback;
+  callbacks.query = query_callback;
+  callbacks.get_eoa = get_allocation;
+  callbacks.set_eoa = set_allocation;
+  callbacks.get_eof = get_end;
+  callbacks.read = read_callback;
+  callbacks.write = write_callback;
+  std::ranges::fill(callbacks.fl_map, H5FD_MEM_DEFAULT);
+  Driver driver(H5FDregister(&callbacks), what);
+  check(H5Pset_driver(access.get(), driver.get(), static_cast<const void*>(&medium)), what);
+  return driver;
 }
 
-}  // namespace
-
-AddressFile::AddressFile(const std::string& path, FileBytes bytes)
-    : shared_(std::make_unique<Shared>(Shared{.bytes = std::move(bytes), .last = {}})) {
+AddressFile::AddressFile(const std::string& path, FileBytes bytes) : bytes_(std::move(bytes)) {
   const auto guard = lock();
   const auto what = fmt::format("open {}", path);
-  driver_ = check(register_driver(), what);
-  try {
-    const Properties access(H5Pcreate(H5P_FILE_ACCESS), what);
-    Shared* shared = shared_.get();
-    check(H5Pset_driver(access.get(), driver_, static_cast<const void*>(&shared)), what);
-    file_ = {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what};
-  } catch (...) {
-    H5FDunregister(driver_);
-    throw;
-  }
+  const Properties access(H5Pcreate(H5P_FILE_ACCESS), what);
+  driver_ = drive(access, this, what);
+  file_ = {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what};
 }
 
-AddressFile::~AddressFile() {
-  const auto guard = lock();
-  file_ = {};
-  H5FDunregister(driver_);
+void AddressFile::read(std::uint64_t at, std::span<std::byte> out, bool is_data) {
+  if (is_tracing_ && is_data) {
+    last_ = {at, out.size(), 0};
+    return;
+  }
+  const bool is_there = at <= bytes_.size && out.size() <= bytes_.size - at;
+  if (!is_there || !bytes_.read(at, out)) throw std::bad_alloc();  // HDF5 says that it failed
 }
 
 std::optional<ChunkExtent> AddressFile::chunk(hid_t dataset, const hsize_t* origin, std::string_view what) {
@@ -184,23 +174,23 @@ std::optional<ChunkExtent> AddressFile::chunk(hid_t dataset, const hsize_t* orig
   hsize_t bytes = 0;
   if (H5Dget_chunk_storage_size(dataset, origin, &bytes) < 0) H5Eclear2(H5E_DEFAULT);
   if (bytes == 0) return std::nullopt;
-  if (bytes > shared_->bytes.size) {
+  if (bytes > bytes_.size) {
     throw internal::failure(ErrorCode::corrupt,
                             "{} has a chunk of {} bytes in a file of {}; fetch or write it again", what,
-                            bytes, shared_->bytes.size);
+                            bytes, bytes_.size);
   }
   if (untouched_bytes_ < bytes) {
     untouched_.reset(new char[bytes]);
     untouched_bytes_ = bytes;
   }
   std::uint32_t filter_mask = 0;
-  shared_->last = {};
-  shared_->is_tracing = true;
+  last_ = {};
+  is_tracing_ = true;
   const herr_t status = H5Dread_chunk(dataset, H5P_DEFAULT, origin, &filter_mask, untouched_.get());
-  shared_->is_tracing = false;
+  is_tracing_ = false;
   check(status, what);
-  if (shared_->last.bytes != bytes) fail(what);
-  return ChunkExtent{shared_->last.address, bytes, filter_mask};
+  if (last_.bytes != bytes) fail(what);
+  return ChunkExtent{last_.address, bytes, filter_mask};
 }
 
 std::uint64_t AddressFile::stored_chunks(hid_t dataset, std::string_view what) const {

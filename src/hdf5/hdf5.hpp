@@ -5,11 +5,16 @@
 
 #include <hdf5.h>
 
+#if H5_VERSION_GE(1, 13, 0)
+#include <H5FDdevelop.h>
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -95,16 +100,36 @@ struct FileBytes {
   std::function<bool(std::uint64_t offset, std::span<std::byte> to)> read;
 };
 
+/// What has the bytes of a file in the place of a file system. What `read` and `write` throw fails HDF5's
+/// call.
+class Medium {
+ public:
+  virtual ~Medium() = default;
+  /// H5FD_FEAT_..., joined.
+  [[nodiscard]] virtual unsigned features() const noexcept { return 0; }
+  /// How many bytes there are.
+  [[nodiscard]] virtual std::uint64_t end() const noexcept = 0;
+  /// HDF5 has allotted the bytes before `end`.
+  virtual void set_end(std::uint64_t /*end*/) noexcept {}
+  /// `is_data`: of a dataset, and not metadata.
+  virtual void read(std::uint64_t at, std::span<std::byte> out, bool is_data) = 0;
+  virtual void write(std::uint64_t at, std::span<const std::byte> data) = 0;
+};
+
+using Driver = Handle<H5FDunregister>;
+/// Has files that are opened with `access` lie in `medium`. Both it and what is returned must outlive them.
+/// Throws as `fail(what)`.
+Driver drive(const Properties& access, Medium* medium, std::string_view what);
+
 /// A file opened for reading by a driver of ours, which can tell where a chunk lies in O(log chunks).
 ///
 /// H5Dget_chunk_info and its like walk the whole chunk index at every call, and forget the user block, before
 /// HDF5 1.14.4. H5Dread_chunk looks up one chunk and asks the driver for its bytes: here the driver only
 /// notes where they are and reads nothing, with any version of HDF5. One thread, under `lock()`.
-class AddressFile {
+class AddressFile : private Medium {
  public:
   /// `path` goes into messages. Throws Error{io} as `fail` does.
   AddressFile(const std::string& path, FileBytes bytes);
-  ~AddressFile();
   AddressFile(const AddressFile&) = delete;
   AddressFile& operator=(const AddressFile&) = delete;
 
@@ -119,16 +144,18 @@ class AddressFile {
   /// How many chunks of `dataset` are stored, by a walk over their index. Throws Error{io}.
   [[nodiscard]] std::uint64_t stored_chunks(hid_t dataset, std::string_view what) const;
 
-  /// What the driver and its owner share; for the driver.
-  struct Shared {
-    FileBytes bytes;
-    bool is_tracing = false;  ///< raw data is noted, not read
-    ChunkExtent last;
-  };
-
  private:
-  std::unique_ptr<Shared> shared_;
-  hid_t driver_ = H5I_INVALID_HID;
+  [[nodiscard]] unsigned features() const noexcept override {
+    return H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE;
+  }
+  [[nodiscard]] std::uint64_t end() const noexcept override { return bytes_.size; }
+  void read(std::uint64_t at, std::span<std::byte> out, bool is_data) override;
+  void write(std::uint64_t /*at*/, std::span<const std::byte> /*data*/) override { throw std::bad_alloc(); }
+
+  FileBytes bytes_;
+  bool is_tracing_ = false;  // raw data is noted, not read
+  ChunkExtent last_;
+  Driver driver_;
   std::unique_ptr<char[]> untouched_;  // where H5Dread_chunk believes that it reads to
   std::uint64_t untouched_bytes_ = 0;
   File file_;

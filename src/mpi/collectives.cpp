@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <map>
 #include <memory>
-#include <vector>
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
@@ -66,6 +64,14 @@ void reduce(const Communicator& comm, std::string_view what, std::span<T> values
     std::ranges::copy(*copy, values.begin());
   });
 }
+
+// What an all-gather reads and writes.
+struct Gathered {
+  std::string mine;
+  std::vector<int> counts = {};
+  std::vector<int> offsets = {};
+  std::string all = {};
+};
 
 }  // namespace
 
@@ -176,18 +182,6 @@ void all_gather_bytes(const Communicator& comm, std::span<const std::byte> mine,
 std::vector<std::int64_t> all_gather(const Communicator& comm, std::int64_t mine) {
   return all_gather<std::int64_t>(comm, std::span(&mine, 1));
 }
-
-namespace {
-
-// What an all-gather reads and writes.
-struct Gathered {
-  std::string mine;
-  std::vector<int> counts = {};
-  std::vector<int> offsets = {};
-  std::string all = {};
-};
-
-}  // namespace
 
 std::vector<std::string> all_gather(const Communicator& comm, std::string_view phase, std::string mine) {
   if (is_alone(comm)) return {std::move(mine)};

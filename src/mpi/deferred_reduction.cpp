@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "mpi/backoff.hpp"
-#include "mpi/collectives.hpp"
 #include "rota/error.hpp"
 
 namespace rota::mpi {

@@ -4,11 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "core/failure.hpp"
-#include "core/wait.hpp"
 #include "mpi/background.hpp"
 #include "mpi/collectives.hpp"
 
@@ -27,6 +25,11 @@ constexpr auto kRoll = std::chrono::milliseconds(500);
 constexpr auto kForVerdict = std::chrono::milliseconds(1200);
 
 using Clock = std::chrono::steady_clock;
+
+std::string text_of_missing(std::string_view phase, const std::vector<int>& ranks) {
+  return fmt::format("{}: rank{} {} did not arrive before the deadline; all ranks must come here", phase,
+                     ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
+}
 
 }  // namespace
 
@@ -169,9 +172,7 @@ void Exchange::give_up(std::string_view phase) {
   send(0, kMissing);
   Backoff backoff;
   for (const auto until = Clock::now() + kForVerdict; Clock::now() < until; backoff.wait()) answer();
-  std::string verdict =
-      fmt::format("{}: rank {} did not arrive before the deadline; all ranks must come here", phase,
-                  names_.empty() ? 0 : names_.front());
+  std::string verdict = text_of_missing(phase, {names_.empty() ? 0 : names_.front()});
   send(0, std::string(kVerdict) + verdict);
   fail(std::move(verdict));
 }
@@ -195,8 +196,7 @@ void Exchange::call_the_roll(std::string_view phase) {
   std::string verdict =
       missing.empty()
           ? fmt::format("{}: all ranks are there by now, but not all were before the deadline", phase)
-          : fmt::format("{}: rank{} {} did not arrive before the deadline; all ranks must come here", phase,
-                        missing.size() > 1 ? "s" : "", fmt::join(named, ", "));
+          : text_of_missing(phase, named);
   send_all(std::string(kVerdict) + verdict);
   fail(std::move(verdict));
 }

@@ -1,8 +1,6 @@
 #include "mpi/nodes.hpp"
 
 #include <array>
-#include <span>
-#include <vector>
 
 #include "mpi/collectives.hpp"
 #include "mpi/exchange.hpp"

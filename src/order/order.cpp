@@ -16,14 +16,9 @@ BlockShape clamp(BlockShape shape, std::int64_t samples, const BlockBegins& begi
 
 Permutation whole(Shuffle shuffle, std::int64_t samples, std::int64_t blocks, std::uint64_t seed,
                   std::int64_t epoch) {
-  switch (shuffle) {
-    case Shuffle::global:
-      return {samples, derive_key(seed, epoch, Purpose::global, 0)};
-    case Shuffle::block:
-      return {blocks, derive_key(seed, epoch, Purpose::blocks, 0)};
-    default:
-      return {0, {}};
-  }
+  if (shuffle == Shuffle::global) return {samples, derive_key(seed, epoch, Purpose::global, 0)};
+  if (shuffle == Shuffle::block) return {blocks, derive_key(seed, epoch, Purpose::blocks, 0)};
+  return {0, {}};
 }
 
 // The last of `begins` that is at most `at`.

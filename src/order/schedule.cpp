@@ -14,7 +14,7 @@ namespace {
 
 __extension__ using i128 = __int128;
 
-std::variant<EqualTurns, RaggedTurns> turns_of(const ShardPlan& plan) {
+Turns turns_of(const ShardPlan& plan) {
   if (plan.is_equal()) return EqualTurns(plan);
   return RaggedTurns(plan);
 }
@@ -99,12 +99,11 @@ void Schedule::append(const TurnRange& range, std::int64_t begin, std::int64_t e
     const std::int64_t from = std::max(range.begin, group_begin);
     const std::int64_t to = std::min(range.end, groups_.begin(place + 1));
     const std::int64_t count = std::min(last, to) - at;
-    std::visit(
-        [&](auto& turns) {
-          turns.load(groups_.group(place), from - group_begin, to - group_begin);
-          append_spans(turns, span, at - from, count, out);
-        },
-        turns_);
+    const auto load = [&](auto& turns) {
+      turns.load(groups_.group(place), from - group_begin, to - group_begin);
+    };
+    std::visit(load, turns_);
+    append_spans(turns_, span, at - from, count, out);
     at += count;
   }
 }

@@ -8,7 +8,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "order/order.hpp"
@@ -128,7 +127,7 @@ class Schedule {
   Tail tail_;
   std::int64_t epochs_;
   EpochGroups groups_;  // of the epoch at hand
-  std::variant<EqualTurns, RaggedTurns> turns_;
+  Turns turns_;
 };
 
 }  // namespace rota::internal

@@ -1,10 +1,8 @@
 #include "order/shard_plan.hpp"
 
-#include <algorithm>
 #include <numeric>
 
 #include "core/option.hpp"
-#include "rota/error.hpp"
 
 namespace rota::internal {
 namespace {

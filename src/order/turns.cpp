@@ -1,7 +1,6 @@
 #include "order/turns.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace rota::internal {
 
@@ -264,25 +263,23 @@ PositionRange RaggedTurns::next(std::int64_t shard) const noexcept {
   }
 }
 
-template <typename Turns>
 void append_spans(const Turns& turns, const ShardSpan& like, std::int64_t slot, std::int64_t count,
                   std::vector<ShardSpan>& out) {
-  for (PositionRange take = turns.find(slot);; take = turns.next(take.shard)) {
-    const std::int64_t taken = std::min(count, take.end - take.begin);
-    ShardSpan& span = out.emplace_back();  // filled in place: a copy would wait for the stores
-    span.epoch = like.epoch;
-    span.shard.value = take.shard;
-    span.position = take.begin;
-    span.count = taken;
-    span.kind = like.kind;
-    span.dataset = like.dataset;
-    count -= taken;
-    if (count == 0) return;
-  }
+  const auto append = [&](const auto& range) {
+    for (PositionRange take = range.find(slot);; take = range.next(take.shard)) {
+      const std::int64_t taken = std::min(count, take.end - take.begin);
+      ShardSpan& span = out.emplace_back();  // filled in place: a copy would wait for the stores
+      span.epoch = like.epoch;
+      span.shard.value = take.shard;
+      span.position = take.begin;
+      span.count = taken;
+      span.kind = like.kind;
+      span.dataset = like.dataset;
+      count -= taken;
+      if (count == 0) return;
+    }
+  };
+  std::visit(append, turns);
 }
-template void append_spans(const EqualTurns&, const ShardSpan&, std::int64_t, std::int64_t,
-                           std::vector<ShardSpan>&);
-template void append_spans(const RaggedTurns&, const ShardSpan&, std::int64_t, std::int64_t,
-                           std::vector<ShardSpan>&);
 
 }  // namespace rota::internal

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "order/order.hpp"
@@ -142,14 +143,10 @@ class RaggedTurns {
   Frontier end_;
 };
 
+using Turns = std::variant<EqualTurns, RaggedTurns>;
 /// Appends slots [slot, slot + count) of the range that `turns` has loaded, as spans of the epoch, kind
 /// and dataset of `like`.
-template <typename Turns>
 void append_spans(const Turns& turns, const ShardSpan& like, std::int64_t slot, std::int64_t count,
                   std::vector<ShardSpan>& out);
-extern template void append_spans(const EqualTurns&, const ShardSpan&, std::int64_t, std::int64_t,
-                                  std::vector<ShardSpan>&);
-extern template void append_spans(const RaggedTurns&, const ShardSpan&, std::int64_t, std::int64_t,
-                                  std::vector<ShardSpan>&);
 
 }  // namespace rota::internal

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -63,32 +62,6 @@ double worst_error(std::span<const double> weights, double sum, const std::vecto
   return worst;
 }
 
-}  // namespace
-
-std::vector<std::int64_t> quantise(std::span<const double> weights) {
-  const std::vector<double> scaled = near_one(weights);
-  const double sum = std::accumulate(scaled.begin(), scaled.end(), 0.0);
-  std::vector<std::int64_t> quantised(scaled.size());
-  std::vector<std::int64_t> best;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::int64_t scale = 1; scale <= kLongestPeriod && least > kExact; ++scale) {
-    std::int64_t period = 0;
-    for (std::size_t d = 0; d < scaled.size(); ++d) {
-      const std::int64_t rounded = std::llround(scaled[d] / sum * static_cast<double>(scale));
-      quantised[d] = scaled[d] == 0 ? 0 : std::max<std::int64_t>(rounded, 1);
-      period += quantised[d];
-    }
-    if (period > kLongestPeriod) break;
-    const double error = worst_error(scaled, sum, quantised, period);
-    if (error >= least) continue;
-    least = error;
-    best = quantised;
-  }
-  return best;
-}
-
-namespace {
-
 __extension__ using i128 = __int128;
 
 // Turn number `count` of a dataset, counted from 0, in a period of `period` turns counted from 1.
@@ -127,6 +100,28 @@ MixtureState checked(MixtureState state) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> quantise(std::span<const double> weights) {
+  const std::vector<double> scaled = near_one(weights);
+  const double sum = std::accumulate(scaled.begin(), scaled.end(), 0.0);
+  std::vector<std::int64_t> quantised(scaled.size());
+  std::vector<std::int64_t> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::int64_t scale = 1; scale <= kLongestPeriod && least > kExact; ++scale) {
+    std::int64_t period = 0;
+    for (std::size_t d = 0; d < scaled.size(); ++d) {
+      const std::int64_t rounded = std::llround(scaled[d] / sum * static_cast<double>(scale));
+      quantised[d] = scaled[d] == 0 ? 0 : std::max<std::int64_t>(rounded, 1);
+      period += quantised[d];
+    }
+    if (period > kLongestPeriod) break;
+    const double error = worst_error(scaled, sum, quantised, period);
+    if (error >= least) continue;
+    least = error;
+    best = quantised;
+  }
+  return best;
+}
 
 WeightedTurns::WeightedTurns(MixtureState state)
     : state_(checked(std::move(state))),

@@ -3,18 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <pugixml.hpp>
-#include <utility>
-#include <vector>
 
 #include "core/failure.hpp"
 #include "remote/http.hpp"
@@ -78,6 +74,11 @@ std::string fetch_body(HttpOptions options, std::chrono::seconds deadline, std::
 }
 constexpr std::chrono::seconds kForKeys{10};
 constexpr std::chrono::seconds kForMachine{3};  // nobody answers on those that are not Amazon's
+
+S3Keys require_keys(S3Keys keys, const std::string& what) {
+  if (!keys.access_key.empty() && !keys.secret_key.empty()) return keys;
+  throw Error(ErrorCode::io, what + ": the answer has no credentials in it");
+}
 
 }  // namespace
 
@@ -166,15 +167,6 @@ std::string profile_value(const std::string& name) {
   }
   return {};
 }
-
-namespace {
-
-S3Keys require_keys(S3Keys keys, const std::string& what) {
-  if (!keys.access_key.empty() && !keys.secret_key.empty()) return keys;
-  throw Error(ErrorCode::io, what + ": the answer has no credentials in it");
-}
-
-}  // namespace
 
 S3Keys parse_credentials(std::string_view json, const std::string& what) {
   const auto parsed = nlohmann::json::parse(json, nullptr, false);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <utility>
 
 #include "remote/http_session.hpp"
 
@@ -15,6 +14,12 @@ namespace {
 void start_curl() {
   static const CURLcode started = ::curl_global_init(CURL_GLOBAL_DEFAULT);
   if (started != CURLE_OK) throw Error(ErrorCode::io, "start libcurl: it does not");
+}
+
+// "https://host:port"
+std::string_view server_of(std::string_view url) {
+  const auto authority = url.find("://");
+  return authority == std::string_view::npos ? url : url.substr(0, url.find_first_of("/?#", authority + 3));
 }
 
 }  // namespace
@@ -70,16 +75,6 @@ std::string percent_decoded(std::string_view text) {
   }
   return made;
 }
-
-namespace {
-
-// "https://host:port"
-std::string_view server_of(std::string_view url) {
-  const auto authority = url.find("://");
-  return authority == std::string_view::npos ? url : url.substr(0, url.find_first_of("/?#", authority + 3));
-}
-
-}  // namespace
 
 void KnownServers::add(std::string_view url) {
   const MutexLock lock(mutex_);

@@ -38,18 +38,10 @@ bool may_pass(int status) noexcept {
 
 // What no other try mends.
 bool is_final(CURLcode code) noexcept {
-  switch (code) {
-    case CURLE_URL_MALFORMAT:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_ISSUER_ERROR:
-    case CURLE_TOO_MANY_REDIRECTS:
-    case CURLE_OUT_OF_MEMORY:
-      return true;
-    default:
-      return false;
-  }
+  constexpr std::array kFinal{
+      CURLE_URL_MALFORMAT,    CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CACERT_BADFILE,
+      CURLE_SSL_ISSUER_ERROR, CURLE_TOO_MANY_REDIRECTS,       CURLE_OUT_OF_MEMORY};
+  return std::ranges::find(kFinal, code) != kFinal.end();
 }
 
 // Whether there was no connection.
@@ -63,6 +55,14 @@ bool is_nobody_there(CURL* easy, CURLcode code) noexcept {
 
 double seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
+}
+
+std::string failure_of(const std::string& trouble, const HttpAnswer& answer, const char* said,
+                       CURLcode code) {
+  if (code != CURLE_OK) return shown(without_users(*said != '\0' ? said : ::curl_easy_strerror(code)));
+  if (!trouble.empty()) return trouble;
+  const auto name = code_in(answer.body);
+  return fmt::format("status {}{}{}", answer.status, name.empty() ? "" : ": ", name);
 }
 
 }  // namespace
@@ -91,6 +91,7 @@ struct HttpSession::Try {
   std::exception_ptr thrown = {};
   std::array<char, CURL_ERROR_SIZE> text{};
 
+  void set(CURLoption option, auto value) const { ::curl_easy_setopt(easy.get(), option, value); }
   // Calls the transfer for curl, which must not see what it throws.
   template <typename Work>
   bool guarded(Work work) noexcept {
@@ -130,18 +131,6 @@ struct HttpSession::Try {
     return is_kept ? bytes : 0;
   }
 };
-
-namespace {
-
-std::string failure_of(const std::string& trouble, const HttpAnswer& answer, const char* said,
-                       CURLcode code) {
-  if (code != CURLE_OK) return shown(without_users(*said != '\0' ? said : ::curl_easy_strerror(code)));
-  if (!trouble.empty()) return trouble;
-  const auto name = code_in(answer.body);
-  return fmt::format("status {}{}{}", answer.status, name.empty() ? "" : ": ", name);
-}
-
-}  // namespace
 
 HttpSession::HttpSession(const HttpOptions& options, KnownServers& known)
     : options_(options), known_(known), multi_(::curl_multi_init()) {
@@ -242,48 +231,43 @@ void HttpSession::set_up(Try& one) {
 }
 
 void HttpSession::set_request(Try& one) {
-  const auto set = [&one](CURLoption option, auto value) {
-    ::curl_easy_setopt(one.easy.get(), option, value);
-  };
-  set(CURLOPT_URL, one.request.url.c_str());
-  set(CURLOPT_PATH_AS_IS, 1L);
-  set(CURLOPT_HTTPHEADER, one.headers.get());
+  one.set(CURLOPT_URL, one.request.url.c_str());
+  one.set(CURLOPT_PATH_AS_IS, 1L);
+  one.set(CURLOPT_HTTPHEADER, one.headers.get());
   if (one.request.method == "HEAD") {
-    set(CURLOPT_NOBODY, 1L);
+    one.set(CURLOPT_NOBODY, 1L);
   } else if (one.request.method != "GET") {
-    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(one.request.body.size()));
-    set(CURLOPT_POSTFIELDS, one.request.body.c_str());
-    set(CURLOPT_CUSTOMREQUEST, one.request.method.c_str());
+    one.set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(one.request.body.size()));
+    one.set(CURLOPT_POSTFIELDS, one.request.body.c_str());
+    one.set(CURLOPT_CUSTOMREQUEST, one.request.method.c_str());
   }
-  set(CURLOPT_WRITEFUNCTION, &Try::on_body);
-  set(CURLOPT_WRITEDATA, static_cast<void*>(&one));
-  set(CURLOPT_HEADERFUNCTION, &Try::on_header);
-  set(CURLOPT_HEADERDATA, static_cast<void*>(&one));
-  set(CURLOPT_ERRORBUFFER, one.text.data());
-  set(CURLOPT_PRIVATE, static_cast<void*>(&one));
+  one.set(CURLOPT_WRITEFUNCTION, &Try::on_body);
+  one.set(CURLOPT_WRITEDATA, static_cast<void*>(&one));
+  one.set(CURLOPT_HEADERFUNCTION, &Try::on_header);
+  one.set(CURLOPT_HEADERDATA, static_cast<void*>(&one));
+  one.set(CURLOPT_ERRORBUFFER, one.text.data());
+  one.set(CURLOPT_PRIVATE, static_cast<void*>(&one));
 }
 
 void HttpSession::set_limits(const Try& one) {
-  const auto set = [&one](CURLoption option, auto value) {
-    ::curl_easy_setopt(one.easy.get(), option, value);
-  };
-  set(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_QUICK_EXIT, 1L);  // else a name server that does not answer is waited for after the timeout
-  set(CURLOPT_HTTP_VERSION, static_cast<Long>(CURL_HTTP_VERSION_1_1));
-  set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_FOLLOWLOCATION, one.request.may_redirect ? 1L : 0L);
-  set(CURLOPT_REDIR_PROTOCOLS_STR, one.request.url.starts_with("https:") ? "https" : "http,https");
-  set(CURLOPT_MAXREDIRS, 5L);
-  set(CURLOPT_BUFFERSIZE, 256L << 10);
-  set(CURLOPT_USERAGENT, "rota");
-  if (one.request.is_direct) set(CURLOPT_NOPROXY, "*");
-  if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
+  one.set(CURLOPT_NOSIGNAL, 1L);
+  one.set(CURLOPT_QUICK_EXIT, 1L);  // else a name server that does not answer is waited for after the timeout
+  one.set(CURLOPT_HTTP_VERSION, static_cast<Long>(CURL_HTTP_VERSION_1_1));
+  one.set(CURLOPT_PROTOCOLS_STR, "http,https");
+  one.set(CURLOPT_FOLLOWLOCATION, one.request.may_redirect ? 1L : 0L);
+  one.set(CURLOPT_REDIR_PROTOCOLS_STR, one.request.url.starts_with("https:") ? "https" : "http,https");
+  one.set(CURLOPT_MAXREDIRS, 5L);
+  one.set(CURLOPT_BUFFERSIZE, 256L << 10);
+  one.set(CURLOPT_USERAGENT, "rota");
+  if (one.request.is_direct) one.set(CURLOPT_NOPROXY, "*");
+  if (!options_.ca_file.empty()) one.set(CURLOPT_CAINFO, options_.ca_file.c_str());
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(one.job.latest - Clock::now());
-  set(CURLOPT_TIMEOUT_MS, static_cast<Long>(std::max<std::int64_t>(left.count(), 1)));
-  set(CURLOPT_CONNECTTIMEOUT_MS,
-      static_cast<Long>(std::min<std::int64_t>(1000 * options_.stall.count(), 5'000)));
-  set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
-  set(CURLOPT_LOW_SPEED_TIME, static_cast<Long>(options_.stall.count() * (one.request.may_stall ? 3 : 1)));
+  one.set(CURLOPT_TIMEOUT_MS, static_cast<Long>(std::max<std::int64_t>(left.count(), 1)));
+  one.set(CURLOPT_CONNECTTIMEOUT_MS,
+          static_cast<Long>(std::min<std::int64_t>(1000 * options_.stall.count(), 5'000)));
+  one.set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
+  one.set(CURLOPT_LOW_SPEED_TIME,
+          static_cast<Long>(options_.stall.count() * (one.request.may_stall ? 3 : 1)));
 }
 
 void HttpSession::collect() {

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <ctime>
 #include <pugixml.hpp>
-#include <utility>
 
 #include "core/failure.hpp"
 

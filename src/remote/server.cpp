@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cstring>
 #include <deque>
-#include <utility>
 
 #include "core/failure.hpp"
 #include "core/option.hpp"
@@ -76,8 +75,8 @@ class Find final : public Transfer {
 /// Bytes [begin, end) of a file, for all that want some of them.
 class Range final : public Transfer {
  public:
-  Range(const Server& server, std::span<StoredBytes> wanted, std::uint64_t begin, std::uint64_t end)
-      : server_(server), all_(wanted), wanted_(wanted), begin_(begin), at_(begin), end_(end) {}
+  Range(const Server& server, const JoinedReads<StoredBytes>::Read& read)
+      : server_(server), all_(read.wanted), wanted_(all_), begin_(read.begin), at_(begin_), end_(read.end) {}
 
   [[nodiscard]] std::string what() const override { return "read " + server_.path(file().name); }
 
@@ -134,6 +133,14 @@ class Range final : public Transfer {
     return !server_.judge(answer, file().name, what());
   }
 
+  /// Gives its error, if any, to all that want some of it.
+  void report() const {
+    for (StoredBytes& one : all_) {
+      const bool is_of_it = one.offset < end_ && begin_ < one.offset + one.to.size();
+      if (is_of_it && one.error == nullptr) one.error = error;
+    }
+  }
+
  private:
   [[nodiscard]] const StoredFile& file() const noexcept { return *file_; }
   [[nodiscard]] bool doubt(std::string why) {
@@ -171,39 +178,6 @@ class Range final : public Transfer {
   std::uint64_t at_;     // all before it has come
   bool is_all_ = false;  // that comes, whatever was asked for
   std::uint64_t end_;
-};
-
-/// Cuts what is wanted into requests.
-class Ranges {
- public:
-  Ranges(const Server& server, std::span<StoredBytes> wanted) {
-    JoinedReads<StoredBytes> reads(wanted, {.gap = kMostSkipped, .bytes = kMostMerged, .part = kPart});
-    while (const auto read = reads.next()) parts_.emplace_back(server, read->wanted, read->begin, read->end);
-  }
-
-  void run(const HttpClient& client) {
-    std::vector<Transfer*> all;
-    for (Part& part : parts_) all.push_back(&part.range);
-    client.run(all);
-    for (Part& part : parts_) {
-      if (part.range.error == nullptr) continue;
-      for (StoredBytes& one : part.wanted) {
-        const bool is_of_it = one.offset < part.end && part.begin < one.offset + one.to.size();
-        if (is_of_it && one.error == nullptr) one.error = part.range.error;
-      }
-    }
-  }
-
- private:
-  struct Part {
-    Part(const Server& server, std::span<StoredBytes> all, std::uint64_t first, std::uint64_t last)
-        : range(server, all, first, last), wanted(all), begin(first), end(last) {}
-    Range range;
-    std::span<StoredBytes> wanted;
-    std::uint64_t begin;
-    std::uint64_t end;
-  };
-  std::deque<Part> parts_;
 };
 
 /// A file's name is its URL without the scheme.
@@ -283,7 +257,14 @@ std::optional<StoredFile> Server::find(std::string_view name) const {
   return find.found();
 }
 
-void Server::read(std::span<StoredBytes> wanted) const { Ranges(*this, wanted).run(client_); }
+void Server::read(std::span<StoredBytes> wanted) const {
+  JoinedReads<StoredBytes> reads(wanted, {.gap = kMostSkipped, .bytes = kMostMerged, .part = kPart});
+  std::deque<Range> ranges;
+  std::vector<Transfer*> transfers;
+  while (const auto read = reads.next()) transfers.push_back(&ranges.emplace_back(*this, *read));
+  client_.run(transfers);
+  for (const Range& range : ranges) range.report();
+}
 
 }  // namespace rota::internal
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <new>
 
 #include "remote/http.hpp"
 #include "rota/error.hpp"

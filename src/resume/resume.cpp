@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -207,11 +206,9 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   if (world.replica > 0) rows.count = 0;
   std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * rows.count));
   loader.cursors(rows.first, cursors);
-  const auto bytes = std::as_bytes(std::span(cursors));
   // Named by their numbers, so that two that take themselves for one place are an error and not a longer
   // tensor.
-  snapshot.tensor(part_of_loader(name, kCursors), DType::int64, {2}, std::span(&rows, 1),
-                  std::vector<std::byte>(bytes.begin(), bytes.end()));
+  snapshot.tensor(part_of_loader(name, kCursors), DType::int64, {2}, std::span(&rows, 1), bytes_of(cursors));
   internal::OrderedJson json = internal::state_of(loader);
   if (world.rank == 0) internal::add_content(loader, json);  // the other blobs are not saved
   snapshot.blob(part_of_loader(name, internal::kState), json.dump());

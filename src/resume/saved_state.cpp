@@ -1,7 +1,5 @@
 #include "resume/saved_state.hpp"
 
-#include <fmt/format.h>
-
 #include <cereal/external/base64.hpp>
 #include <limits>
 #include <set>

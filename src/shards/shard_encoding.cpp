@@ -11,11 +11,8 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "core/failure.hpp"
 #include "core/owned.hpp"

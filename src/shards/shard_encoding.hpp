@@ -2,7 +2,6 @@
 
 // Batches as the bytes of shards.
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/bytes.hpp"
 #include "core/failure.hpp"
 
 namespace rota::internal {
@@ -11,21 +10,6 @@ namespace {
 
 void append(std::int64_t number, std::string& out) {
   out.append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
-std::string_view take(std::string_view& bytes, std::size_t count) {
-  if (count > bytes.size()) {
-    throw failure(ErrorCode::corrupt,
-                  "unpack a sample of a stream's state: {} bytes are left, and {} are to follow",
-                  bytes.size(), count);
-  }
-  const std::string_view taken = bytes.substr(0, count);
-  bytes.remove_prefix(count);
-  return taken;
-}
-
-std::int64_t take_number(std::string_view& bytes) {
-  return load<std::int64_t>(std::as_bytes(std::span(take(bytes, sizeof(std::int64_t)))));
 }
 
 }  // namespace
@@ -78,24 +62,27 @@ std::size_t sample_bytes(const StreamSample& sample) noexcept {
   return (3 + sample.size()) * sizeof(std::int64_t) + sample.total_bytes();
 }
 
-void take_sample(std::string_view& bytes, std::span<const Field> fields, StreamSample& out) {
+ByteReader samples_in(std::string_view bytes) {
+  return {std::as_bytes(std::span(bytes)), "unpack a sample of a stream's state"};
+}
+
+void take_sample(ByteReader& bytes, std::span<const Field> fields, StreamSample& out) {
   StreamId id;
-  id.shard.value = take_number(bytes);
-  id.input = take_number(bytes);
-  id.output = take_number(bytes);
+  id.shard.value = bytes.next<std::int64_t>();
+  id.input = bytes.next<std::int64_t>();
+  id.output = bytes.next<std::int64_t>();
   out.set_id(id);
-  std::string_view rows = take(bytes, fields.size() * sizeof(std::int64_t));
+  const auto rows = bytes.next_bytes(fields.size() * sizeof(std::int64_t));
   for (std::size_t f = 0; f < fields.size(); ++f) {
-    const std::int64_t count = take_number(rows);
+    const auto count = load<std::int64_t>(rows, f * sizeof(std::int64_t));
     const std::size_t width = std::max<std::size_t>(fields[f].row_bytes(), 1);
-    const bool fits = count >= 0 && static_cast<std::uint64_t>(count) <= bytes.size() / width;
+    const bool fits = count >= 0 && static_cast<std::uint64_t>(count) <= bytes.rest().size() / width;
     if (fields[f].ragged ? !fits : count != 1) {
-      throw failure(ErrorCode::corrupt,
-                    "unpack a sample of a stream's state: field \"{}\" has {} rows; {} bytes are left",
-                    fields[f].name, count, bytes.size());
+      bytes.fail(fmt::format("field \"{}\" has {} rows; {} bytes are left", fields[f].name, count,
+                             bytes.rest().size()));
     }
     const auto memory = out.resize(f, count);
-    const std::string_view taken = take(bytes, memory.size());
+    const auto taken = bytes.next_bytes(memory.size());
     if (!taken.empty()) std::memcpy(memory.data(), taken.data(), taken.size());
   }
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/bytes.hpp"
 #include "rota/stream.hpp"
 #include "stream/stream_facts.hpp"
 
@@ -51,7 +52,9 @@ class StreamAdaptor : public StreamSource {
 /// field, 8 bytes each, then the fields' bytes.
 void append_sample(const StreamSample& sample, std::string& out);
 [[nodiscard]] std::size_t sample_bytes(const StreamSample& sample) noexcept;
-/// Takes the first sample off `bytes`, which may be anything. Throws Error{corrupt}.
-void take_sample(std::string_view& bytes, std::span<const Field> fields, StreamSample& out);
+/// Such bytes, which may be anything, to be read.
+[[nodiscard]] ByteReader samples_in(std::string_view bytes);
+/// Takes the first sample off. Throws Error{corrupt}.
+void take_sample(ByteReader& bytes, std::span<const Field> fields, StreamSample& out);
 
 }  // namespace rota::internal

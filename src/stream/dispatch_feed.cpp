@@ -13,45 +13,42 @@
 #include "rota/cereal.hpp"
 #include "stream/stream_facts.hpp"
 
+namespace rota {
+
+template <typename Archive>
+void serialize(Archive& archive, Field& field) {
+  archive(field.name, field.dtype, field.shape, field.ragged);
+}
+
+}  // namespace rota
+
 namespace rota::internal {
 
 namespace {
 
 constexpr std::string_view kDispatching = "dispatch a source";
 
-struct FieldText {
-  Field field;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    auto dtype = static_cast<std::int32_t>(field.dtype);
-    archive(field.name, dtype, field.shape, field.ragged);
-    field.dtype = static_cast<DType>(dtype);
-  }
-};
-
 /// What rank 0 tells of its source.
 struct Description {
-  std::vector<FieldText> fields;
-  std::int64_t cursor_numbers = 0;
+  StreamFacts facts;
   Fingerprint fingerprint;
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(fields, cursor_numbers, fingerprint.high, fingerprint.low);
+    archive(facts.fields, facts.shards, facts.cursor_numbers, fingerprint.high, fingerprint.low);
   }
 };
 
 class DispatchedSource final : public StreamSource {
  public:
-  DispatchedSource(const Description& description, std::int64_t shards)
-      : facts_{.fields = {}, .shards = shards, .cursor_numbers = description.cursor_numbers},
+  DispatchedSource(Description description, std::int64_t shards)
+      : facts_(std::move(description.facts)),
         fingerprint_(FingerprintBuilder()
                          .add("dispatch")
                          .add(rota::to_string(description.fingerprint))
                          .add(shards)
                          .finish()) {
-    for (const FieldText& text : description.fields) facts_.fields.push_back(text.field);
+    facts_.shards = shards;
   }
 
   [[nodiscard]] const std::vector<Field>& fields() const override { return facts_.fields; }
@@ -71,13 +68,6 @@ class DispatchedSource final : public StreamSource {
   Fingerprint fingerprint_;
 };
 
-void require_one_shard(const StreamFacts& facts) {
-  if (facts.shards == 1) return;
-  throw failure(ErrorCode::invalid_argument,
-                "{}: it has {} shards, and what is read once has 1; give it to a stream loader as it is",
-                kDispatching, facts.shards);
-}
-
 }  // namespace
 
 void check(const Dispatch& dispatch, const World& world) {
@@ -94,15 +84,14 @@ void check(const Dispatch& dispatch, const World& world) {
 
 std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const mpi::Communicator& comm) {
   const std::string text = mpi::on_first_rank(comm, "ask what a dispatched source is", [&] {
-    const StreamFacts facts = ask_facts(*dispatch.source, kDispatching);
-    require_one_shard(facts);
-    Description description{
-        .fields = {}, .cursor_numbers = facts.cursor_numbers, .fingerprint = dispatch.source->fingerprint()};
-    for (const Field& field : facts.fields) description.fields.push_back({field});
-    return to_blob(description);
+    Description description{.facts = ask_facts(*dispatch.source, kDispatching),
+                            .fingerprint = dispatch.source->fingerprint()};
+    if (description.facts.shards == 1) return to_blob(description);
+    throw failure(ErrorCode::invalid_argument,
+                  "{}: it has {} shards, and what is read once has 1; give it to a stream loader as it is",
+                  kDispatching, description.facts.shards);
   });
-  const auto description = from_blob<Description>(text);
-  return std::make_shared<DispatchedSource>(description, dispatch.shards);
+  return std::make_shared<DispatchedSource>(from_blob<Description>(text), dispatch.shards);
 }
 
 DispatchFeed::DispatchFeed(const Dispatch& dispatch, BatchPool& pool, const StreamLoaderOptions& options,

@@ -31,14 +31,6 @@ std::vector<DispatchPlan::Slot> DispatchPlan::slots(std::int64_t first, std::int
   return slots;
 }
 
-namespace {
-
-std::int64_t number_at(ByteSpan bytes, std::size_t i) noexcept {
-  return load<std::int64_t>(bytes, i * sizeof(std::int64_t));
-}
-
-}  // namespace
-
 RecordLayout::RecordLayout(std::vector<Field> fields) : fields_(std::move(fields)) {
   for (const Field& field : fields_) {
     ragged_ += field.ragged ? 1 : 0;
@@ -65,7 +57,7 @@ ByteSpan RecordLayout::first(ByteSpan bytes) const {
   bool fits = size <= bytes.size();
   for (std::size_t f = 0, i = 0; f < fields_.size() && fits; ++f) {
     if (!fields_[f].ragged) continue;
-    const std::int64_t rows = number_at(bytes, i++);
+    const auto rows = load<std::int64_t>(bytes, sizeof(std::int64_t) * i++);
     const std::size_t row_bytes = std::max<std::size_t>(fields_[f].row_bytes(), 1);
     fits = rows >= 0 && static_cast<std::size_t>(rows) <= (bytes.size() - size) / row_bytes;
     if (fits) size += static_cast<std::size_t>(rows) * fields_[f].row_bytes();
@@ -78,8 +70,9 @@ ByteSpan RecordLayout::first(ByteSpan bytes) const {
 void RecordLayout::decode(std::span<const ByteSpan> records, BatchMemory& batch) const {
   for (std::size_t f = 0, k = 0; f < fields_.size(); ++f) {
     if (!fields_[f].ragged) continue;
-    for (std::size_t i = 0; i < records.size(); ++i) batch.store.rows(f)[i] = number_at(records[i], k);
-    ++k;
+    const std::size_t at = sizeof(std::int64_t) * k++;
+    for (std::size_t i = 0; i < records.size(); ++i)
+      batch.store.rows(f)[i] = load<std::int64_t>(records[i], at);
   }
   if (ragged_ > 0) batch.store.sum_rows();
   batch.store.open();

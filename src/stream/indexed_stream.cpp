@@ -5,10 +5,10 @@
 
 #include "core/failure.hpp"
 #include "core/option.hpp"
+#include "order/order.hpp"
 #include "order/shard_plan.hpp"
 #include "rota/stream.hpp"
 #include "source/field_check.hpp"
-#include "source/node_files.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota {

@@ -32,6 +32,11 @@ struct Load {
   }
 };
 
+std::int64_t batch_of(std::int64_t global_batch_size, const World& world) {
+  const std::int64_t first = share(global_batch_size, world.rank, world.size);
+  return std::max<std::int64_t>(share(global_batch_size, world.rank + 1, world.size) - first, 1);
+}
+
 }  // namespace
 
 std::vector<int> share_out(std::span<const std::int64_t> weights, int ranks) {
@@ -54,15 +59,6 @@ std::vector<int> share_out(std::span<const std::int64_t> weights, int ranks) {
   }
   return owners;
 }
-
-namespace {
-
-std::int64_t batch_of(std::int64_t global_batch_size, const World& world) {
-  const std::int64_t first = share(global_batch_size, world.rank, world.size);
-  return std::max<std::int64_t>(share(global_batch_size, world.rank + 1, world.size) - first, 1);
-}
-
-}  // namespace
 
 ShardFeed::ShardFeed(const StreamSource& source, BatchPool& pool, const StreamLoaderOptions& options,
                      const World& world, std::vector<ShardId> owned)

@@ -10,12 +10,6 @@
 
 namespace rota::internal {
 
-/// Exchanges two cursors; for each sample, where moving three times would be felt.
-void exchange(StreamCursor& a, StreamCursor& b) noexcept;
-
-/// Gives back the memory of a blob that is long: it is kept for none but those that are short.
-void forget_blob(StreamCursor& cursor) noexcept;
-
 /// How far a shard is consumed in an epoch.
 struct ShardProgress {
   ShardId shard;

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
-#include <string_view>
 #include <utility>
 
 #include "core/caught.hpp"

@@ -91,7 +91,7 @@ class FlatMapStream final : public ShardStream {
   // Goes on in the midst of an input.
   void restore(const SplitCursor& cursor, std::span<const Field> inner_fields) {
     if (cursor.numbers.empty() || cursor.numbers[0] == 0) return;
-    std::string_view bytes = cursor.blob;
+    auto bytes = internal::samples_in(cursor.blob);
     internal::take_sample(bytes, inner_fields, input_);
     make();
     given_ = cursor.numbers[0];
@@ -217,8 +217,8 @@ class BufferedStream final : public ShardStream {
   void restore(const SplitCursor& cursor) {
     if (cursor.numbers.empty()) return;
     draws_ = cursor.numbers[0];
-    std::string_view bytes = cursor.blob;
-    for (; !bytes.empty(); ++held_) internal::take_sample(bytes, fields_, next_free());
+    auto bytes = internal::samples_in(cursor.blob);
+    for (; !bytes.at_end(); ++held_) internal::take_sample(bytes, fields_, next_free());
     if (draws_ >= 0 && held_ == cursor.numbers[1] && held_ <= size_) return;
     throw internal::failure(
         ErrorCode::corrupt,

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <memory>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <tuple>

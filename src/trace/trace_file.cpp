@@ -15,7 +15,6 @@
 #include "core/json.hpp"
 #include "files/descriptor.hpp"
 #include "files/file.hpp"
-#include "rota/types.hpp"
 
 namespace rota::trace {
 namespace {

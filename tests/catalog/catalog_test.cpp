@@ -351,7 +351,7 @@ TEST_F(Catalogs, NameWhatIsWrongWithAManifestAndItsLine) {
                {"list.txt", "line 3", "listed on line 1"});
   EXPECT_ERROR(manifest_of("{\"path\": 7}\n"), invalid_argument, {"line 1", "path"});
   EXPECT_ERROR(manifest_of("\n{\"path\": \"x\"\n"), invalid_argument, {"line 2"});
-  EXPECT_ERROR(manifest_of("{\"path\": \"x\", \"samples\": -5}\n"), invalid_argument, {"-5 samples"});
+  EXPECT_ERROR(manifest_of("{\"path\": \"x\", \"samples\": -5}\n"), invalid_argument, {"samples", "-5"});
   EXPECT_ERROR(manifest_of("{\"path\": \"x\", \"samples\": 3.7}\n"), invalid_argument,
                {"line 1", "no whole number"});
   EXPECT_ERROR(manifest_of("/no/such/file\n"), io, {"list /no/such/file:"});
