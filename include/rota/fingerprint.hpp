@@ -32,6 +32,9 @@ class FingerprintBuilder {
   FingerprintBuilder& add(std::string_view part);
   FingerprintBuilder& add(std::int64_t part);
   FingerprintBuilder& add(std::span<const std::int64_t> part);
+  FingerprintBuilder& add(const Fingerprint& part) {
+    return add(static_cast<std::int64_t>(part.high)).add(static_cast<std::int64_t>(part.low));
+  }
   [[nodiscard]] Fingerprint finish() const;
 
  private:

@@ -45,16 +45,15 @@ struct Hdf5Options {
   /// and a message names those of text and compounds that are left out; these, too, where there are no
   /// others. A pair `name`, `name_offsets` is one ragged field `name`.
   std::vector<std::string> datasets = {};
-  /// How the offsets of ragged fields are called in the group of these, if not `name_offsets`: "indptr", say,
-  /// where {"X/data", "X/indices"} are the sparse rows of an AnnData file.
+  /// How offsets are called in the group of their fields, if not `name_offsets`: "indptr", say, where
+  /// {"X/data", "X/indices"} are the sparse rows of an AnnData file.
   std::string offsets = {};
   /// Whether external links are followed, from the directory of their file. Empty `datasets` then includes
   /// them.
   bool allow_external_links = false;
-  /// Undoes what NetCDF's attributes say: stored numbers times `scale_factor` plus `add_offset`, as float32,
-  /// or float64 where one of these is that wide, or the numbers need it; NaN for those that `_FillValue` or
-  /// `missing_value` name.
-  /// Integers without a scale stay as they are. Each file has its own. Workers do it.
+  /// Undoes NetCDF's attributes, of each file its own: numbers times `scale_factor` plus `add_offset`, as
+  /// float32, or float64 where one of these is that wide or the numbers need it; NaN for `_FillValue` and
+  /// `missing_value`. Integers without a scale stay. Workers do it.
   bool unpack = false;
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.

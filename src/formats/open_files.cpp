@@ -151,23 +151,23 @@ OpenFiles::SharedFile OpenFiles::open_one_of_many(std::size_t i) const {
   return file;
 }
 
-std::shared_ptr<const void> OpenFiles::pin(const FileSamples& samples, SampleRange range, bool reads) const {
-  check_range(range, samples.total());
-  if (!is_shared() || range.begin == range.end) return nullptr;
-  const std::size_t first = samples.find(range.begin).file;
-  const std::size_t last = samples.find(range.end - 1).file;
-  return shared_->pin({.first = first,
-                       .last = last + 1,
-                       .has_all_of_first = samples.first(first) == range.begin,
-                       .has_all_of_last = samples.first(last) + samples.count(last) == range.end},
-                      reads);
-}
-
 FileSource::FileSource(FileList files, std::shared_ptr<SharedFiles> shared, std::vector<Field> fields,
                        const std::function<std::int64_t(std::size_t)>& count_of)
     : files_(std::move(files), std::move(shared)), fields_(std::move(fields)) {
   for (std::size_t i = 0; i < files_.list().size(); ++i) samples_.add(count_of(i));
   require_expected(samples_, files_.list());
+}
+
+std::shared_ptr<const void> FileSource::pin(SampleRange samples, bool reads) const {
+  check_range(samples, size());
+  if (!files_.is_shared() || samples.begin == samples.end) return nullptr;
+  const auto [first, skipped] = samples_.find(samples.begin);
+  const auto [last, sample] = samples_.find(samples.end - 1);
+  return files_.shared()->pin({.first = first,
+                               .last = last + 1,
+                               .has_all_of_first = skipped == 0,
+                               .has_all_of_last = sample + 1 == samples_.count(last)},
+                              reads);
 }
 
 std::int64_t FileSource::will_read(SampleId first, std::int64_t count) const {

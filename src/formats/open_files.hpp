@@ -61,11 +61,8 @@ class OpenFiles {
   /// All are in memory, where reads need be in no order.
   [[nodiscard]] bool are_mapped() const noexcept { return access_ == Access::mapped; }
 
-  /// For the virtuals of Source that have these names.
   [[nodiscard]] bool is_shared() const noexcept { return shared_ != nullptr; }
-  [[nodiscard]] std::shared_ptr<const void> pin(const FileSamples& samples, SampleRange range,
-                                                bool reads) const;
-  [[nodiscard]] Fetched fetched() const { return is_shared() ? shared_->fetched() : Fetched(); }
+  [[nodiscard]] SharedFiles* shared() const noexcept { return shared_.get(); }
 
  private:
   using Kept = std::list<std::pair<std::size_t, SharedFile>>;
@@ -96,10 +93,10 @@ class FileSource : public Source, private NodeFiles {
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
   [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? this : nullptr; }
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override;
-  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange range, bool reads) const override {
-    return files_.pin(samples_, range, reads);
+  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override;
+  [[nodiscard]] Fetched fetched() const override {
+    return files_.is_shared() ? files_.shared()->fetched() : Fetched();
   }
-  [[nodiscard]] Fetched fetched() const override { return files_.fetched(); }
 
  protected:
   /// `count_of(i)` are the samples of file i. Throws as OpenFiles does, and Error{mismatch} naming a file

@@ -39,24 +39,17 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run
       skips_(options.bad_samples.policy == BadSamples::Policy::skip),
       source_fields_(std::make_shared<const std::vector<Field>>(run_order.fields)),
       planner_(run_order, options, world) {
-  if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, run_order, options, world);
-  look_ahead();
-}
-
-void BatchMaker::look_ahead() {
-  told_.reset();
-  ahead_.reset();
-  if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, run_order_, options_, world_);
+  plan_anew(world);
 }
 
 void BatchMaker::plan_anew(World world) {
-  if (pins_) pins_->unpin();
-  if (world != std::exchange(world_, world)) {
-    ++worlds_;
-    if (pins_) pins_->rescale(world);
-  }
+  if (world != std::exchange(world_, world)) ++worlds_;
   planner_ = Planner(run_order_, options_, world);
-  look_ahead();
+  told_.reset();
+  ahead_.reset();
+  if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, run_order_, options_, world_);
+  pins_.reset();
+  if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, run_order_, options_, world);
 }
 
 Scratch BatchMaker::make_scratch(int worker) const {
@@ -87,7 +80,7 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
     return fmt::format("lay out a batch, of {} slots over all ranks", out.global.size);
   };
   if (!with_memory(lay_out, task)) {
-    if (pins_) pins_->unpin();
+    pins_.reset();
     return false;
   }
   if (pins_) pins_->pin(out.global, out.pins);

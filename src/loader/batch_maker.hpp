@@ -81,7 +81,6 @@ class BatchMaker {
   void finish(std::unique_ptr<BatchMemory>& batch) const;
 
  private:
-  void look_ahead();
   [[nodiscard]] const Source& source(Scratch& scratch) const;
   template <typename Work>
   void by_sample(std::string_view verb, BatchMemory& batch, SlotRange part, const Work& work,

@@ -53,13 +53,6 @@ void GroupPins::pin(const GlobalBatch& batch, std::vector<Pin>& out) {
   for (Dataset& dataset : datasets_) look_ahead(dataset);
 }
 
-void GroupPins::unpin() {
-  for (Dataset& dataset : datasets_) {
-    dataset.pins.clear();
-    dataset.passed.clear();
-  }
-}
-
 // Where ranks have shards of their own, this one fetches no others; but all use all of them, so that they are
 // dropped when the last rank has passed.
 Pin GroupPins::pin_files(const Dataset& dataset, std::int64_t epoch, std::int64_t k) const {

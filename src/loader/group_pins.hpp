@@ -17,7 +17,8 @@ using Pin = std::shared_ptr<const void>;
 
 /// Has a source whose files are shared pin those of the interleave groups that batches touch, and of the
 /// group that comes next, unless groups before the last one planned are still being read: so two groups are
-/// pinned at a time, or as many as the read-ahead touches. *One thread* at a time.
+/// pinned at a time, or as many as the read-ahead touches. Once destroyed, it
+/// pins nothing more but what batches pin. *One thread* at a time.
 class GroupPins {
  public:
   /// `files` must outlive it. Throws Error{invalid_argument} for an order that is of all files at all times,
@@ -26,9 +27,6 @@ class GroupPins {
 
   /// What `batch` reads is pinned as long as `out` is kept.
   void pin(const GlobalBatch& batch, std::vector<Pin>& out);
-  /// Pins nothing more but what batches pin; goes on anywhere, or not at all.
-  void unpin();
-  void rescale(World world) noexcept { world_ = world; }
 
  private:
   /// Whether a group is pinned no more; not before its files have been let go.

@@ -175,11 +175,7 @@ class Joined final : public Source, private NodeFiles {
   [[nodiscard]] Fingerprint fingerprint() const override {
     FingerprintBuilder builder;
     builder.add("join");
-    for (const auto& source : sources_) {
-      const Fingerprint fingerprint = source->fingerprint();
-      builder.add(static_cast<std::int64_t>(fingerprint.high))
-          .add(static_cast<std::int64_t>(fingerprint.low));
-    }
+    for (const auto& source : sources_) builder.add(source->fingerprint());
     return builder.finish();
   }
 

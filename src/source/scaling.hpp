@@ -2,10 +2,7 @@
 
 // Numbers that are stored as others: scaled to small ones, with values that mean "missing".
 
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "rota/source.hpp"

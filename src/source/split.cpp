@@ -59,11 +59,9 @@ class SplitPart final : public Source {
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
-    const Fingerprint whole = whole_->fingerprint();
     return FingerprintBuilder()
         .add("split")
-        .add(static_cast<std::int64_t>(whole.high))
-        .add(static_cast<std::int64_t>(whole.low))
+        .add(whole_->fingerprint())
         .add(static_cast<std::int64_t>(places_.seed))
         .add(places_.first)
         .add(places_.last)

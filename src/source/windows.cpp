@@ -101,11 +101,9 @@ class Windows final : public Source, private NodeFiles {
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
-    const Fingerprint rows = rows_->fingerprint();
     return FingerprintBuilder()
         .add("windows")
-        .add(static_cast<std::int64_t>(rows.high))
-        .add(static_cast<std::int64_t>(rows.low))
+        .add(rows_->fingerprint())
         .add(row_parts_.counts())
         .add(options_.length)
         .add(options_.stride)

@@ -1,12 +1,10 @@
 // Attributes that NetCDF-4 and h5py give to datasets: HDF5's dimension scales, and those of the NetCDF Users'
 // Guide, "Attribute Conventions" (CF Conventions, 8.1).
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <string_view>
-#include <vector>
 
 #include "formats/hdf5/file.hpp"
 

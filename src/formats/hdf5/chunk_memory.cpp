@@ -104,8 +104,9 @@ void ChunkMemory::use_up(Entry& entry, std::span<const RowPiece> wanted) {
   drop_used(entry);
 }
 
-// Cuts off those that are over.
+// Cuts off those that are over, at both ends.
 void ChunkMemory::drop_used(Entry& entry) {
+  while (entry.next < entry.uses.size() && entry.uses.back().count == 0) entry.uses.pop_back();
   while (entry.next < entry.uses.size() && entry.uses[entry.next].count == 0) ++entry.next;
   if (entry.next < 64 || entry.next * 2 < entry.uses.size()) return;
   entry.uses.erase(entry.uses.begin(), entry.uses.begin() + static_cast<std::ptrdiff_t>(entry.next));
@@ -117,7 +118,7 @@ void ChunkMemory::end_use(Entry& entry, Use& use) {
   entry.due -= use.count;
   use.count = 0;
   const auto cut = entry.cuts.find(use.row);
-  if (cut == entry.cuts.end() || cut->second.use.at != use.at) return;
+  if (cut == entry.cuts.end() || cut->second.use.at != use.at || cut->second.use.plan != use.plan) return;
   const auto again =
       std::find_if(entry.uses.begin() + static_cast<std::ptrdiff_t>(entry.next), entry.uses.end(),
                    [&](const Use& other) { return other.count > 0 && other.row == use.row; });
@@ -132,10 +133,10 @@ std::vector<ChunkMemory::Use> ChunkMemory::first_uses(const Entry& entry) {
   std::vector<Use> uses;
   std::copy_if(entry.uses.begin() + static_cast<std::ptrdiff_t>(entry.next), entry.uses.end(),
                std::back_inserter(uses), [](const Use& use) { return use.count > 0; });
-  std::ranges::stable_sort(uses, {}, &Use::row);
+  std::ranges::sort(uses, {}, [](const Use& use) { return std::pair(use.row, ahead_of(use)); });
   const auto is_same = [](const Use& a, const Use& b) { return a.row == b.row; };
   uses.erase(std::unique(uses.begin(), uses.end(), is_same), uses.end());
-  std::ranges::sort(uses, {}, &Use::at);
+  std::ranges::sort(uses, {}, ahead_of);
   return uses;
 }
 
@@ -337,6 +338,7 @@ void ChunkMemory::evict_last(Items& items) {
     drop_cut(entry, std::get<2>(item));
   } else {
     items.erase(item);
+    entry.plan = nullptr;
     const auto whole = std::exchange(entry.whole, nullptr);
     used_ -= kept_bytes(entry.row_bytes, entry.rows);
     for (const Use& use : first_uses(entry)) {

@@ -86,9 +86,6 @@ class ChunkMemory {
   explicit ChunkMemory(std::size_t limit) : limit_(limit) {}
   /// Whether a forked child has it from its parent, whose threads may have held its lock: it is of no use.
   [[nodiscard]] bool is_of_parent() const noexcept { return process_ != this_process(); }
-  ~ChunkMemory() = default;
-  ChunkMemory(const ChunkMemory&) = delete;
-  ChunkMemory& operator=(const ChunkMemory&) = delete;
 
   /// Copies the rows `wanted` of one slab of `dataset` to where they belong, if they are kept. Else the
   /// caller decodes it, with `claim`, unless another thread does: then it `waits` for that.

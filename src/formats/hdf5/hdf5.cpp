@@ -1,10 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -55,8 +52,8 @@ std::string relative_name(const FileList& files, const std::string& path) {
   return (to / target.filename()).lexically_relative(from).native();
 }
 
-// The files that external links lead into, and their numbers among them.
-FileList list_targets(const FileList& files, std::vector<Hdf5File>& contents) {
+// The files that external links lead into, if any, and their numbers among them.
+std::optional<FileList> list_targets(const FileList& files, std::vector<Hdf5File>& contents) {
   std::map<std::string, std::size_t> numbers;  // by path
   std::vector<std::string> paths;
   std::vector<std::int64_t> bytes;
@@ -70,10 +67,10 @@ FileList list_targets(const FileList& files, std::vector<Hdf5File>& contents) {
       bytes.push_back(field.target->bytes);
     }
   }
+  if (paths.empty()) return std::nullopt;
   const auto names = made_on_first_rank(files.context(), "look for files that links lead to", [&] {
-    std::vector<std::string> relative(paths.size());
-    std::transform(paths.begin(), paths.end(), relative.begin(),
-                   [&](const std::string& path) { return relative_name(files, path); });
+    std::vector<std::string> relative;
+    for (const std::string& path : paths) relative.push_back(relative_name(files, path));
     return relative;
   });
   FileList targets = files.beside(names);
@@ -197,12 +194,7 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
   std::map<std::string, ScaledField> unscaled;
   if (options.unpack) unscaled = unscaled_fields(files, contents);
   tell_scaled(files, contents, unscaled, options.unpack);
-  const bool has_targets = std::any_of(contents.begin(), contents.end(), [](const Hdf5File& file) {
-    return std::any_of(file.fields.begin(), file.fields.end(),
-                       [](const Hdf5Field& field) { return field.target.has_value(); });
-  });
-  std::optional<FileList> targets;
-  if (has_targets) targets = list_targets(files, contents);
+  auto targets = list_targets(files, contents);
   auto shared = SharedFiles::make(files, as_they_are(files));
   const auto context = files.shared_context();
   return made_together(*context, "open files", [&] {

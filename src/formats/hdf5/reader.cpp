@@ -21,10 +21,6 @@ void put_fill(const Hdf5Dataset& dataset, std::span<std::byte> to) {
     std::memcpy(to.data() + i, dataset.fill.data(), element);
 }
 
-std::span<std::byte> memory_of(const PlacedRows& range, std::size_t row_bytes) {
-  return {range.to, static_cast<std::size_t>(range.count) * row_bytes};
-}
-
 // A stretch of a row that lies side by side in one chunk too.
 struct Strip {
   std::size_t in_row;    // byte offset
@@ -168,8 +164,6 @@ class SlabReader {
     } catch (const std::bad_alloc&) {  // another will be made
     }
   }
-  SlabReader(const SlabReader&) = delete;
-  SlabReader& operator=(const SlabReader&) = delete;
 
   // Of a storage as many at once as memory is given for; else others could decode what one has claimed.
   void read() {
@@ -209,7 +203,10 @@ class SlabReader {
       if (answer == ChunkMemory::Answer::claimed) {
         claimed_.emplace_back(slab, std::move(claim));
         rest_.pop_front();
-        if (!rest_.empty()) bring(rest_.front());
+        if (rest_.empty()) return true;
+        each_chunk(rest_.front(), [&](std::int64_t /*column*/, const StoredChunk* chunk) {
+          if (chunk != nullptr) rest_.front().file->will_read(chunk->address, chunk->bytes);
+        });
         return true;
       }
       if (answer != ChunkMemory::Answer::coming) continue;
@@ -217,12 +214,6 @@ class SlabReader {
       rest_.back().is_late = true;
     }
     return false;
-  }
-
-  static void bring(const EncodedSlab& slab) {
-    each_chunk(slab, [&](std::int64_t /*column*/, const StoredChunk* chunk) {
-      if (chunk != nullptr) slab.file->will_read(chunk->address, chunk->bytes);
-    });
   }
 
   // What the plans need next; false where there is nothing, or no room.
@@ -288,7 +279,7 @@ void RowReader::add(OpenFiles::SharedFile opened, const Hdf5Dataset& dataset,
     return add_chunks(file, dataset, ranges);
   const std::size_t row_bytes = dataset.row_bytes();
   for (const PlacedRows& range : ranges) {
-    const std::span<std::byte> to = memory_of(range, row_bytes);
+    const std::span to(range.to, static_cast<std::size_t>(range.count) * row_bytes);
     const std::size_t offset = static_cast<std::size_t>(range.first) * row_bytes;
     if (dataset.storage == Hdf5Storage::contiguous) {
       plain_.push_back({.file = &file, .offset = dataset.address + offset, .to = to});

@@ -5,11 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
-#include "core/mutex.hpp"
 #include "files/reads.hpp"
 #include "formats/hdf5/chunk_memory.hpp"
 #include "formats/hdf5/layout.hpp"

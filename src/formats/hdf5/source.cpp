@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cassert>
 #include <functional>
-#include <memory>
 #include <utility>
 
 #include "core/bytes.hpp"
@@ -57,8 +56,6 @@ class Hdf5Source final : public FileSource {
   ~Hdf5Source() override {
     if (!shared_.load()->memory.is_of_parent()) delete shared_.load();
   }
-  Hdf5Source(const Hdf5Source&) = delete;
-  Hdf5Source& operator=(const Hdf5Source&) = delete;
 
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
     return files().is_shared() ? std::vector<SampleContent>() : read_content(*this, most, false);
@@ -215,12 +212,9 @@ class Hdf5Source final : public FileSource {
   // Of the first file; how many fields there are, where nothing is decoded.
   [[nodiscard]] std::size_t most_decoded() const noexcept {
     const std::vector<Hdf5Field>& stored = contents_[0].fields;
-    std::size_t most = stored.size();
-    for (std::size_t f = 0; f < stored.size(); ++f) {
-      const double more = most == stored.size() ? 0 : bytes_to_decode(stored[most].values);
-      if (stored[f].samples.empty() && bytes_to_decode(stored[f].values) > more) most = f;
-    }
-    return most;
+    const auto bytes = [](const Hdf5Field& f) { return f.samples.empty() ? bytes_to_decode(f.values) : 0; };
+    const auto most = std::ranges::max_element(stored, {}, bytes);
+    return bytes(*most) > 0 ? static_cast<std::size_t>(most - stored.begin()) : stored.size();
   }
 
   // Twice as many as fit, of which half are there at a time; none once all are. Notes of them take a part.
