@@ -218,7 +218,8 @@ void read(benchmark::State& state) {
   // A worker has a chunk as it is stored, and twice as it is decoded; and there are batches.
   const std::int64_t batches =
       (options.read_ahead_batches + 2) * kBatch * static_cast<std::int64_t>(kRowBytes);
-  const double most_mib = static_cast<double>(needed + 3 * threads * chunk_bytes + batches) / (1 << 20);
+  const double most_mib =
+      static_cast<double>(needed + std::int64_t{3} * threads * chunk_bytes + batches) / (1 << 20);
   double memory = 0;
   double loader_seconds = 0;
   double bare_seconds = 0;

@@ -84,6 +84,7 @@ std::unordered_set<py::object*>& all_shared() {
 
 // What ended a wait of Python's.
 struct Interrupted : internal::Stopped {
+  // NOLINTNEXTLINE(bugprone-throw-keyword-missing): it is kept
   explicit Interrupted(std::exception_ptr raised) : error(std::move(raised)) {}
   std::exception_ptr error;
 };

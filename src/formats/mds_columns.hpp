@@ -39,8 +39,8 @@ void append_mds_shape(std::string& to, std::size_t elements);
 
 /// A field, and what of which column it is.
 struct ChosenField {
-  std::size_t column;
-  bool is_head;  ///< what stands before the values
+  std::size_t column = 0;
+  bool is_head = false;  ///< what stands before the values
   Field field;
 };
 inline constexpr std::string_view kShape = ".shape";

@@ -45,7 +45,7 @@ BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run
 void BatchMaker::plan_anew(World world) {
   if (world != std::exchange(world_, world)) ++worlds_;
   planner_ = Planner(run_order_, options_, world);
-  told_.reset();
+  told_.emplace(*source_, run_order_, options_, world);
   ahead_.reset();
   if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, run_order_, options_, world_);
   pins_.reset();
@@ -85,8 +85,7 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
   }
   if (pins_) pins_->pin(out.global, out.pins);
   if (ahead_) ahead_->look(planner_);
-  if (!told_) told_.emplace(*source_, run_order_, options_, world_, at);
-  told_->follow(out.global.size);
+  told_->follow(at, out.global.size);
   return true;
 }
 

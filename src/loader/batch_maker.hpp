@@ -119,7 +119,7 @@ class BatchMaker {
   Planner planner_;                   // used by plan alone, as is the next
   std::optional<GroupPins> pins_;     // of a source whose files are shared
   std::optional<BlocksAhead> ahead_;  // of Shuffle::block
-  std::optional<PlanAhead> told_;     // made with the first batch
+  std::optional<PlanAhead> told_;     // which may be needed again
 };
 
 }  // namespace rota::internal
