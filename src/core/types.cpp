@@ -53,6 +53,7 @@ StreamId parse_stream_id(std::string_view text) {
       "read a stream id \"{}\": it must be \"shard:input:output\", three numbers from 0 on", text);
 }
 
+std::string_view to_string(ErrorCode code) noexcept { return name_of(internal::kErrorCodes, code); }
 std::string_view to_string(Shuffle shuffle) noexcept { return name_of(kShuffles, shuffle); }
 std::string_view to_string(Tail tail) noexcept { return name_of(kTails, tail); }
 std::string_view to_string(Split split) noexcept { return name_of(kSplits, split); }

@@ -6,6 +6,7 @@
 #include "formats/hdf5/chunk_memory.hpp"
 #include "formats/open_files.hpp"
 #include "formats/python.hpp"
+#include "messages.hpp"
 #include "rota/loader.hpp"
 #include "rota/windows.hpp"
 
@@ -226,7 +227,10 @@ with h5py.File('a.h5', 'w') as f:
     h[:24] = h5py.VirtualSource('part0.hdf', 'x', (24, 64))
     f.create_virtual_dataset('half', h)
 )");
+  const SinkMessages messages;
   const auto source = open(directory_ / "a.h5", Hdf5Options{.datasets = {"by_rows", "by_columns"}});
+  EXPECT_THAT(messages.lines,
+              ElementsAre(HasSubstr("\"by_rows\", \"by_columns\" are views or have filters")));
   for (const std::size_t i : {0U, 23U, 24U, 47U}) {
     const Samples samples(*source, ids({static_cast<std::int64_t>(i)}));
     for (const std::size_t f : {0U, 1U}) EXPECT_THAT(samples.values<std::int32_t>(f, 0), Each(i));

@@ -107,21 +107,20 @@ void tell_unwritten(const FileList& files, const std::vector<Hdf5File>& contents
 void tell_scaled(const FileList& files, const std::vector<Hdf5File>& contents,
                  const std::map<std::string, ScaledField>& unscaled, bool are_unscaled) {
   std::vector<std::string> fields;
-  std::string path;
   for (std::size_t f = 0; f < contents[0].fields.size(); ++f) {
     const auto file = std::ranges::find_if(
         contents, [&](const Hdf5File& one) { return one.fields[f].scaling != Scaling(); });
     if (file == contents.end() || unscaled.contains(file->fields[f].field.name)) continue;
     const auto& [scale, offset, missing] = file->fields[f].scaling;
-    if (path.empty()) path = files.path(static_cast<std::size_t>(file - contents.begin()));
-    fields.push_back(fmt::format("\"{}\" ", file->fields[f].field.name));
+    fields.push_back(fmt::format("\"{}\" of {} ", file->fields[f].field.name,
+                                 files.path(static_cast<std::size_t>(file - contents.begin()))));
     fields.back() += std::isnan(scale)
                          ? "(which unpack cannot undo)"
                          : fmt::format("(times {} plus {}, missing: {})", scale, offset + 0.0, missing);
   }
   if (fields.empty() || files.context().nodes.all().rank() != 0) return;
   tell(fmt::format(
-      "open {}: read as they are stored: {}{}", path, fmt::join(fields, ", "),
+      "open {}: read as they are stored: {}{}", files.shown_directory(), fmt::join(fields, ", "),
       are_unscaled ? "" : "; the option unpack gives what is meant, and NaN where it is missing"));
 }
 
@@ -151,6 +150,17 @@ std::map<std::string, ScaledField> unscaled_fields(const FileList& files,
     if (is_any) all.emplace(contents[0].fields[f].field.name, std::move(scaled));
   }
   return all;
+}
+
+// Which one thread at a time can do.
+void tell_left_to_library(const FileList& files, const Hdf5File& first) {
+  std::vector<std::string_view> fields;
+  for (const Hdf5Field& field : first.fields) {
+    if (field.values.storage == Hdf5Storage::by_library) fields.push_back(field.field.name);
+  }
+  if (fields.empty() || files.context().nodes.all().rank() != 0) return;
+  tell(fmt::format("open {}: \"{}\" are views or have filters that HDF5 itself undoes, one chunk at a time",
+                   files.path(0), fmt::join(fields, "\", \"")));
 }
 
 bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.ends_with(".hdf5"); }
@@ -191,6 +201,7 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
   });
   for (std::size_t i = 1; i < contents.size(); ++i) check_alike(files, contents, i);
   tell_unwritten(files, contents);
+  tell_left_to_library(files, contents[0]);
   std::map<std::string, ScaledField> unscaled;
   if (options.unpack) unscaled = unscaled_fields(files, contents);
   tell_scaled(files, contents, unscaled, options.unpack);
