@@ -254,10 +254,26 @@ void ChunkMemory::claim(Entry& entry, Claim& claim) {
   claim.entry_ = &entry;
 }
 
+std::shared_ptr<std::byte[]> ChunkMemory::take_slab(std::size_t bytes) {
+  std::unique_ptr<std::byte[]> slab;
+  {
+    const MutexLock lock(spare_.mutex);
+    if (spare_.bytes == bytes) slab = std::move(spare_.data);
+  }
+  if (!slab) slab = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  return {slab.release(), [this, bytes](std::byte* data) {
+            std::unique_ptr<std::byte[]> other(data);
+            const MutexLock lock(spare_.mutex);
+            std::swap(spare_.data, other);
+            spare_.bytes = bytes;
+          }};
+}
+
 void ChunkMemory::keep(Entry& entry, Claim& claim) {
   const auto add = [&](std::size_t counted, std::int64_t row, std::int64_t count) {
     const auto bytes = static_cast<std::size_t>(count) * entry.row_bytes;
-    auto& owner = claim.owners_.emplace_back(std::make_shared_for_overwrite<std::byte[]>(bytes));
+    auto& owner = claim.owners_.emplace_back(
+        count == entry.rows ? take_slab(bytes) : std::make_shared_for_overwrite<std::byte[]>(bytes));
     claim.kept_.push_back({entry.key.slab, row, count, owner.get()});
     claim.bytes_ += counted;
     return counted;

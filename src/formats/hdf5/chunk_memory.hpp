@@ -164,8 +164,16 @@ class ChunkMemory {
   void add_cut(Entry& entry, const Use& use, std::shared_ptr<std::byte[]> bytes) ROTA_REQUIRES(mutex_);
   void drop_cut(Entry& entry, std::uint32_t row) ROTA_REQUIRES(mutex_);
 
+  struct Spare {  // memory that a whole slab has left, for the next of its size: its pages are there
+    Mutex mutex = {};
+    std::unique_ptr<std::byte[]> data ROTA_GUARDED_BY(mutex) = {};
+    std::size_t bytes ROTA_GUARDED_BY(mutex) = 0;
+  };
+  std::shared_ptr<std::byte[]> take_slab(std::size_t bytes);
+
   const int process_ = this_process();
   const std::size_t limit_;
+  Spare spare_;
   mutable Mutex mutex_;
   std::condition_variable_any has_come_;
   std::unordered_map<Slab, Entry, HashSlab> entries_ ROTA_GUARDED_BY(mutex_);
