@@ -189,6 +189,7 @@ double seconds_of(const std::function<void()>& work) {
 
 rota::LoaderOptions options_of(Order order, std::int64_t workers) {
   rota::LoaderOptions options{.global_batch_size = kBatch, .workers = static_cast<int>(workers)};
+  options.read_ahead_batches = 8;
   if (order == kWithin) options.shards = rota::kUnitShards;
   if (order == kWithin) options.interleave = 2;
   if (order == kWithin) options.shuffle = rota::Shuffle::within;
