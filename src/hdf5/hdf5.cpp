@@ -137,7 +137,7 @@ Driver drive(const Properties& access, Medium* medium, std::string_view what) {
   callbacks.name = "rota_medium";
   callbacks.maxaddr = haddr_t{1} << 62;
   callbacks.fc_degree = H5F_CLOSE_WEAK;
-  callbacks.fapl_size = sizeof(medium);
+  callbacks.fapl_size = sizeof(void*);  // of a Medium*
   callbacks.open = open_callback;
   callbacks.close = close_callback;
   callbacks.query = query_callback;

@@ -69,8 +69,8 @@ std::optional<FileList> list_targets(const FileList& files, std::vector<Hdf5File
   }
   if (paths.empty()) return std::nullopt;
   const auto names = made_on_first_rank(files.context(), "look for files that links lead to", [&] {
-    std::vector<std::string> relative;
-    for (const std::string& path : paths) relative.push_back(relative_name(files, path));
+    std::vector<std::string> relative = paths;
+    for (std::string& path : relative) path = relative_name(files, path);
     return relative;
   });
   FileList targets = files.beside(names);
