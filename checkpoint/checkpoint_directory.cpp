@@ -375,9 +375,9 @@ std::vector<CheckpointInfo> CheckpointDirectory::list() {
   impl().wait();
   const auto pages = mpi::on_first_rank(impl().ranks, "list checkpoints",
                                         [&] { return checkpoint::list_pages(impl().system, path()); });
-  std::vector<CheckpointInfo> infos;
-  for (const CommitPage& page : pages)
-    infos.push_back(checkpoint::to_info(page, impl().file_path(page.serial)));
+  std::vector<CheckpointInfo> infos(pages.size());
+  for (std::size_t i = 0; i < pages.size(); ++i)
+    infos[i] = checkpoint::to_info(pages[i], impl().file_path(pages[i].serial));
   return infos;
 }
 
