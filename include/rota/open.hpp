@@ -37,9 +37,8 @@ struct FilesOptions {
 ///   both ends
 /// - Error{corrupt}: a file that is truncated or not HDF5
 /// - Error{invalid_argument}: unequal extents
-/// - Error{unsupported}: other types, filters without a plug-in, data in external files, virtual datasets
-/// with
-///   gaps; links that are not allowed, and views of files outside of the file's directory
+/// - Error{unsupported}: other types, filters without a plug-in, data in external files; virtual datasets
+///   with gaps; links that are not allowed, and views of files outside of the file's directory
 struct Hdf5Options {
   /// Datasets to read, as fields in this order, e.g. {"/x", "/y"}. Empty: all of numbers in the first file,
   /// and a message names those of text and compounds that are left out; these, too, where there are no
