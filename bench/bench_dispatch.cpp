@@ -52,7 +52,7 @@ class Endless : public rota::StreamSource {
   std::vector<std::byte> item_;
 };
 
-void send_plainly(const rota::mpi::Communicator& comm, std::int64_t items, std::vector<std::byte>& item) {
+void send_plainly(const rota::Communicator& comm, std::int64_t items, std::vector<std::byte>& item) {
   const int bytes = static_cast<int>(item.size());
   std::vector<std::byte> own(item.size());
   for (std::int64_t i = 0; i < items; ++i) {
@@ -61,9 +61,9 @@ void send_plainly(const rota::mpi::Communicator& comm, std::int64_t items, std::
       std::memcpy(own.data(), item.data(), item.size());
       benchmark::DoNotOptimize(own.data());
     } else if (comm.rank() == 0) {
-      MPI_Send(item.data(), bytes, MPI_BYTE, to, 0, comm.get());
+      MPI_Send(item.data(), bytes, MPI_BYTE, to, 0, rota::mpi::handle_of(comm));
     } else if (comm.rank() == to) {
-      MPI_Recv(item.data(), bytes, MPI_BYTE, 0, 0, comm.get(), MPI_STATUS_IGNORE);
+      MPI_Recv(item.data(), bytes, MPI_BYTE, 0, 0, rota::mpi::handle_of(comm), MPI_STATUS_IGNORE);
     }
   }
 }

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "catalog/name_table.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi/node_buffer.hpp"
 #include "mpi_bench.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/node_buffer.hpp"
 
 namespace {
 
@@ -31,7 +31,7 @@ std::vector<std::string> numbered_paths() {
 }
 
 // Every P-th path, of those that rank 0 has.
-std::vector<std::string> broadcast_plainly(const rota::mpi::Communicator& comm,
+std::vector<std::string> broadcast_plainly(const rota::Communicator& comm,
                                            const std::vector<std::string>& paths) {
   std::vector<std::int32_t> lengths(kPaths);
   std::string text;
@@ -39,8 +39,8 @@ std::vector<std::string> broadcast_plainly(const rota::mpi::Communicator& comm,
     lengths[i] = static_cast<std::int32_t>(paths[i].size());
     text += paths[i];
   }
-  lengths = rota::mpi::broadcast(comm, std::move(lengths));
-  text = rota::mpi::broadcast(comm, std::move(text));
+  lengths = rota::ranks::broadcast(comm, std::move(lengths));
+  text = rota::ranks::broadcast(comm, std::move(text));
   std::vector<std::string> kept;
   std::size_t at = 0;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
@@ -68,8 +68,8 @@ struct Rivals {
 };
 
 void paths(benchmark::State& state, const Setting& setting) {
-  const rota::mpi::Nodes nodes(setting.comm.duplicate(),
-                               {.ranks_per_node = static_cast<int>(state.range(0))});
+  const rota::ranks::Nodes nodes(setting.comm.duplicate(),
+                                 {.ranks_per_node = static_cast<int>(state.range(0))});
   const std::vector<std::string> all =
       setting.comm.rank() == 0 ? numbered_paths() : std::vector<std::string>();
   Rivals rivals;

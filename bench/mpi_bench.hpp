@@ -20,13 +20,13 @@
 #include <utility>
 #include <vector>
 
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 
 namespace rota_bench {
 
 /// What the benchmarks of a program share.
 struct Setting {
-  const rota::mpi::Communicator& comm;
+  const rota::Communicator& comm;
   std::filesystem::path directory;
 };
 
@@ -43,13 +43,13 @@ inline void add(const char* name, void (*run)(benchmark::State&, const Setting&)
 }
 
 /// Seconds that `work` takes on the slowest rank.
-inline double slowest(const rota::mpi::Communicator& comm, const std::function<void()>& work) {
-  rota::mpi::agree(comm, "start together", nullptr);
+inline double slowest(const rota::Communicator& comm, const std::function<void()>& work) {
+  rota::ranks::agree(comm, "start together", nullptr);
   const auto start = std::chrono::steady_clock::now();
   work();
   std::int64_t nanoseconds =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
-  rota::mpi::max(comm, std::span(&nanoseconds, 1));
+  comm.max(std::span(&nanoseconds, 1));
   return static_cast<double>(nanoseconds) * 1e-9;
 }
 
@@ -155,14 +155,14 @@ inline int run_benchmarks(int argc, char** argv, const std::function<void(const 
   const std::string parent = take_directory(argc, argv);
   benchmark::Initialize(&argc, argv);
   return session.run([&] {
-    const rota::mpi::Communicator& comm = session.comm();
+    const rota::Communicator& comm = session.comm();
     std::string name = parent + "/bench_checkpoint_XXXXXX";
     if (comm.rank() == 0) require(mkdtemp(name.data()) != nullptr, "make a directory for the benchmark");
-    const Setting setting{.comm = comm, .directory = rota::mpi::broadcast(comm, name)};
+    const Setting setting{.comm = comm, .directory = rota::ranks::broadcast(comm, name)};
     add(setting);
     Silent silent;
     benchmark::RunSpecifiedBenchmarks(comm.rank() == 0 ? nullptr : &silent);
-    rota::mpi::agree(comm, "end", nullptr);
+    rota::ranks::agree(comm, "end", nullptr);
     if (comm.rank() == 0) std::filesystem::remove_all(setting.directory);
     return 0;
   });

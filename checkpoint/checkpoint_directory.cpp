@@ -15,9 +15,9 @@
 #include "files/file.hpp"
 #include "hdf5/hdf5.hpp"
 #include "mirror.hpp"
-#include "mpi/background.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi/nodes.hpp"
+#include "ranks/background.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/nodes.hpp"
 #include "reader.hpp"
 #include "retention.hpp"
 #include "rota/checkpoint_directory.hpp"
@@ -58,14 +58,14 @@ struct CheckpointDirectory::Impl {
     CommitPage page;  // once it is saved
   };
 
-  Impl(const mpi::Communicator& comm, std::filesystem::path where, const CheckpointPolicy& rules,
+  Impl(const Communicator& comm, std::filesystem::path where, const CheckpointPolicy& rules,
        const internal::FileSystem& files)
       : system(files), nodes(comm.duplicate(rules.deadline)), path(std::move(where)), policy(rules) {
-    mpi::together(ranks, kOpen, [&] { rules.validate(); });
-    mpi::require_same(ranks, kOpen, checkpoint::describe(policy));
-    mpi::on_first_rank(ranks, kOpen, [&] { open_directory(); });
-    directory.job_id = mpi::broadcast(ranks, directory.job_id);
-    directory.is_locked = mpi::broadcast(ranks, directory.is_locked);
+    ranks.together(kOpen, [&] { rules.validate(); });
+    ranks::require_same(ranks, kOpen, checkpoint::describe(policy));
+    ranks::on_first_rank(ranks, kOpen, [&] { open_directory(); });
+    directory.job_id = ranks::broadcast(ranks, directory.job_id);
+    directory.is_locked = ranks::broadcast(ranks, directory.is_locked);
   }
 
   // Rank 0 makes and locks it, and draws the id of this job.
@@ -86,8 +86,8 @@ struct CheckpointDirectory::Impl {
 
   // Collective: the same as rank 0 sees it.
   std::vector<std::int64_t> serials() {
-    return mpi::on_first_rank(ranks, "list checkpoints",
-                              [&] { return checkpoint::list_serials(system, path); });
+    return ranks::on_first_rank(ranks, "list checkpoints",
+                                [&] { return checkpoint::list_serials(system, path); });
   }
 
   // Collective: opens and verifies, each rank its share.
@@ -100,7 +100,7 @@ struct CheckpointDirectory::Impl {
   // Collective. A run that goes back from its newest checkpoint is another from there: what it left stays.
   void go_on_from(const CommitPage& page) {
     parent = page.serial;
-    mpi::on_first_rank(ranks, "look for newer checkpoints", [&] {
+    ranks::on_first_rank(ranks, "look for newer checkpoints", [&] {
       run_id = retention.go_on_from(page, run_id, rejected) ? page.run_id : checkpoint::random_id();
     });
   }
@@ -108,7 +108,7 @@ struct CheckpointDirectory::Impl {
   // Collective: of the copies in the mirror.
   std::vector<std::int64_t> copies() {
     if (policy.mirror.storage == nullptr) return {};
-    return mpi::on_first_rank(ranks, "list the mirror", [&] { return mirror->serials(); });
+    return ranks::on_first_rank(ranks, "list the mirror", [&] { return mirror->serials(); });
   }
 
   // Collective: nothing where it is damaged.
@@ -127,7 +127,7 @@ struct CheckpointDirectory::Impl {
   void fetch(std::int64_t serial) {
     std::optional<checkpoint::Mirror::Fetch> fetch;
     for (bool is_more = true; is_more;) {
-      is_more = mpi::on_first_rank(ranks, "bring a checkpoint from the mirror", [&] {
+      is_more = ranks::on_first_rank(ranks, "bring a checkpoint from the mirror", [&] {
         if (!fetch) {
           fetch.emplace(*mirror, serial, system,
                         path / checkpoint::temporary_name(serial, checkpoint::to_hex(directory.job_id)));
@@ -234,8 +234,8 @@ struct CheckpointDirectory::Impl {
   }
 
   const internal::FileSystem& system;
-  mpi::Nodes nodes;
-  const mpi::Communicator& ranks = nodes.all();
+  ranks::Nodes nodes;
+  const Communicator& ranks = nodes.all();
   std::filesystem::path path;
   CheckpointPolicy policy;
   checkpoint::Retention retention{system, path, policy};  // rank 0
@@ -249,10 +249,10 @@ struct CheckpointDirectory::Impl {
   std::chrono::steady_clock::time_point began;  // of the last save
   std::chrono::duration<double> took{};
   InBackground in_background;
-  std::optional<mpi::Background> background;  // dies first: it uses all of the above
+  std::optional<ranks::Background> background;  // dies first: it uses all of the above
 };
 
-CheckpointDirectory::CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
+CheckpointDirectory::CheckpointDirectory(const Communicator& comm, std::filesystem::path path,
                                          const CheckpointPolicy& policy)
     : impl_(new Impl(comm, std::move(path), policy, internal::posix_file_system())) {}
 CheckpointDirectory::CheckpointDirectory(Impl* impl) noexcept : impl_(impl) {}
@@ -268,7 +268,7 @@ CheckpointDirectory& CheckpointDirectory::operator=(CheckpointDirectory&& other)
 // **Collective**, where a save is under way: one that nobody has waited for is not lost.
 void CheckpointDirectory::finish() noexcept {
   if (!impl_ || !impl_.get_deleter().is_here() || !impl_->background) return;
-  if (mpi::has_ended() || std::uncaught_exceptions() > 0) return;
+  if (ranks::has_ended(impl_->ranks) || std::uncaught_exceptions() > 0) return;
   try {
     impl_->wait();
   } catch (...) {
@@ -315,7 +315,7 @@ std::optional<SaveReport> CheckpointDirectory::wait() { return impl().wait(); }
 
 void CheckpointDirectory::wait_for_mirror() {
   impl().wait();
-  mpi::on_first_rank(impl().ranks, "copy checkpoints to the mirror", [&] {
+  ranks::on_first_rank(impl().ranks, "copy checkpoints to the mirror", [&] {
     if (!impl().mirror) return;
     impl().mirror->wait();
     const std::string failed = impl().mirror->take_failures();
@@ -334,7 +334,8 @@ std::optional<Checkpoint> CheckpointDirectory::restore_with(
   std::optional<Checkpoint> checkpoint = latest();
   while (checkpoint) {
     try {
-      mpi::agree(impl().ranks, "restore states", thrown_by([&] { with_errors([&] { read(*checkpoint); }); }));
+      ranks::agree(impl().ranks, "restore states",
+                   thrown_by([&] { with_errors([&] { read(*checkpoint); }); }));
       break;
     } catch (const Error& damage) {
       if (damage.code() != ErrorCode::corrupt) throw;
@@ -373,8 +374,8 @@ Checkpoint CheckpointDirectory::open(std::int64_t serial) {
 
 std::vector<CheckpointInfo> CheckpointDirectory::list() {
   impl().wait();
-  const auto pages = mpi::on_first_rank(impl().ranks, "list checkpoints",
-                                        [&] { return checkpoint::list_pages(impl().system, path()); });
+  const auto pages = ranks::on_first_rank(impl().ranks, "list checkpoints",
+                                          [&] { return checkpoint::list_pages(impl().system, path()); });
   std::vector<CheckpointInfo> infos(pages.size());
   for (std::size_t i = 0; i < pages.size(); ++i)
     infos[i] = checkpoint::to_info(pages[i], impl().file_path(pages[i].serial));
@@ -385,7 +386,7 @@ const std::filesystem::path& CheckpointDirectory::path() const { return impl().p
 
 bool CheckpointDirectory::is_locked() const { return impl().directory.is_locked; }
 
-CheckpointDirectory CheckpointDirectoryAccess::open(const mpi::Communicator& comm, std::filesystem::path path,
+CheckpointDirectory CheckpointDirectoryAccess::open(const Communicator& comm, std::filesystem::path path,
                                                     const CheckpointPolicy& policy,
                                                     const internal::FileSystem& system) {
   return CheckpointDirectory(new CheckpointDirectory::Impl(comm, std::move(path), policy, system));

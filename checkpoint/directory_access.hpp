@@ -10,7 +10,7 @@ namespace rota {
 class CheckpointDirectoryAccess {
  public:
   /// **Collective.** As the constructor; `system` must outlive what is made of it.
-  static CheckpointDirectory open(const mpi::Communicator& comm, std::filesystem::path path,
+  static CheckpointDirectory open(const Communicator& comm, std::filesystem::path path,
                                   const CheckpointPolicy& policy, const internal::FileSystem& system);
 };
 

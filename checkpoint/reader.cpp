@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/failure.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 #include "rota/types.hpp"
 #include "row_sums.hpp"
 
@@ -185,19 +185,19 @@ void CheckpointReader::require_row_digests(std::span<const std::uint64_t> sums) 
   }
 }
 
-CheckpointReader CheckpointReader::open(const mpi::Communicator& ranks, const internal::FileSystem& system,
+CheckpointReader CheckpointReader::open(const Communicator& ranks, const internal::FileSystem& system,
                                         const std::filesystem::path& path, std::int64_t serial) {
   std::optional<CheckpointReader> reader;
-  mpi::together(ranks, "open a checkpoint", [&] {
+  ranks.together("open a checkpoint", [&] {
     reader.emplace(system, path);
     if (reader->page_.serial == serial) return;
     throw internal::failure(ErrorCode::corrupt,
                             "open {}: its commit page says serial {}; the file was renamed", path.string(),
                             reader->page_.serial);
   });
-  const checkpoint::Digest seen_by_root = mpi::broadcast(ranks, reader->page_.contents_digest);
+  const checkpoint::Digest seen_by_root = ranks::broadcast(ranks, reader->page_.contents_digest);
   std::vector<std::uint64_t> sums;
-  mpi::together(ranks, "verify a checkpoint", [&] {
+  ranks.together("verify a checkpoint", [&] {
     if (reader->page_.contents_digest != seen_by_root) {
       throw internal::failure(ErrorCode::io,
                               "open {}: this rank sees another file than rank 0 does; wait until the file "
@@ -206,7 +206,7 @@ CheckpointReader CheckpointReader::open(const mpi::Communicator& ranks, const in
     }
     sums = reader->verify_extents({.rank = ranks.rank(), .size = ranks.size()});
   });
-  mpi::sum(ranks, sums);
+  ranks.sum(sums);
   reader->require_row_digests(sums);
   return std::move(*reader);
 }

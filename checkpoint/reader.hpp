@@ -15,7 +15,7 @@
 #include "extents.hpp"
 #include "files/file.hpp"
 #include "rota/checkpoint.hpp"
-#include "rota/mpi.hpp"
+#include "rota/communicator.hpp"
 #include "rota/verify.hpp"
 #include "rota/world.hpp"
 
@@ -33,8 +33,7 @@ class CheckpointReader {
  public:
   /// **Collective.** The checkpoint `serial` in `path`, as a whole: ranks verify its extents together. Throws
   /// on all ranks what the steps throw on one, and Error{io} where ranks see different files.
-  [[nodiscard]] static CheckpointReader open(const mpi::Communicator& ranks,
-                                             const internal::FileSystem& system,
+  [[nodiscard]] static CheckpointReader open(const Communicator& ranks, const internal::FileSystem& system,
                                              const std::filesystem::path& path, std::int64_t serial);
 
   /// Checks commit page, size, extent table (of which it keeps nothing: its length is only what the page

@@ -11,7 +11,7 @@
 #include "core/failure.hpp"
 #include "core/text.hpp"
 #include "digest.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 #include "rota/types.hpp"
 
 namespace rota::checkpoint {
@@ -71,10 +71,10 @@ void Schema::require_like(const Schema& root) const {
 
 }  // namespace
 
-void require_same_schema(const mpi::Communicator& ranks, const SnapshotData& snapshot, std::int64_t step) {
+void require_same_schema(const Communicator& ranks, const SnapshotData& snapshot, std::int64_t step) {
   const Schema own(snapshot, step);
   const auto digests = own.digests();
-  const std::vector<std::uint64_t> all = mpi::all_gather<std::uint64_t>(ranks, digests);
+  const std::vector<std::uint64_t> all = ranks::all_gather<std::uint64_t>(ranks, digests);
   bool is_same = true;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::size_t part = i % digests.size();
@@ -83,8 +83,8 @@ void require_same_schema(const mpi::Communicator& ranks, const SnapshotData& sna
   if (is_same) return;
   Schema root = own;
   for (std::string* const text : {&root.tensors, &root.blobs, &root.same})
-    *text = mpi::broadcast(ranks, std::move(*text));
-  mpi::together(ranks, "compare what ranks save", [&] { own.require_like(root); });
+    *text = ranks::broadcast(ranks, std::move(*text));
+  ranks.together("compare what ranks save", [&] { own.require_like(root); });
 }
 
 namespace {
@@ -134,7 +134,7 @@ void visit_runs(const LocalTensor& tensor, const RowPlan& plan, Visit&& visit) {
 }
 
 // A message to the writer of each slab: runs of rows, each followed by its bytes.
-void write_messages(const LocalTensor& tensor, const RowPlan& plan, mpi::Messages& messages) {
+void write_messages(const LocalTensor& tensor, const RowPlan& plan, ranks::Messages& messages) {
   std::vector<std::size_t> sizes(messages.size());
   visit_runs(tensor, plan, [&](std::size_t slab, const RowRange& run, std::span<const std::byte> data) {
     sizes[slab] += sizeof(run) + data.size();
@@ -204,13 +204,12 @@ RowPlan plan_rows(const LocalTensor& tensor, std::span<const RowSummary> ranks) 
   return plan;
 }
 
-std::vector<std::byte> move_rows(const mpi::Communicator& ranks, const LocalTensor& tensor,
-                                 const RowPlan& plan) {
+std::vector<std::byte> move_rows(const Communicator& ranks, const LocalTensor& tensor, const RowPlan& plan) {
   const std::string phase = fmt::format("move the rows of tensor \"{}\"", tensor.name);
-  const auto received =
-      mpi::exchange(ranks, phase, [&](mpi::Messages& messages) { write_messages(tensor, plan, messages); });
+  const auto received = ranks::exchange(
+      ranks, phase, [&](ranks::Messages& messages) { write_messages(tensor, plan, messages); });
   std::vector<std::byte> slab;
-  mpi::together(ranks, phase, [&] {
+  ranks.together(phase, [&] {
     const RowRange rows = plan.slabs[static_cast<std::size_t>(ranks.rank())];
     slab.resize(static_cast<std::size_t>(rows.count * tensor.row_bytes));
     std::vector<RowRange> covered;

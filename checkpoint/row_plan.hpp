@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "rota/mpi.hpp"
+#include "rota/communicator.hpp"
 #include "snapshot_data.hpp"
 
 namespace rota::checkpoint {
@@ -15,7 +15,7 @@ namespace rota::checkpoint {
 /// - Error{invalid_argument} unless they all have the same `step`, the same tensors but for their rows,
 ///   and no blob of the job that rank 0 lacks
 /// - Error{mismatch} unless Snapshot::same was told the same.
-void require_same_schema(const mpi::Communicator& ranks, const SnapshotData& snapshot, std::int64_t step);
+void require_same_schema(const Communicator& ranks, const SnapshotData& snapshot, std::int64_t step);
 
 /// What a rank tells the others of its rows of a tensor.
 struct RowSummary {
@@ -42,7 +42,7 @@ struct RowPlan {
 
 /// **Collective.** The bytes of this rank's slab, put together from those who hold its rows. Throws
 /// Error{invalid_argument} naming a row that two ranges hold, or none.
-[[nodiscard]] std::vector<std::byte> move_rows(const mpi::Communicator& ranks, const LocalTensor& tensor,
+[[nodiscard]] std::vector<std::byte> move_rows(const Communicator& ranks, const LocalTensor& tensor,
                                                const RowPlan& plan);
 
 }  // namespace rota::checkpoint

@@ -10,7 +10,7 @@
 #include "core/bytes.hpp"
 #include "core/failure.hpp"
 #include "directory_files.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 #include "row_plan.hpp"
 #include "skeleton.hpp"
 #include "stored_blobs.hpp"
@@ -72,7 +72,7 @@ class Save {
   [[nodiscard]] bool syncs_node() const { return target_.nodes.leads() && !is_root(); }
 
   void prepare(const std::exception_ptr& error) {
-    mpi::together(ranks_, "prepare a checkpoint", [&] {
+    ranks_.together("prepare a checkpoint", [&] {
       if (error) std::rethrow_exception(error);
       require_shared_out();
       if (is_root()) add_blobs(blobs_, snapshot_.blobs(), -1);
@@ -97,8 +97,8 @@ class Save {
     std::ranges::transform(tensors, own.begin(), summarize);
     // One more, which says whether this rank has blobs of its own.
     own.push_back({.count = std::ssize(snapshot_.rank_blobs())});
-    const std::vector<RowSummary> all = mpi::all_gather<RowSummary>(ranks_, own);
-    mpi::together(ranks_, "plan a checkpoint", [&] { plan_from(all); });
+    const std::vector<RowSummary> all = ranks::all_gather<RowSummary>(ranks_, own);
+    ranks_.together("plan a checkpoint", [&] { plan_from(all); });
   }
 
   // `all`: of each rank, a summary of each tensor and one of its blobs.
@@ -136,7 +136,7 @@ class Save {
       sums[2 * t] = plans_[t].moves_rows ? held_digest(tensor) : slab;
       sums[2 * t + 1] = slab;
     }
-    mpi::sum(ranks_, sums);
+    ranks_.sum(sums);
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       if (sums[2 * t] != sums[2 * t + 1]) {
         throw internal::failure(
@@ -160,17 +160,17 @@ class Save {
   }
 
   void collect_blobs() {
-    const auto received = mpi::exchange(ranks_, "exchange rank blobs", [&](mpi::Messages& messages) {
+    const auto received = ranks::exchange(ranks_, "exchange rank blobs", [&](ranks::Messages& messages) {
       if (!is_root()) messages.front() = to_message(blobs_);
     });
-    mpi::on_first_rank(ranks_, "collect rank blobs", [&] {
+    ranks::on_first_rank(ranks_, "collect rank blobs", [&] {
       for (std::size_t r = 1; r < received.size(); ++r) append(blobs_, from_message(received[r]));
     });
   }
 
   void begin() {
     // Serial, hdf5_end, then the offset of each tensor.
-    const auto layout = mpi::on_first_rank(ranks_, "begin a checkpoint", [&] {
+    const auto layout = ranks::on_first_rank(ranks_, "begin a checkpoint", [&] {
       sweep_temporaries(target_.system, target_.directory, to_hex(target_.job_id));
       page_.serial = next_serial();
       contents_ = describe_contents();
@@ -276,13 +276,13 @@ class Save {
   void write() {
     if (ranks_.size() > 1 && writes_whole_pages()) return write_by_root();
     std::optional<internal::File> own;
-    mpi::together(ranks_, kWriting, [&] {
+    ranks_.together(kWriting, [&] {
       if (!is_root()) own.emplace(target_.system, temporary_path().string(), O_RDWR);
       extents_ = write_pieces(is_root() ? &temporary_->file() : &*own, cut(slabs()));
       if (own && !syncs_node()) own->close();
     });
     if (!target_.nodes.are_many()) return;
-    mpi::together(ranks_, "write back a checkpoint", [&] {
+    ranks_.together("write back a checkpoint", [&] {
       if (!syncs_node()) return;
       own->sync();
       own->close();
@@ -293,14 +293,14 @@ class Save {
   bool writes_whole_pages() {
     const std::uint64_t own =
         target_.system.writes_whole_pages(target_.directory.c_str(), target_.nodes.are_many()) ? 1 : 0;
-    return std::ranges::max(mpi::all_gather<std::uint64_t>(ranks_, std::span(&own, 1))) != 0;
+    return std::ranges::max(ranks::all_gather<std::uint64_t>(ranks_, std::span(&own, 1))) != 0;
   }
 
   // Two nodes that write parts of one page would lose each other's. So rank 0 writes what others send: 256
   // MiB at a time, or 1 MiB of each rank.
   void write_by_root() {
     std::vector<Slab> pieces;
-    mpi::together(ranks_, kWriting, [&] {
+    ranks_.together(kWriting, [&] {
       pieces = cut(slabs());
       extents_ = write_pieces(is_root() ? &temporary_->file() : nullptr, pieces);
       if (is_root()) pieces.clear();
@@ -308,9 +308,9 @@ class Save {
     const std::size_t most = (std::size_t{256} << 20) / static_cast<std::size_t>(ranks_.size());
     std::uint64_t left = 1;
     for (std::size_t next = 0;
-         std::ranges::max(mpi::all_gather<std::uint64_t>(ranks_, std::span(&left, 1))) > 0;
+         std::ranges::max(ranks::all_gather<std::uint64_t>(ranks_, std::span(&left, 1))) > 0;
          left = pieces.size() - next) {
-      const auto received = mpi::exchange(ranks_, kWriting, [&](mpi::Messages& messages) {
+      const auto received = ranks::exchange(ranks_, kWriting, [&](ranks::Messages& messages) {
         internal::ByteWriter message;
         for (std::size_t bytes = 0; next < pieces.size() && (bytes == 0 || bytes < most); ++next) {
           message.add(pieces[next].offset);
@@ -320,7 +320,7 @@ class Save {
         }
         messages.front() = std::move(message).take();
       });
-      mpi::on_first_rank(ranks_, kWriting, [&] {
+      ranks::on_first_rank(ranks_, kWriting, [&] {
         for (const auto& message : received) write_received(message);
       });
     }
@@ -336,10 +336,10 @@ class Save {
   }
 
   void commit() {
-    const auto received = mpi::exchange(ranks_, "commit a checkpoint", [&](mpi::Messages& messages) {
+    const auto received = ranks::exchange(ranks_, "commit a checkpoint", [&](ranks::Messages& messages) {
       messages.front() = encode_extents(extents_);
     });
-    mpi::on_first_rank(ranks_, "commit a checkpoint", [&] {
+    ranks::on_first_rank(ranks_, "commit a checkpoint", [&] {
       std::vector<Extent> extents;
       for (const auto& message : received) {
         const std::vector<Extent> of_rank = decode_extents(message);
@@ -354,11 +354,11 @@ class Save {
       temporary_->file().write(0, encode_page(page_));
       temporary_->publish(target_.directory / checkpoint_name(page_.serial), target_.directory_file);
     });
-    page_ = mpi::broadcast(ranks_, page_);
+    page_ = ranks::broadcast(ranks_, page_);
   }
 
   const SaveTarget& target_;
-  const mpi::Communicator& ranks_;
+  const Communicator& ranks_;
   const SnapshotData& snapshot_;
   CommitPage page_;
   StoredBlobs blobs_;  // rank 0: all that go into the file; other ranks: their own

@@ -8,7 +8,7 @@
 
 #include "commit_page.hpp"
 #include "files/file.hpp"
-#include "mpi/nodes.hpp"
+#include "ranks/nodes.hpp"
 #include "snapshot_data.hpp"
 
 namespace rota::checkpoint {
@@ -16,7 +16,7 @@ namespace rota::checkpoint {
 /// Where and as what to save.
 struct SaveTarget {
   const internal::FileSystem& system;
-  const mpi::Nodes& nodes;
+  const ranks::Nodes& nodes;
   const std::filesystem::path& directory;
   const internal::File& directory_file;  ///< open on rank 0
   const RunId& job_id;                   ///< in the names of temporaries

@@ -19,8 +19,8 @@ namespace {
 
 bool is_pattern(const std::string& what) { return what.find('{') != std::string::npos; }
 
-rota::Catalog make_catalog(const rota::mpi::Communicator& comm, const std::string& what,
-                           const std::string& last, const rota::CatalogOptions& options) {
+rota::Catalog make_catalog(const rota::Communicator& comm, const std::string& what, const std::string& last,
+                           const rota::CatalogOptions& options) {
   if (what == "--manifest") return rota::Catalog::from_manifest(comm, last, options);
   if (is_pattern(what)) {
     // None: {total} in the names says it.
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     loader.warm_up();
     std::int64_t samples = 0;
     for (const rota::Batch& batch : loader) samples += batch.size();
-    rota::mpi::sum(session.comm(), std::span(&samples, 1));
+    session.comm().sum(std::span(&samples, 1));
     if (is_first) fmt::print("{} files, {} samples read\n", catalog.size(), samples);
     if (what != "--manifest" && !is_pattern(what) && arguments.size() == 2) catalog.save(arguments[1]);
     return 0;

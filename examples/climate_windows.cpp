@@ -79,7 +79,7 @@ void write_month(const fs::path& path, std::int64_t first, std::int64_t hours) {
 
 /// The months of 2023, named so that their order is that of time; by rank 0, where they are not there.
 void write_year(const rota::mpi::Session& session, const fs::path& directory) {
-  rota::mpi::together(session.comm(), "write the months", [&] {
+  session.comm().together("write the months", [&] {
     if (session.world().rank != 0 || fs::exists(directory)) return;
     const fs::path unfinished = directory.string() + ".unfinished";
     fs::create_directories(unfinished);
@@ -97,7 +97,7 @@ void write_year(const rota::mpi::Session& session, const fs::path& directory) {
 /// How often each window was seen, over all ranks and all starts of the program, and whether it was right.
 class Seen {
  public:
-  Seen(std::int64_t windows, const rota::mpi::Communicator& comm)
+  Seen(std::int64_t windows, const rota::Communicator& comm)
       : comm_(comm), total_(static_cast<std::size_t>(windows)), mine_(total_.size() + 1) {}
 
   void add(const rota::Batch& batch) {
@@ -120,7 +120,7 @@ class Seen {
   }
   /// **Collective.** Makes what all ranks have seen known to each.
   void join() {
-    rota::mpi::sum(comm_, mine_);
+    comm_.sum(mine_);
     for (std::size_t i = 0; i < total_.size(); ++i) total_[i] += std::exchange(mine_[i], 0);
     wrong_ += std::exchange(mine_.back(), 0);
   }
@@ -141,7 +141,7 @@ class Seen {
   [[nodiscard]] std::int64_t wrong() const { return wrong_; }
 
  private:
-  const rota::mpi::Communicator& comm_;
+  const rota::Communicator& comm_;
   std::vector<std::int64_t> total_;
   std::vector<std::int64_t> mine_;  // not in there yet; behind it, how many cells were wrong
   std::int64_t wrong_ = 0;

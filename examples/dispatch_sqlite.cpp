@@ -115,7 +115,7 @@ class Rows final : public rota::StreamSource {
 class Totals {
  public:
   using Values = std::array<std::int64_t, 3>;
-  explicit Totals(const rota::mpi::Communicator& comm) : comm_(comm) {}
+  explicit Totals(const rota::Communicator& comm) : comm_(comm) {}
 
   void count(const rota::Batch& batch) {
     values_[0] += batch.size();
@@ -131,12 +131,12 @@ class Totals {
   /// **Collective.** Of all ranks.
   [[nodiscard]] Values all() const {
     Values values = values_;
-    rota::mpi::sum(comm_, std::span(values));
+    comm_.sum(std::span(values));
     return values;
   }
 
  private:
-  const rota::mpi::Communicator& comm_;
+  const rota::Communicator& comm_;
   Values values_{};
 };
 
@@ -158,10 +158,10 @@ struct Options {
   std::int64_t stop_after = 0;
 };
 
-int run(const Options& options, const rota::mpi::Communicator& comm) {
+int run(const Options& options, const rota::Communicator& comm) {
   const std::string path = options.database.empty() ? "rows.db" : options.database;
   rota::Dispatch dispatch{.shards = 64};
-  rota::mpi::together(comm, "open the database", [&] {
+  comm.together("open the database", [&] {
     if (comm.rank() != 0) return;
     std::error_code ignored;
     if (options.database.empty() && !std::filesystem::exists(path, ignored)) make_database(path);

@@ -117,7 +117,7 @@ class Lines final : public rota::StreamSource {
 class Totals {
  public:
   using Values = std::array<std::int64_t, 3>;
-  explicit Totals(const rota::mpi::Communicator& comm) : comm_(comm) {}
+  explicit Totals(const rota::Communicator& comm) : comm_(comm) {}
 
   void count(const rota::Batch& batch) {
     for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -138,13 +138,13 @@ class Totals {
   /// **Collective.** Of all ranks.
   [[nodiscard]] Values all() const {
     Values values = values_;
-    rota::mpi::sum(comm_, std::span(values));
+    comm_.sum(std::span(values));
     values[2] &= 0xFFFFFFFF;
     return values;
   }
 
  private:
-  const rota::mpi::Communicator& comm_;
+  const rota::Communicator& comm_;
   Values values_{};
 };
 
@@ -155,9 +155,9 @@ struct Options {
   std::int64_t stop_after = 0;
 };
 
-int run(const Options& options, const rota::mpi::Communicator& comm) {
+int run(const Options& options, const rota::Communicator& comm) {
   rota::Dispatch dispatch{.shards = 64};
-  rota::mpi::together(comm, "open the pipe", [&] {
+  comm.together("open the pipe", [&] {
     if (comm.rank() == 0) dispatch.source = std::make_shared<Lines>(options.input);
   });
   rota::StreamLoader loader(comm, dispatch, {.global_batch_size = options.batch});

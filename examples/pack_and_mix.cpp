@@ -61,7 +61,7 @@ class Documents final : public rota::Source {
 /// rank its share of the sums.
 class Seen {
  public:
-  Seen(const rota::mpi::Communicator& comm, std::array<std::int64_t, 2> tokens)
+  Seen(const rota::Communicator& comm, std::array<std::int64_t, 2> tokens)
       : comm_(comm), first_of_second_(tokens[0]), times_(static_cast<std::size_t>(tokens[0] + tokens[1])) {}
 
   void count(const rota::Batch& batch) {
@@ -78,7 +78,7 @@ class Seen {
 
   /// **Collective.** What all ranks have seen, here for the rows of this rank alone.
   void share_out() {
-    rota::mpi::sum(comm_, std::span(times_));
+    comm_.sum(std::span(times_));
     for (std::int64_t row = 0; row < std::ssize(times_); ++row) {
       if (row < rows().first || row >= rows().first + rows().count) times_[static_cast<std::size_t>(row)] = 0;
     }
@@ -91,7 +91,7 @@ class Seen {
   /// **Collective.** Tokens of a dataset that were seen once, and otherwise.
   std::array<std::int64_t, 2> verdict(std::int64_t dataset) {
     std::vector<std::int64_t> all = times_;
-    rota::mpi::sum(comm_, std::span(all));
+    comm_.sum(std::span(all));
     const auto begin = all.begin() + (dataset == 0 ? 0 : first_of_second_);
     const auto end = dataset == 0 ? all.begin() + first_of_second_ : all.end();
     const auto once = std::count(begin, end, 1);
@@ -109,12 +109,12 @@ class Seen {
                                      static_cast<std::size_t>(rows().count));
   }
 
-  const rota::mpi::Communicator& comm_;
+  const rota::Communicator& comm_;
   std::int64_t first_of_second_;
   std::vector<std::int64_t> times_;
 };
 
-int run(const rota::mpi::Communicator& comm, std::int64_t stop_after) {
+int run(const rota::Communicator& comm, std::int64_t stop_after) {
   const auto web = std::make_shared<Documents>(700);
   const auto code = std::make_shared<Documents>(250);
   const rota::PackOptions packing{.length = kSequence, .eos = kEnd, .seed = 1};
@@ -139,7 +139,7 @@ int run(const rota::mpi::Communicator& comm, std::int64_t stop_after) {
   }
   seen.share_out();
   checkpoints.save_all(loader.position().step, loader, seen);
-  rota::mpi::sum(comm, std::span(sequences));
+  comm.sum(std::span(sequences));
   const auto in_web = seen.verdict(0);
   const auto in_code = seen.verdict(1);
   if (comm.rank() == 0) {

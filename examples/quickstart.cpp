@@ -11,12 +11,12 @@ int main(int argc, char** argv) {
   rota::mpi::Session session(argc, argv);
   return session.run([&] {
     const std::string data = argc > 1 ? argv[1] : "/usr/include";
-    const rota::mpi::Communicator& comm = session.comm();
+    const rota::Communicator& comm = session.comm();
     rota::Loader loader(comm, rota::open(comm, data), {.global_batch_size = 64, .seed = 42, .workers = 2});
     rota::CheckpointDirectory checkpoints(comm, argc > 2 ? argv[2] : "quickstart-checkpoints");
     checkpoints.restore_all(loader);
 
-    rota::mpi::StopSignal stop(comm);
+    rota::StopSignal stop(comm);
     std::int64_t bytes = 0;
     while (!stop.requested()) {
       const auto batch = loader.next();

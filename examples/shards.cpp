@@ -13,14 +13,14 @@
 int main(int argc, char** argv) {
   rota::mpi::Session session(argc, argv);
   return session.run([&] {
-    const rota::mpi::Communicator& comm = session.comm();
+    const rota::Communicator& comm = session.comm();
     const std::string source = argc > 1 ? argv[1] : "/usr/include";
     const std::string place = argc > 2 ? argv[2] : "shards";
 
     // Each rank writes its part. The last to end says that all is there.
     const auto files = rota::open(comm, source, "files");
     rota::ShardReport report;
-    rota::mpi::together(comm, "write shards", [&] {
+    comm.together("write shards", [&] {
       report = rota::write_shards(
           files, place, {.shard_bytes = 1 << 20, .world = {.rank = comm.rank(), .size = comm.size()}});
     });

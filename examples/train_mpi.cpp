@@ -226,7 +226,7 @@ double validate(const std::shared_ptr<const rota::Source>& source, CharModel& mo
                              batch.tensor("next").as<std::uint8_t>()[static_cast<std::size_t>(i)], unused);
     }
   }
-  rota::mpi::sum(session.comm(), std::span(&loss, 1));
+  session.comm().sum(std::span(&loss, 1));
   return loss / static_cast<double>(std::max<std::int64_t>(source->size(), 1));
 }
 
@@ -242,7 +242,7 @@ double train(const rota::Batch& batch, CharModel& model, std::vector<double>& gr
     if (batch.kinds()[i] == rota::SlotKind::sample)
       loss += model.backward(&contexts[i * kContext], nexts[i], gradient);
   }
-  rota::mpi::sum(session.comm(), gradient);
+  session.comm().sum(gradient);
   for (double& g : gradient) g /= static_cast<double>(batch.global_real());
   model.descend(std::span<const double>(gradient).first(CharModel::kWeights), 0.1);
   return loss;
@@ -266,7 +266,7 @@ int run(const Options& options, const rota::mpi::Session& session) {
     fmt::print("{} samples, {} ranks, from step {}\n", parts[0]->size(), session.world().size, first_step);
   }
 
-  rota::mpi::StopSignal stop(session.comm());
+  rota::StopSignal stop(session.comm());
   LossCurve curve(speaks ? options.losses : "", speaks ? options.same_as : "");
   std::vector<double> gradient(CharModel::kWeights + 1);
   while (!stop.requested() &&
@@ -288,7 +288,7 @@ int run(const Options& options, const rota::mpi::Session& session) {
   const double validation = validate(parts[1], model, session);
   if (speaks) fmt::print("  at step {}: validation loss {:.6f}\n", loader.position().step, validation);
   std::int64_t is_same = speaks ? (curve.is_same() ? 1 : 0) : 1;
-  rota::mpi::min(session.comm(), std::span(&is_same, 1));
+  session.comm().min(std::span(&is_same, 1));
   return is_same == 1 ? 0 : 1;
 }
 

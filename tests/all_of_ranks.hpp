@@ -3,13 +3,13 @@
 // What all ranks of a test have together.
 
 #include "core/wait.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi_main.hpp"
+#include "ranks/access.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks_main.hpp"
 #include "test.hpp"
 
 namespace rota::test {
 
-inline const mpi::Communicator& everyone() { return mpi_session().comm(); }
 inline bool is_root() { return everyone().rank() == 0; }
 inline bool is_last() { return everyone().rank() + 1 == everyone().size(); }
 
@@ -18,9 +18,9 @@ class SharedDirectory {
  public:
   SharedDirectory() {
     if (is_root()) owner_.emplace();
-    path_ = mpi::broadcast(everyone(), owner_ ? owner_->path().string() : "");
+    path_ = ranks::broadcast(everyone(), owner_ ? owner_->path().string() : "");
   }
-  ~SharedDirectory() { mpi::agree(everyone(), "leave a directory", nullptr); }
+  ~SharedDirectory() { ranks::agree(everyone(), "leave a directory", nullptr); }
   SharedDirectory(const SharedDirectory&) = delete;
   SharedDirectory& operator=(const SharedDirectory&) = delete;
   [[nodiscard]] const fs::path& path() const { return path_; }
@@ -30,6 +30,21 @@ class SharedDirectory {
   fs::path path_;
 };
 
+/// **Collective** over `comm`. A group of those ranks that are in it; nothing on others.
+inline std::optional<Communicator> part_of(const Communicator& comm, const std::function<bool(int)>& is_in,
+                                           std::chrono::milliseconds deadline = Communicator::kDeadline) {
+  if (comm.size() == 1) return is_in(0) ? std::optional<Communicator>(std::in_place) : std::nullopt;
+  std::vector<int> members;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (is_in(rank) ? is_in(comm.rank()) : rank == comm.rank()) members.push_back(rank);
+  }
+  ranks::agree(comm, "meet", nullptr);
+  auto transport = ranks::exchange_of(comm).transport().split(members);
+  if (!is_in(comm.rank())) return std::nullopt;
+  if (!transport) return std::optional<Communicator>(std::in_place);
+  return ranks::make_communicator(std::move(transport), deadline);
+}
+
 /// Longer than any wait of a test.
 constexpr auto kDeadline = 10min;
 
@@ -37,15 +52,14 @@ constexpr auto kDeadline = 10min;
 /// have done so for a moment, in which comes what they wait for of each other.
 inline void wait_without(int missing, const std::function<void()>& work) {
   const bool is_missing = everyone().rank() == missing;
-  MPI_Comm split = MPI_COMM_NULL;
-  MPI_Comm_split(everyone().get(), is_missing ? MPI_UNDEFINED : 0, 0, &split);
+  const auto others = part_of(
+      everyone(), [missing](int rank) { return rank != missing; }, 0ms);
   if (is_missing) return;
-  const mpi::Communicator others(split, 0ms);
   int asked = 0;
   const auto come = [&] {
     if (asked++ == 0) {
       const WaitScope undisturbed{Wait()};
-      mpi::agree(others, "wait as one", nullptr);
+      ranks::agree(*others, "wait as one", nullptr);
     }
     if (asked > 5) DeadlineClock::advance(kDeadline + 1s);
   };
@@ -55,20 +69,19 @@ inline void wait_without(int missing, const std::function<void()>& work) {
     work();
   }
   if (asked == 0) come();
-  MPI_Comm_free(&split);
 }
 
 /// **Collective.** The numbers of all ranks of `comm`, in order of rank, on every rank.
-inline std::vector<std::int64_t> all_of_ranks(const mpi::Communicator& comm,
+inline std::vector<std::int64_t> all_of_ranks(const Communicator& comm,
                                               const std::vector<std::int64_t>& mine) {
-  if (comm.size() == 1) return mine;
-  const auto sizes = mpi::all_gather(comm, std::ssize(mine));
-  const std::vector<int> counts(sizes.begin(), sizes.end());
-  std::vector<int> offsets(counts.size() + 1);
-  for (std::size_t r = 0; r < counts.size(); ++r) offsets[r + 1] = offsets[r] + counts[r];
-  std::vector<std::int64_t> all(static_cast<std::size_t>(offsets.back()));
-  MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_INT64_T, all.data(), counts.data(),
-                 offsets.data(), MPI_INT64_T, comm.get());
+  const auto bytes = std::as_bytes(std::span(mine));
+  std::vector<std::int64_t> all;
+  for (const auto& part : ranks::exchange(comm, "share numbers", [&](ranks::Messages& messages) {
+         for (auto& message : messages) message.assign(bytes.begin(), bytes.end());
+       })) {
+    all.resize(all.size() + part.size() / sizeof(all[0]));
+    if (!part.empty()) std::memcpy(&all[all.size() - part.size() / sizeof(all[0])], part.data(), part.size());
+  }
   return all;
 }
 

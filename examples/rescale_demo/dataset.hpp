@@ -11,6 +11,6 @@
 namespace rescale_demo {
 
 /// **Collective.** Throws what opening, packing and windows throw.
-std::shared_ptr<const rota::Source> open_dataset(const RunOptions& run, const rota::mpi::Communicator& comm);
+std::shared_ptr<const rota::Source> open_dataset(const RunOptions& run, const rota::Communicator& comm);
 
 }  // namespace rescale_demo

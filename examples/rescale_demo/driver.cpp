@@ -123,7 +123,7 @@ void refuse_nesting() {
 }
 
 int run_in(const DriverOptions& options, const Work& work) {
-  std::shared_ptr<const rota::Source> source = open_dataset(options.run, rota::mpi::Communicator());
+  std::shared_ptr<const rota::Source> source = open_dataset(options.run, rota::Communicator());
   const std::int64_t samples = source->size();
   show(table_head(options, samples));
   prepare_mpi_environment();

@@ -58,7 +58,7 @@ void write_summary(const std::filesystem::path& file, const PhaseSummary& summar
 
 class Phase {
  public:
-  Phase(const rota::mpi::Communicator& comm, const PhaseOptions& options) : comm_(comm), options_(options) {}
+  Phase(const rota::Communicator& comm, const PhaseOptions& options) : comm_(comm), options_(options) {}
 
   void open();
   void restore();
@@ -71,7 +71,7 @@ class Phase {
   void save();
   [[nodiscard]] bool is_first() const { return comm_.rank() == 0; }
 
-  const rota::mpi::Communicator& comm_;
+  const rota::Communicator& comm_;
   const PhaseOptions& options_;
   std::unique_ptr<rota::Loader> loader_;
   std::unique_ptr<rota::CheckpointDirectory> directory_;
@@ -83,7 +83,7 @@ class Phase {
 };
 
 void Phase::open() {
-  rota::mpi::together(comm_, "look for checkpoints", [&] {
+  comm_.together("look for checkpoints", [&] {
     if (is_first() && !options_.resume) refuse_used(options_.checkpoint);
   });
   std::shared_ptr<const rota::Source> source = open_dataset(options_.run, comm_);
@@ -101,7 +101,7 @@ void Phase::restore() {
     }
   }
   if (!checkpoint) return;
-  rota::mpi::together(comm_, "restore the loader", [&] {
+  comm_.together("restore the loader", [&] {
     rota::restore(*loader_, *checkpoint);
     if (checkpoint->has_blob(kPhaseBlob)) {
       number_.value = rota::from_blob<std::int64_t>(checkpoint->blob(kPhaseBlob));
@@ -118,7 +118,7 @@ void Phase::start_trace() {
 }
 
 void Phase::deliver() {
-  rota::mpi::StopSignal stop(comm_);
+  rota::StopSignal stop(comm_);
   while (!options_.stop_after || summary_.steps < *options_.stop_after) {
     was_asked_to_stop_ = stop.requested();
     if (was_asked_to_stop_) break;
@@ -144,7 +144,7 @@ void Phase::save() {
 
 void Phase::finish() {
   if (trace_) trace_->end(*loader_);
-  rota::mpi::together(comm_, "write the summary", [&] {
+  comm_.together("write the summary", [&] {
     if (is_first() && options_.summary) write_summary(*options_.summary, summary_);
   });
   if (!is_first()) return;
@@ -167,7 +167,7 @@ PhaseSummary read_summary(const std::filesystem::path& file) {
   return summary;
 }
 
-int run_phase(const rota::mpi::Communicator& comm, const PhaseOptions& options) {
+int run_phase(const rota::Communicator& comm, const PhaseOptions& options) {
   Phase phase(comm, options);
   phase.open();
   phase.restore();

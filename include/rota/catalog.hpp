@@ -18,9 +18,7 @@
 
 namespace rota {
 
-namespace mpi {
 class Communicator;
-}
 
 /// The progress of a task on this rank.
 struct Progress {
@@ -161,8 +159,7 @@ class Catalog {
   template <std::convertible_to<std::filesystem::path> Path>
   Catalog(const Path& path)  // NOLINT: so that a path can be given for a catalog
       : Catalog(std::filesystem::path(path), CatalogOptions()) {}
-  Catalog(const mpi::Communicator& comm, const std::filesystem::path& path,
-          const CatalogOptions& options = {});
+  Catalog(const Communicator& comm, const std::filesystem::path& path, const CatalogOptions& options = {});
 
   /// The files that `manifest` lists, in its order. A line is `a.tar`, or `{"path": "a.tar", "samples": 100}`
   /// for a file that must have 100 samples. Paths are absolute, or relative to the manifest's directory; or
@@ -171,12 +168,12 @@ class Catalog {
   /// wrong line, a path listed twice, and a manifest that is no regular file (a pipe cannot be read again).
   /// Under ChangeDetection::by_size, throws Error{io} for a path that is no regular file.
   static Catalog from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options = {});
-  static Catalog from_manifest(const mpi::Communicator& comm, const std::filesystem::path& manifest,
+  static Catalog from_manifest(const Communicator& comm, const std::filesystem::path& manifest,
                                const CatalogOptions& options = {});
 
   /// These files, as a manifest lists them; paths are relative to the working directory. Cannot be saved.
   static Catalog from_paths(const std::vector<std::string>& paths, const CatalogOptions& options = {});
-  static Catalog from_paths(const mpi::Communicator& comm, const std::vector<std::string>& paths,
+  static Catalog from_paths(const Communicator& comm, const std::vector<std::string>& paths,
                             const CatalogOptions& options = {});
 
   /// Files with names computed from `pattern`, such as "train/{folder:02}/img_{index:08}_of_{total}.npz". Its
@@ -198,7 +195,7 @@ class Catalog {
   /// Error{mismatch} for options that differ between ranks.
   static Catalog from_pattern(const std::string& pattern, const PatternOptions& pattern_options = {},
                               const CatalogOptions& options = {});
-  static Catalog from_pattern(const mpi::Communicator& comm, const std::string& pattern,
+  static Catalog from_pattern(const Communicator& comm, const std::string& pattern,
                               const PatternOptions& pattern_options = {}, const CatalogOptions& options = {});
 
   Catalog(const Catalog&) = default;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "rota/checkpoint.hpp"
-#include "rota/mpi.hpp"
+#include "rota/communicator.hpp"
 #include "rota/snapshot.hpp"
 #include "rota/storage.hpp"
 #include "rota/world.hpp"
@@ -68,7 +68,7 @@ class CheckpointDirectory {
   /// Creates `path` if need be, on disk when this returns, and locks it. Duplicates `comm`. Throws
   /// Error{busy} where another job has the lock, Error{io} where it cannot be made or written, and what the
   /// mirror throws when it is listed.
-  CheckpointDirectory(const mpi::Communicator& comm, std::filesystem::path path,
+  CheckpointDirectory(const Communicator& comm, std::filesystem::path path,
                       const CheckpointPolicy& policy = {});
   /// Waits for a save in the background, and tells the MessageSink what it fails at. While an exception is
   /// under way the save is given up instead: other ranks may never come. Then waits for copies to the mirror.

@@ -17,9 +17,7 @@
 
 namespace rota {
 
-namespace mpi {
 class Communicator;
-}
 
 /// The place of a sample in a run: its batch, rank and slot.
 struct BatchSlot {
@@ -49,10 +47,10 @@ class Loader {
   /// - Error{callback}: the source's size, fields or shard lengths are impossible
   /// - Error{io}: the system starts no more threads
   /// - Error{unsupported}: samples are scattered over files in shared memory, as by `split`
-  Loader(const mpi::Communicator& comm, std::shared_ptr<const Source> source, LoaderOptions options = {});
+  Loader(const Communicator& comm, std::shared_ptr<const Source> source, LoaderOptions options = {});
   /// The same over several datasets. Also throws Error{invalid_argument} from `mixture.validate()` and for
   /// fields that differ.
-  Loader(const mpi::Communicator& comm, const Mixture& mixture, LoaderOptions options = {});
+  Loader(const Communicator& comm, const Mixture& mixture, LoaderOptions options = {});
   /// For one rank of a world, without communication. Ranks are not compared: if datasets or options differ,
   /// samples are repeated or missed. Also throws Error{invalid_argument} from `world.validate()`.
   Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world);
@@ -113,7 +111,7 @@ class Loader {
   /// samples together; the count goes on. A rank that joins first makes a loader for a rank of the old world,
   /// and seeks to this position. A rank that leaves ends its loader at this step, and its list of skipped
   /// samples is lost. Throws Error{mismatch} as the constructor does, and for different positions.
-  void rescale(const mpi::Communicator& comm);
+  void rescale(const Communicator& comm);
   /// Goes on with another global batch size. Every rank must set it at the same step. Throws
   /// Error{invalid_argument} unless it is 1 to 2^31 - 1.
   void set_global_batch_size(std::int64_t size);

@@ -13,9 +13,7 @@
 
 namespace rota {
 
-namespace mpi {
 class Communicator;
-}
 
 /// The format `files`. Each file is one sample, with one ragged field `data` of bytes. Throws Error{corrupt}
 /// where a file has changed its size since it was listed.
@@ -191,7 +189,7 @@ using Format = std::variant<std::string, FilesOptions, Hdf5Options, TfRecordOpti
 /// - Error{corrupt}: a file named as one of the formats that does not begin so
 std::shared_ptr<const Source> open(const Catalog& catalog, const Format& format = "auto");
 /// The same of Catalog(comm, path).
-std::shared_ptr<const Source> open(const mpi::Communicator& comm, const std::filesystem::path& path,
+std::shared_ptr<const Source> open(const Communicator& comm, const std::filesystem::path& path,
                                    const Format& format = "auto");
 
 /// The names of formats, "auto" first.

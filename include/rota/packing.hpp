@@ -12,9 +12,7 @@
 
 namespace rota {
 
-namespace mpi {
 class Communicator;
-}
 
 /// How documents are packed. All but `threads` define the dataset, and must be the same on resume.
 struct PackOptions {
@@ -62,7 +60,7 @@ struct PackOptions {
 /// - Error{out_of_range}: more than 2^62 tokens
 /// - Error{callback}: an impossible size or fields
 /// - Error{io}: no memory for where documents end
-std::shared_ptr<const Source> pack(const mpi::Communicator& comm, std::shared_ptr<const Source> documents,
+std::shared_ptr<const Source> pack(const Communicator& comm, std::shared_ptr<const Source> documents,
                                    const PackOptions& options);
 std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options);
 

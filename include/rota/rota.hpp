@@ -7,12 +7,15 @@
 // A program that trains.
 #include "rota/batch.hpp"                 // what the loop gets
 #include "rota/checkpoint_directory.hpp"  // saving, and finding what was saved
+#include "rota/communicator.hpp"          // groups of ranks, the stop signal
 #include "rota/loader.hpp"                // worker threads, read-ahead, next()
 #include "rota/loader_options.hpp"        // batch size, shuffle, epochs, bad samples, mixtures
-#include "rota/mpi.hpp"                   // communicators, the session, the stop signal
-#include "rota/open.hpp"                  // the file formats
-#include "rota/resume.hpp"                // the loader in a checkpoint
-#include "rota/transform.hpp"             // functions run on samples and on batches
+#ifdef ROTA_MPI
+#include "rota/mpi.hpp"  // communicators of MPI, the session
+#endif
+#include "rota/open.hpp"       // the file formats
+#include "rota/resume.hpp"     // the loader in a checkpoint
+#include "rota/transform.hpp"  // functions run on samples and on batches
 
 // Datasets.
 #include "rota/catalog.hpp"         // which files there are

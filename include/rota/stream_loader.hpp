@@ -21,9 +21,7 @@ namespace rota {
 
 class Checkpoint;
 class Snapshot;
-namespace mpi {
 class Communicator;
-}
 
 /// A source that exists once: a pipe, a socket, a database cursor. Rank 0 reads it, and sends its items to
 /// all ranks.
@@ -90,17 +88,17 @@ class StreamLoader {
   /// For all ranks of `comm`, which is duplicated. **Collective.** Starts the workers. Throws on all ranks
   /// - Error{invalid_argument}: from `options.validate()`; a null source
   /// - Error{mismatch}: sources or epochs differ between ranks
-  /// - Error{unsupported}: replicas (mpi::data_parallel)
+  /// - Error{unsupported}: replicas (Communicator::data_parallel)
   /// - Error{callback}: impossible fields, shards or cursor numbers
   /// - what StreamSource::remaining throws
-  StreamLoader(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source,
+  StreamLoader(const Communicator& comm, std::shared_ptr<const StreamSource> source,
                StreamLoaderOptions options = {});
   /// For this process alone. Also throws Error{invalid_argument} where MPI runs several ranks, each of which
   /// would read everything. If you want that, pass a default-made Communicator.
   explicit StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options = {});
   /// The same for a source that rank 0 alone reads. **Collective.** Also throws Error{invalid_argument} for a
   /// source of several shards, and Error{mismatch} where shards or splits differ between ranks.
-  StreamLoader(const mpi::Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options = {});
+  StreamLoader(const Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options = {});
   explicit StreamLoader(const Dispatch& dispatch, StreamLoaderOptions options = {});
   /// Waits for this rank's reads, not for other ranks. In the midst of a run some ranks may have begun to
   /// agree on a step that others never take. The communicator then lives until MPI ends.

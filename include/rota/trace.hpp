@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "rota/communicator.hpp"
 #include "rota/loader.hpp"
-#include "rota/mpi.hpp"
 #include "rota/stream_loader.hpp"
 #include "rota/world.hpp"
 
@@ -41,10 +41,10 @@ class TraceWriter {
   /// **Collective** over `comm`, all ranks of the run with replicas: all throw the same. Throws
   /// Error{invalid_argument} for a phase below 0, Error{mismatch} unless all give the same phase or none,
   /// Error{io} where the file exists or cannot be created.
-  TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory, const Loader& loader,
+  TraceWriter(const Communicator& comm, const std::filesystem::path& directory, const Loader& loader,
               std::optional<std::int64_t> phase = {});
-  TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
-              const StreamLoader& loader, std::optional<std::int64_t> phase = {});
+  TraceWriter(const Communicator& comm, const std::filesystem::path& directory, const StreamLoader& loader,
+              std::optional<std::int64_t> phase = {});
   /// The same without communication. Also throws Error{invalid_argument} for a loader of several ranks
   /// without `phase`.
   TraceWriter(const std::filesystem::path& directory, const Loader& loader,

@@ -6,7 +6,7 @@ namespace rota {
 
 /// The place of this process in its data-parallel group: rank `rank` of `size`. Tensor, pipeline or context
 /// parallel peers must see the same data: they share one place, as replicas. `mpi::world(comm)` makes a World
-/// of a communicator, `mpi::data_parallel` one with replicas.
+/// of a communicator, `Communicator::data_parallel` one with replicas.
 struct World {
   int rank = 0;
   int size = 1;

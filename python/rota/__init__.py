@@ -15,7 +15,8 @@
 - `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`, `SaveReport`,
   `RejectedCheckpoint`, `Verification`, `Damage`: what checkpoints tell.
 - A `TraceWriter` writes what a rank is given, for `rota audit`.
-- `rota.mpi` is for MPI jobs.
+- `Communicator`: a group of ranks that load and save together, of MPI or of torch.distributed; `rota.mpi` has what is for
+  MPI jobs alone.
 - `Error` and its subclasses: each is also the built-in exception that says the same. `BadSample` is for you to raise.
 - What there is to tell beside errors goes to the logger "rota" of Python's `logging`.
 """
@@ -32,6 +33,7 @@ from rota._checkpoint import (
     Verification, open_checkpoint, verify,
 )  # fmt: skip
 from rota._checkpoint import close_all as _close_directories
+from rota._communicator import Communicator
 from rota._errors import (
     BadSample, BusyError, CallbackError, CorruptError, Error, InvalidArgumentError, IOError, MismatchError, NotFoundError,
     OutOfRangeError, TimeoutError, UnsupportedError,
@@ -52,7 +54,7 @@ from rota._values import (
 
 __all__ = [
     "BadSample", "Batch", "BatchInfo", "BatchIterator", "BatchSlot", "BlobInfo", "BusyError", "CallbackError", "Catalog",
-    "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "CorruptError", "Damage", "Dispatch",
+    "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator", "CorruptError", "Damage", "Dispatch",
     "ElasticBatchSampler", "Error", "Field", "IOError", "Index", "InvalidArgumentError", "Loader", "MismatchError",
     "Mixture", "NotFoundError", "OutOfRangeError", "Position", "Progress", "PythonSource", "Ragged", "RejectedCheckpoint",
     "Rows", "Sample", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",

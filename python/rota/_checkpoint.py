@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota import _rota
-from rota._communicator import agreed, as_communicator, first
+from rota._communicator import agreed, as_communicator, first, needed_ranks
 from rota._errors import Error, InvalidArgumentError, told
 from rota._loader import make_mapping
 from rota._sampler import ElasticBatchSampler
@@ -260,8 +260,8 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
 
     def __init__(
         self,
-        comm: Any,
-        path: str | os.PathLike,
+        comm: Any = ...,
+        path: Any = ...,
         *,
         keep_last: int = 2,
         keep_every: int = 0,
@@ -269,13 +269,11 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
         mirror: str | None = None,
     ) -> None:
         what = "open a checkpoint directory"
-        mpi = _rota.mpi_world() if comm is None else None
-        if mpi is not None:
-            raise InvalidArgumentError(
-                f"{what}: MPI runs {mpi[1]} ranks, which save together; pass MPI.COMM_WORLD, or "
-                "rota.mpi.Communicator() for a directory of this rank alone"
-            )
-        ranks = as_communicator(comm)
+        if path is ...:
+            comm, path = ..., comm
+        ranks = needed_ranks(comm, what)
+        if callable(ranks):
+            ranks = ranks()
         with agreed(ranks, what):
             policy = _rota.CheckpointPolicy(keep_last=keep_last, keep_every=keep_every, deadline=deadline, mirror=mirror)
             path = os.fsdecode(path)

@@ -1,33 +1,45 @@
-"""Communicators of MPI, which mpi4py makes; and what ranks of torch.distributed compare."""
+"""Groups of ranks, of MPI or of torch.distributed; and where this process is among those that share the data."""
 
 from __future__ import annotations
 
+import logging
 import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from typing import Any
 
 from rota import _rota
-from rota._errors import BY_CODE, Error, TimeoutError, told
+from rota._errors import Error, InvalidArgumentError, told
+from rota._values import World
 
 
-Communicator = _rota.Communicator
-Communicator.__module__ = "rota.mpi"
-Communicator.__doc__ = """A duplicate of an mpi4py communicator; or, of None, a world of one that needs no MPI.
+class Communicator(_rota.Communicator):
+    """A group of ranks that load and save together; of None, this process alone.
 
-All ranks make it together. They wait `deadline` seconds for a rank that makes no progress, 0: for ever; then
-TimeoutError names it. Import mpi4py's MPI first: that starts MPI, and ends it after Python's end.
+    `comm` is a communicator of mpi4py, of which this is a duplicate; or a process group of torch.distributed, or a
+    dimension of a DeviceMesh, whose ranks get a group by gloo of their own. All ranks make it together. They wait
+    `deadline` seconds for a rank that makes no progress, 0: for ever; then TimeoutError names it. Import mpi4py's MPI
+    first: that starts MPI, and ends it after Python's end.
 
->>> Communicator()
-<rota.mpi.Communicator: rank 0 of 1>
-"""
+    >>> Communicator()
+    <rota.Communicator: rank 0 of 1>
+    """
+
+    def __init__(self, comm: Any = None, deadline: float = 600.0) -> None:
+        group = None
+        if "torch.distributed" in sys.modules and comm is not None:
+            from rota import _torch_ranks
+
+            found = _torch_ranks.group_of(comm)
+            if found is not None:
+                comm, group = None, _torch_ranks.Group.of(found, "make a communicator", deadline)
+        super().__init__(comm, group, deadline)
 
 
-def as_communicator(comm: Any) -> Communicator:
-    """Of one of mpi4py; or what is one already."""
-    return comm if isinstance(comm, Communicator) else Communicator(comm)
+def as_communicator(comm: Any) -> Any:
+    """One of rota's, of what `Communicator` takes; or what is one already."""
+    return comm if isinstance(comm, _rota.Communicator) else Communicator(comm)
 
 
 @contextmanager
@@ -44,21 +56,7 @@ def first(own: Callable[[], BaseException | None]) -> Iterator[None]:
 
 
 @contextmanager
-def heard(by_all: Callable[[BaseException | None], Any]) -> Iterator[None]:
-    """What one rank fails at inside is raised on all: `by_all` tells the others, and raises what one of them failed at."""
-    failed: BaseException | None = None
-    try:
-        yield
-    except BaseException as error:
-        failed = error
-    with first(lambda: failed):
-        by_all(failed)
-    if failed is not None:
-        raise failed
-
-
-@contextmanager
-def agreed(comm: Any, phase: str) -> Iterator[Communicator | None]:
+def agreed(comm: Any, phase: str) -> Iterator[Any]:
     """**Collective** over `comm`, which it gives as a Communicator; or None, of None.
 
     What one rank fails at inside is raised on all, before they do something together.
@@ -67,9 +65,28 @@ def agreed(comm: Any, phase: str) -> Iterator[Communicator | None]:
     if ranks is None:
         yield None
         return
-    agree = ranks._agree
-    with heard(lambda failed: agree(phase, told(failed))):
+    failed: BaseException | None = None
+    try:
         yield ranks
+    except BaseException as error:
+        failed = error
+    with first(lambda: failed):
+        ranks._agree(phase, told(failed))
+    if failed is not None:
+        raise failed
+
+
+@contextmanager
+def compared(comm: Any, phase: str) -> Iterator[Callable[[str], None]]:
+    """The same; and raises on all where texts, of lines, are not the same on all ranks."""
+    texts: list[str] = []
+    with agreed(comm, phase):
+        yield texts.append
+    if comm is not None:
+        comm._require_same(phase, "".join(texts))
+
+
+# ---- the world of this process ----
 
 
 def torch_distributed() -> Any:
@@ -78,48 +95,92 @@ def torch_distributed() -> Any:
     return distributed if distributed is not None and distributed.is_available() and distributed.is_initialized() else None
 
 
-@contextmanager
-def compared(task: str, is_torchs: bool) -> Iterator[Callable[[str], None]]:
-    """**Collective** over torch.distributed, where the world is of it.
+_is_told = False
 
-    What one rank fails at inside is raised on all; so is a text, of lines, that differs from rank 0's.
+
+def _told(by: str, world: World) -> World:
+    """Says once where the world is from."""
+    global _is_told
+    if world.rank == 0 and world.size > 1 and not _is_told:
+        _is_told = True
+        logging.getLogger("rota").warning("the world is %s's: rank 0 of %d", by, world.size)
+    return world
+
+
+def find_world() -> World:
+    """This process among those that share the data.
+
+    MPI's, where it runs; torch.distributed's, where it is initialised; or that of the environment: torchrun, mpirun,
+    srun. Alone otherwise.
     """
-    distributed = torch_distributed() if is_torchs else None
-    texts: list[str] = []
+    mpi, distributed = _rota.mpi_world(), torch_distributed()
+    theirs = World(distributed.get_rank(), distributed.get_world_size()) if distributed is not None else World()
+    if mpi is not None and theirs.size > 1 and tuple(mpi)[:2] != tuple(theirs)[:2]:
+        raise InvalidArgumentError(
+            f"find the world: this is rank {mpi[0]} of {mpi[1]} of MPI, and rank {theirs.rank} of {theirs.size} of "
+            "torch.distributed; pass comm= or world=, of the one that shares the data"
+        )
+    if mpi is not None:
+        return _told("MPI", mpi)
+    if distributed is not None:
+        return _told("torch.distributed", theirs)
+    return _rota.world_from_environment()
+
+
+_of_torch: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # of the group of all ranks, its own
+
+
+def as_world(world: Any) -> Any:
+    """(rank, size), or that of a dimension of a DeviceMesh, or of a process group."""
+    if not isinstance(world, (tuple, list)) and "torch.distributed" in sys.modules:
+        from rota import _torch_ranks
+
+        group = _torch_ranks.group_of(world)
+        if group is not None:
+            return torchs_world(group)
+    return world
+
+
+def torchs_world(group: Any) -> World:
+    """This process in `group`, among ranks of torch.distributed that are in as large ones. **Collective** over all."""
+    ranks = torchs_ranks()
+    if ranks is None:
+        return World()
+    placed = ranks.data_parallel(torch_distributed().get_rank(group))
+    world: World = placed.world
+    placed.close()
+    return world
+
+
+def torchs_ranks() -> Any:
+    """Of all ranks of torch.distributed, where the world is theirs; else None. **Collective** at its first call."""
+    distributed = torch_distributed()
     if distributed is None or distributed.get_world_size() == 1:
-        yield texts.append
-        return
-
-    def compare(failed: BaseException | None) -> None:
-        ranks = _gather(distributed, task, (told(failed), "".join(texts)))
-        for rank, (other, _) in enumerate(ranks):
-            if other is not None:
-                raise BY_CODE[other[0]](f"rank {rank}: {other[1]}")
-        for rank, (_, text) in enumerate(ranks):
-            try:
-                _rota.require_same_lines(task, text, ranks[0][1])
-            except Error as error:
-                raise type(error)(f"rank {rank}: {error}") from None
-
-    with heard(compare):
-        yield texts.append
+        return None
+    find_world()  # which MPI, if it is there, must not contradict
+    world = distributed.group.WORLD
+    if world not in _of_torch:
+        _of_torch[world] = Communicator(world)
+    return _of_torch[world]
 
 
-_DEADLINE = timedelta(minutes=10)
-_gloo: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # of the group of all ranks, one by gloo
+def needed_ranks(comm: Any, task: str) -> Any:
+    """Of `comm`, which is ... where it was left out: then torch.distributed's. Where nobody can say it yet, a function
+    that will be asked again."""
+    if comm is not ...:
+        return as_communicator(comm)
+    ranks = torchs_ranks()
+    if ranks is not None:
+        return ranks
+    return Communicator() if find_world().size == 1 else lambda: _ranks_by_now(task)
 
 
-def _gather(distributed: Any, task: str, mine: Any) -> list[Any]:
-    """What all ranks have, in their order."""
-    ranks: list[Any] = [None] * distributed.get_world_size()
-    try:
-        all_ranks = distributed.group.WORLD
-        if all_ranks not in _gloo:
-            _gloo[all_ranks] = distributed.new_group(timeout=_DEADLINE, backend="gloo")
-        distributed.all_gather_object(ranks, mine, group=_gloo[all_ranks])
-    except RuntimeError as error:
-        raise TimeoutError(
-            f"{task}: ranks of torch.distributed could not compare what they make: {error}. All of them make it, within "
-            f"{_DEADLINE}; what one rank makes alone takes world=(0, 1)"
-        ) from error
-    return ranks
+def _ranks_by_now(task: str) -> Any:
+    ranks = torchs_ranks()
+    if ranks is not None:
+        return ranks
+    world = find_world()
+    raise InvalidArgumentError(
+        f"{task}: this is rank {world.rank} of {world.size}, and ranks do this together; call "
+        "torch.distributed.init_process_group() first, or pass comm=MPI.COMM_WORLD of mpi4py; comm=None is this process alone"
+    )

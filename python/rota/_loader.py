@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 import weakref
@@ -10,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rota import _rota, _sources
-from rota._communicator import agreed, as_communicator, compared, torch_distributed
+from rota._communicator import agreed, as_communicator, as_world, find_world, torchs_ranks
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
 from rota._sources import Source
-from rota._values import DTypeLike, FieldsLike, World
+from rota._values import DTypeLike, FieldsLike
 
 
 def make_mapping(batch: Any) -> Any:
@@ -70,38 +69,6 @@ class Mixture(NamedTuple):
     steps: int = 0
 
 
-def find_world() -> World:
-    """This process among those that share the data.
-
-    MPI's, where it runs; torch.distributed's, where it is initialised; or that of the environment: torchrun, mpirun,
-    srun. Alone otherwise.
-    """
-    mpi = _rota.mpi_world()
-    if mpi is not None:
-        return _told("MPI", mpi)
-    distributed = torch_distributed()
-    if distributed is not None:
-        return _told("torch.distributed", World(distributed.get_rank(), distributed.get_world_size()))
-    return _rota.world_from_environment()
-
-
-_is_told = False
-
-
-def _told(by: str, world: World) -> World:
-    """Says once where the world is from."""
-    global _is_told
-    if world.rank == 0 and world.size > 1 and not _is_told:
-        _is_told = True
-        logging.getLogger("rota").warning("the world is %s's: rank 0 of %d", by, world.size)
-    return world
-
-
-def is_torchs(world: Any) -> bool:
-    """Whether `find_world` asks torch.distributed."""
-    return world is None and _rota.mpi_world() is None and torch_distributed() is not None
-
-
 def _taken(source: Any, types: Mapping[str, DTypeLike] | None) -> Any:
     """`source` with those types, or each of a mixture."""
     if isinstance(source, Mixture):
@@ -112,8 +79,10 @@ def _taken(source: Any, types: Mapping[str, DTypeLike] | None) -> Any:
 
 def _place(world: Any, comm: Any) -> Any:
     """The communicator, where there is one, or else the world."""
+    if comm is ...:
+        comm = torchs_ranks() if world is None else None
     if comm is None:
-        return find_world() if world is None else world
+        return find_world() if world is None else as_world(world)
     if world is not None:
         raise InvalidArgumentError("place a loader: world= and comm= are given; a communicator has a world")
     return as_communicator(comm)
@@ -171,8 +140,10 @@ class Loader(_rota.Loader):
     - `cast={"tokens": "int64"}` changes element types before all else: see `rota.cast`.
     - `transform(sample)` gets a `Sample`, and changes it in place or returns a dict of `transform_fields`.
       `collate(batch)` gets a dict of arrays, and returns one of `collate_fields`. Workers call both, under Python's lock.
-    - `comm`, of mpi4py or a `rota.mpi.Communicator`: all ranks make the loader together, check that dataset and options
-      are the same, and count bad samples together.
+    - The ranks of `comm`, which `rota.Communicator` takes, make the loader together, check that dataset and options are
+      the same, and count bad samples together. Left out, it is that of torch.distributed, where that is initialised.
+    - `world` is this process among those that share the data, which then exchange nothing: (rank, size), or what
+      `rota.torch.world` returns.
     - A message of the logger "rota" says what workers are reading, each time that a batch has been waited for `slow_after` seconds.
     - A `for` gives what is left of the run. `evaluation=True`, for validation: each `for` begins at the first sample.
     - `on_bad_sample="skip"` masks what cannot be read, up to `max_skipped` samples.
@@ -190,7 +161,7 @@ class Loader(_rota.Loader):
         global_batch_size: int = 32,
         *,
         world: Any = None,
-        comm: Any = None,
+        comm: Any = ...,
         shards: int | str = 0,
         interleave: int = 0,
         shuffle: str = "global",
@@ -221,23 +192,21 @@ class Loader(_rota.Loader):
         for name in ("self", "source", "world", "comm", "cast", "__class__"):
             options.pop(name, None)
         place = _place(world, comm)
-        with compared("make loaders", comm is None and is_torchs(world)) as describe:
-            with agreed(place if comm is not None else None, "make a loader"):
-                given = _rota.LoaderOptions(**options)
-                self._source = _taken(source, cast)
-                if isinstance(self._source, Mixture):
-                    _rota.check_mixture(self._source)
-            super().__init__(self._source, given, place)
-            self._functions = transform, collate  # which C++ holds weakly
-            opened(self)
-            describe(self._described())
+        with agreed(None if isinstance(place, tuple) else place, "make a loader"):
+            given = _rota.LoaderOptions(**options)
+            self._source = _taken(source, cast)
+            if isinstance(self._source, Mixture):
+                _rota.check_mixture(self._source)
+        super().__init__(self._source, given, place)
+        self._functions = transform, collate  # which C++ holds weakly
+        opened(self)
 
     @property
     def source(self) -> Source | Mixture:
         """What the loader was made of."""
         return self._source
 
-    def rescale(self, world: Any = None, *, comm: Any = None) -> None:
+    def rescale(self, world: Any = None, *, comm: Any = ...) -> None:
         """Goes on from the same position in another world: (rank, size); or that of `comm`, whose ranks all call it."""
         self._rescale(_place(world, comm))
 

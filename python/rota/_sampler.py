@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rota import _rota
-from rota._communicator import compared
+from rota._communicator import as_world, compared, find_world, torchs_ranks
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
-from rota._loader import Loader, Mixture, find_world, is_torchs
+from rota._loader import Loader, Mixture
 from rota._options import in_rotas_words
 from rota._values import BatchSlot, Index, Position, World
 
@@ -143,7 +143,7 @@ class ElasticBatchSampler:
         fingerprint: str | None = None,
         evaluation: bool = False,
     ) -> None:
-        with compared("make samplers", is_torchs(world)) as describe:
+        with compared(torchs_ranks() if world is None else None, "make samplers") as describe:
             what = "make a sampler"
             if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
                 raise InvalidArgumentError(
@@ -168,7 +168,7 @@ class ElasticBatchSampler:
                 seed=seed, tail=tail, epochs=epochs, rank_split=rank_split,
             )  # fmt: skip
             self._epochs = self._options["epochs"]
-            self._loader = self._make(find_world() if world is None else world)
+            self._loader = self._make(find_world() if world is None else as_world(world))
             describe(self._loader._described())
             self._evaluation = bool(evaluation)
             self._changes = 0

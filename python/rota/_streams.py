@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
-from rota._communicator import agreed, as_communicator
-from rota._errors import InvalidArgumentError, Refusal
-from rota._loader import find_world, opened
+from rota._communicator import agreed, needed_ranks
+from rota._errors import Refusal
+from rota._loader import opened
 from rota._options import in_rotas_words
 from rota._sources import Source, _as_source
 from rota._values import FieldsLike, StreamSample, copy_of
@@ -234,9 +234,8 @@ class StreamLoader(_rota.StreamLoader):
     number of steps; a batch is empty on a rank that has no more of the epoch. `epochs=None`: no last one. Each sample
     comes exactly once per epoch, also after a resume in another world.
 
-    `next`, `state_dict`, and making one are collective over the ranks of `comm`: of mpi4py, or a
-    `rota.mpi.Communicator`. Without it, this process is alone. In a job of several processes you must say so:
-    `comm=rota.mpi.Communicator()`.
+    `next`, `state_dict`, and making one are collective over the ranks of `comm`, which `rota.Communicator` takes; None is
+    this process alone. Left out, it is that of torch.distributed; where that is not initialised yet, at the first use.
 
     >>> import rota
     >>> source = rota.PythonSource([{"x": i} for i in range(10)])
@@ -251,7 +250,7 @@ class StreamLoader(_rota.StreamLoader):
         stream: StreamLike | Dispatch,
         global_batch_size: int = 32,
         *,
-        comm: Any = None,
+        comm: Any = ...,
         epochs: int | None = 1,
         workers: int = 1,
         read_ahead_batches: int = 4,
@@ -262,14 +261,8 @@ class StreamLoader(_rota.StreamLoader):
         options = dict(locals())
         for name in ("self", "stream", "comm", "__class__"):
             options.pop(name, None)
-        world = find_world()
-        if comm is None and world.size > 1:
-            raise InvalidArgumentError(
-                f"make a stream loader: this is rank {world.rank} of {world.size}, and ranks share the stream over MPI; "
-                "pass comm=MPI.COMM_WORLD of mpi4py, or comm=rota.mpi.Communicator() for a loader of this process alone"
-            )
-        ranks = as_communicator(comm)
-        with agreed(ranks, "make a stream loader"):
+        ranks = needed_ranks(comm, "make a stream loader")
+        with agreed(None if callable(ranks) else ranks, "make a stream loader"):
             given = _rota.StreamLoaderOptions(**options)
             if isinstance(stream, Dispatch):
                 data: Any = stream._replace(stream=None if stream.stream is None else _source(stream.stream))
@@ -277,6 +270,7 @@ class StreamLoader(_rota.StreamLoader):
             else:
                 data = _source(stream)
         super().__init__(data, given, ranks)
+        self._is_placed = not callable(ranks)
         self._stream = stream
         opened(self)
 
@@ -288,6 +282,8 @@ class StreamLoader(_rota.StreamLoader):
     def __repr__(self) -> str:
         if not hasattr(self, "_process") or self.is_closed:
             return "<rota.StreamLoader, closed>"
+        if not self._is_placed:
+            return f"<rota.StreamLoader of {self._stream!r}, whose ranks are asked for when it is used first>"
         at, world = self.position, self.world
         return (
             f"<rota.StreamLoader of {self._stream!r}, batches of {self.global_batch_size}, rank "

@@ -5,7 +5,7 @@ Ranks of an MPI job check that they have the same data and options, count bad sa
     from mpi4py import MPI
     import rota, rota.mpi
 
-    comm = rota.mpi.Communicator(MPI.COMM_WORLD)
+    comm = rota.Communicator(MPI.COMM_WORLD)
     loader = rota.Loader(source, 64, comm=comm)
     directory = rota.CheckpointDirectory(comm, "checkpoints")
     directory.restore(loader)

@@ -13,7 +13,6 @@ Position(epoch=1, consumed=0, step=13)
 from __future__ import annotations
 
 import functools
-import pickle
 import random
 import time
 from collections import deque
@@ -25,14 +24,38 @@ import torch
 from torch.utils import data as _data
 
 from rota import _rota, _sampler, _sources
-from rota._communicator import compared
+from rota import _communicator
+from rota._communicator import torchs_ranks, torchs_world
 from rota._errors import CallbackError, InvalidArgumentError, MismatchError
 from rota._loader import Loader
 from rota._sampler import ElasticBatchSampler
 from rota._sources import Source
-from rota._values import Index, Position, Ragged
+from rota._values import Index, Position, Ragged, World
 
-__all__ = ["BatchInfo", "DataLoader", "Tensors", "ToDevice", "open", "pinned", "seeded", "tensors", "to_device"]
+__all__ = ["BatchInfo", "Communicator", "DataLoader", "Tensors", "ToDevice", "open", "pinned", "seeded", "tensors", "to_device", "world"]
+
+
+class Communicator(_communicator.Communicator):
+    """The ranks of torch.distributed, of a process group of it, or of a dimension of a DeviceMesh.
+
+    They get a group by gloo of their own, whatever theirs is by. All of them make it together.
+    """
+
+    def __init__(self, group: Any = None, deadline: float = 600.0) -> None:
+        if group is None:
+            if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+                raise InvalidArgumentError("make a communicator: call torch.distributed.init_process_group() first")
+            group = torch.distributed.group.WORLD
+        super().__init__(group, deadline)
+
+
+def world(group: Any = None) -> World:
+    """This process among those that share the data, where tensor or pipeline parallel ones read the same.
+
+    `group` is a dimension of a DeviceMesh, such as `mesh["dp"]`, or the process group of data-parallel ranks. **Collective**
+    over all ranks of torch.distributed, each of which is in one such group, all as large.
+    """
+    return torchs_world(group if group is None or isinstance(group, torch.distributed.ProcessGroup) else group.get_group())
 
 
 class BatchInfo(_sampler.BatchInfo):
@@ -321,28 +344,11 @@ class _Pinned:
 
 
 def open(path: Any, format: str = "auto", **options: Any) -> Source:
-    """`rota.open` on all ranks of torch.distributed: rank 0 lists the files and looks into them, and tells the others.
+    """`rota.open` on all ranks of torch.distributed: rank 0 lists the files, and all share the work of looking into them.
 
     **Collective.** What one rank fails at is raised on all. Without torch.distributed it is `rota.open`.
     """
-    distributed = torch.distributed
-    if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() == 1:
-        return _sources.open(path, format, **options)
-    failed: BaseException | None = None
-    sent: list[Any] = [None]
-    if distributed.get_rank() == 0:
-        try:
-            source = _sources.open(path, format, **options)
-            sent = [pickle.dumps(source)]
-        except BaseException as error:
-            failed = error
-    distributed.broadcast_object_list(sent, src=0)
-    with compared("open files", True):
-        if failed is not None:
-            raise failed
-        if distributed.get_rank() != 0 and sent[0] is not None:
-            source = pickle.loads(sent[0])
-    return source
+    return _sources.open(path, format, comm=torchs_ranks(), **options)
 
 
 def pinned() -> Any:

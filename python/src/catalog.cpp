@@ -24,7 +24,7 @@ namespace {
 class PyCatalog {
  public:
   template <typename Make>
-  PyCatalog(const mpi::Communicator& ranks, const Make& make) : needs_mpi_(mpi::needs_mpi(ranks)) {
+  PyCatalog(const Communicator& ranks, const Make& make) : has_ended_(ranks::end_of(ranks)) {
     const Unlocked unlocked;
     // NOLINTNEXTLINE(cppcoreguidelines-prefer-member-initializer): without the lock
     catalog_ = dies_without_gil(std::make_shared<const Catalog>(make()));
@@ -32,13 +32,13 @@ class PyCatalog {
   [[nodiscard]] const Catalog& get() const noexcept { return *catalog_; }
   /// For what its ranks do together.
   [[nodiscard]] const Catalog& together() const {
-    if (needs_mpi_) require_no_end("use a catalog");
+    require_no_end(has_ended_, "use a catalog");
     return *catalog_;
   }
 
  private:
   std::shared_ptr<const Catalog> catalog_;
-  bool needs_mpi_;
+  HasEnded has_ended_;
 };
 
 // `kind` is what `from` is: "path", "paths", "manifest", "pattern" or "bytes".

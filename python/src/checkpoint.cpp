@@ -140,22 +140,21 @@ class PyDirectory : public OneThread<CheckpointDirectory> {
   }
 
   void end() {
-    if (needs_mpi_ && mpi::has_ended()) return abandon();                   // what is under way cannot end
+    if (has_ended_ != nullptr && has_ended_()) return abandon();            // what is under way cannot end
     use([](CheckpointDirectory& directory) { directory.give_up_save(); });  // Python waits for those it wants
     close();
   }
   [[nodiscard]] World world() const noexcept { return world_; }
 
  private:
-  PyDirectory(const mpi::Communicator& comm, const std::filesystem::path& path,
-              const CheckpointPolicy& policy)
+  PyDirectory(const Communicator& comm, const std::filesystem::path& path, const CheckpointPolicy& policy)
       : OneThread("a checkpoint directory",
                   unlocked([&] { return std::make_shared<CheckpointDirectory>(comm, path, policy); }),
-                  mpi::needs_mpi(comm)),
-        needs_mpi_(mpi::needs_mpi(comm)),
+                  ranks::end_of(comm)),
+        has_ended_(ranks::end_of(comm)),
         world_{.rank = comm.rank(), .size = comm.size()} {}
 
-  bool needs_mpi_;
+  HasEnded has_ended_;
   World world_;
 };
 

@@ -1,11 +1,15 @@
-// Communicators of MPI, which mpi4py makes.
+// Communicators: of MPI, which mpi4py makes, and of other groups of Python.
 
 #include <exception>
 #include <optional>
 #include <utility>
 
 #include "core/failure.hpp"
+#include "group_transport.hpp"
+#include "mpi/handles.hpp"
 #include "objects.hpp"
+#include "ranks/access.hpp"
+#include "ranks/collectives.hpp"
 #include "values.hpp"
 
 namespace rota::python {
@@ -26,9 +30,9 @@ class OwnArgument {
   [[nodiscard]] const T& value() const { return value_; }
 
   /// **Collective.** Throws on all ranks what does not fit on one.
-  void agree(const mpi::Communicator& ranks) const {
+  void agree(const Communicator& ranks) const {
     try {
-      unlocked([&] { mpi::agree(ranks, task_, told_); });
+      unlocked([&] { ranks::agree(ranks, task_, told_); });
     } catch (const Error&) {
       if (!own_) throw;
     }
@@ -41,16 +45,13 @@ class OwnArgument {
   std::exception_ptr own_, told_;
 };
 
-PyCommunicator make_communicator(const py::object& comm, py::handle deadline) {
-  const OwnArgument by(deadline, {"make a communicator", "deadline"}, mpi::kDeadline);
-  if (comm.is_none()) {
-    by.agree({});
-    return PyCommunicator(mpi::Communicator());
-  }
+// **Collective.** Of one of mpi4py.
+Communicator of_mpi(const py::object& comm, std::chrono::milliseconds deadline) {
   if (!py::hasattr(comm, "py2f") || !py::hasattr(comm, "Split")) {
     throw py::type_error(
         fmt::format("a {} is no communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD", type_of(comm)));
   }
+#ifdef ROTA_MPI
   if (!mpi::is_running()) {  // where `py2f` ends the process
     throw Error(ErrorCode::invalid_argument,
                 mpi::has_ended()
@@ -58,8 +59,19 @@ PyCommunicator make_communicator(const py::object& comm, py::handle deadline) {
                     : "duplicate a communicator: MPI does not run; call mpi4py.MPI.Init(). If mpi4py runs it "
                       "already, it is built for another MPI than rota, which has Open MPI");
   }
+#endif
   const auto handle = comm.attr("py2f")().cast<int>();
-  auto made = unlocked([&] { return mpi::of_fortran(handle, by.value()); });
+  return unlocked([&] { return mpi::of_fortran(handle, deadline); });
+}
+
+PyCommunicator make_communicator(const py::object& comm, const py::object& group, py::handle deadline) {
+  const OwnArgument by(deadline, {"make a communicator", "deadline"}, Communicator::kDeadline);
+  Communicator made;
+  if (!group.is_none()) {
+    made = ranks::make_communicator(std::make_unique<GroupTransport>(group), by.value());
+  } else if (!comm.is_none()) {
+    made = of_mpi(comm, by.value());
+  }
   by.agree(made);
   return PyCommunicator(std::move(made));
 }
@@ -68,39 +80,41 @@ PyCommunicator data_parallel(const PyCommunicator& self, py::handle given) {
   const auto comm = self.get();
   const OwnArgument rank(given, {"share out data", "rank"}, 0);
   rank.agree(*comm);
-  return unlocked([&] { return PyCommunicator(mpi::data_parallel(*comm, rank.value())); });
+  return unlocked([&] { return PyCommunicator(comm->data_parallel(rank.value())); });
 }
 
 std::string shown(const PyCommunicator& self) try {
   const auto comm = self.get();
-  return fmt::format("<rota.mpi.Communicator: rank {} of {}>", comm->rank(), comm->size());
+  return fmt::format("<rota.Communicator: rank {} of {}>", comm->rank(), comm->size());
 } catch (const Error&) {
-  return "<rota.mpi.Communicator, closed>";
+  return "<rota.Communicator, closed>";
 }
 
 }  // namespace
 
-std::shared_ptr<const mpi::Communicator> PyCommunicator::get() const {
+std::shared_ptr<const Communicator> PyCommunicator::get() const {
   if (!comm_) throw Error(ErrorCode::invalid_argument, "use a communicator: it was closed");
-  if (mpi::needs_mpi(*comm_)) require_no_end("use a communicator");
+  require_no_end(ranks::end_of(*comm_), "use a communicator");
   return comm_;
 }
 
-void require_no_end(std::string_view what) {
-  if (mpi::has_ended()) throw internal::failure(ErrorCode::invalid_argument, "{}: MPI has ended", what);
+void require_no_end(HasEnded has_ended, std::string_view what) {
+  if (has_ended == nullptr || !has_ended()) return;
+  throw internal::failure(ErrorCode::invalid_argument, "{}: {} has ended", what,
+                          has_ended == &python_has_ended ? "Python" : "MPI");
 }
 
-std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm) {
-  return comm == nullptr ? std::make_shared<const mpi::Communicator>() : comm->get();
+std::shared_ptr<const Communicator> ranks_of(const PyCommunicator* comm) {
+  return comm == nullptr ? std::make_shared<const Communicator>() : comm->get();
 }
 
 void define_communicator(py::module_& module) {
   module.def("world_from_environment", &world_from_environment);
   module.def("mpi_world",
-             [] { return mpi::job_world().size == 1 ? std::nullopt : std::optional(mpi::job_world()); });
+             [] { return ranks::job_world().size == 1 ? std::nullopt : std::optional(ranks::job_world()); });
   py::class_<PyCommunicator>(module, "Communicator")
-      .def(py::init(&make_communicator), py::arg("comm") = py::none(),
-           py::arg("deadline") = std::chrono::duration<double>(mpi::kDeadline).count())
+      .def(py::init(&make_communicator), py::arg("comm") = py::none(), py::arg("group") = py::none(),
+           py::arg("deadline") = std::chrono::duration<double>(Communicator::kDeadline).count())
       .def("data_parallel", &data_parallel, py::arg("rank"),
            "For tensor, pipeline or context parallel training: processes that pass the same `rank` read the "
            "same slice.\n\nAll ranks call it. The result's `world` has that rank, and the process's number "
@@ -117,7 +131,14 @@ void define_communicator(py::module_& module) {
            [](const PyCommunicator& self, const char* phase, const Failure& failure) {
              const auto comm = self.get();
              const Unlocked released;
-             mpi::together(*comm, phase, [&] { throw_if(failure); });
+             comm->together(phase, [&] { throw_if(failure); });
+           })
+      // Of a text of lines, which must be the same on all ranks.
+      .def("_require_same",
+           [](const PyCommunicator& self, const char* phase, const std::string& text) {
+             const auto comm = self.get();
+             const Unlocked released;
+             ranks::require_same(*comm, phase, text);
            })
       .def("__repr__", &shown)
       .def("close", &PyCommunicator::close, "Frees it. What was made with it goes on.");

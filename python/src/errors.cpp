@@ -164,6 +164,8 @@ void check_signals() try {
   throw Interrupted(std::current_exception());
 }
 
+bool python_has_ended() noexcept { return has_python_ended; }
+
 void end_waits() {
   has_python_ended = true;
   const py::gil_scoped_release released;

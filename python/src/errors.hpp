@@ -116,5 +116,6 @@ auto unlocked(const Work& work) {
 }
 /// Python ends: no wait goes on.
 void end_waits();
+[[nodiscard]] bool python_has_ended() noexcept;
 
 }  // namespace rota::python

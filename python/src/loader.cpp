@@ -26,16 +26,16 @@ namespace {
 
 // Makes a loader of `arguments`, without the GIL.
 template <typename T, typename... Arguments>
-std::unique_ptr<OneThread<T>> make_loader(bool needs_mpi, const Arguments&... arguments) {
+std::unique_ptr<OneThread<T>> make_loader(HasEnded has_ended, const Arguments&... arguments) {
   const Unlocked unlocked;
-  return std::make_unique<OneThread<T>>("a loader", std::make_shared<T>(arguments...), needs_mpi);
+  return std::make_unique<OneThread<T>>("a loader", std::make_shared<T>(arguments...), has_ended);
 }
 
 // With the ranks of a communicator.
 template <typename T, typename... Arguments>
-std::unique_ptr<OneThread<T>> make_with(const std::shared_ptr<const mpi::Communicator>& ranks,
+std::unique_ptr<OneThread<T>> make_with(const std::shared_ptr<const Communicator>& ranks,
                                         const Arguments&... arguments) {
-  return make_loader<T>(mpi::needs_mpi(*ranks), *ranks, arguments...);
+  return make_loader<T>(ranks::end_of(*ranks), *ranks, arguments...);
 }
 
 // The text in what `state_dict` returned. Throws Error{invalid_argument} for anything else.
@@ -178,7 +178,7 @@ Mixture to_mixture(py::handle given) {
 }
 
 // A communicator; none, where it is a world.
-std::shared_ptr<const mpi::Communicator> ranks_at(py::handle place) {
+std::shared_ptr<const Communicator> ranks_at(py::handle place) {
   return py::isinstance<PyCommunicator>(place) ? place.cast<const PyCommunicator&>().get() : nullptr;
 }
 World world_at(py::handle place) { return take<World>(place, {"place a loader", "world"}); }
@@ -187,7 +187,7 @@ std::unique_ptr<PyLoader> make_loader_at(py::handle data, const LoaderOptions& o
   const auto ranks = ranks_at(place);
   const auto of = [&](const auto& given) {
     return ranks ? make_with<Loader>(ranks, given, options)
-                 : make_loader<Loader>(false, given, options, world_at(place));
+                 : make_loader<Loader>(nullptr, given, options, world_at(place));
   };
   return py::isinstance<PySource>(data) ? of(data.cast<const PySource&>().source) : of(to_mixture(data));
 }
@@ -285,13 +285,19 @@ Dispatch to_dispatch(py::handle given) {
   return dispatch;
 }
 
-std::unique_ptr<OneThread<StreamLoader>> make_stream_loader(py::handle data,
-                                                            const StreamLoaderOptions& options,
-                                                            const PyCommunicator& comm) {
-  const auto ranks = comm.get();
-  if (!py::isinstance<PyStreamSource>(data))
-    return make_with<StreamLoader>(ranks, to_dispatch(data), options);
-  return make_with<StreamLoader>(ranks, data.cast<const PyStreamSource&>().source, options);
+using PyStreamLoader = OneThread<StreamLoader>;
+
+// `place` is a communicator; or a function that returns it when the loader is used first.
+std::unique_ptr<PyStreamLoader> make_stream_loader(const py::object& data, const StreamLoaderOptions& options,
+                                                   const py::object& place) {
+  const auto make = [=](const py::object& comm) {
+    const auto ranks = comm.cast<const PyCommunicator&>().get();
+    if (!py::isinstance<PyStreamSource>(data))
+      return make_with<StreamLoader>(ranks, to_dispatch(data), options);
+    return make_with<StreamLoader>(ranks, data.cast<const PyStreamSource&>().source, options);
+  };
+  if (py::isinstance<PyCommunicator>(place)) return make(place);
+  return std::make_unique<PyStreamLoader>("a loader", [=] { return make(place()); });
 }
 
 void define_stream_loader(py::module_& module) {

@@ -14,7 +14,7 @@
 
 #include "core/failure.hpp"
 #include "errors.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/snapshot.hpp"
 #include "rota/source.hpp"
@@ -56,22 +56,23 @@ struct PyStreamSource {
 /// What a user's mpi4py communicator was duplicated to, or a world of one. Collective calls take it.
 class PyCommunicator {
  public:
-  explicit PyCommunicator(mpi::Communicator comm)
-      : comm_(dies_without_gil(std::make_shared<const mpi::Communicator>(std::move(comm)))) {}
+  explicit PyCommunicator(Communicator comm)
+      : comm_(dies_without_gil(std::make_shared<const Communicator>(std::move(comm)))) {}
 
   /// Throws Error{invalid_argument} where it was closed, or MPI has ended.
-  [[nodiscard]] std::shared_ptr<const mpi::Communicator> get() const;
+  [[nodiscard]] std::shared_ptr<const Communicator> get() const;
   void close() { comm_.reset(); }
 
  private:
-  std::shared_ptr<const mpi::Communicator> comm_;
+  std::shared_ptr<const Communicator> comm_;
 };
 
 /// That of `comm`; where there is none, this process alone.
-[[nodiscard]] std::shared_ptr<const mpi::Communicator> ranks_of(const PyCommunicator* comm);
+[[nodiscard]] std::shared_ptr<const Communicator> ranks_of(const PyCommunicator* comm);
 
-/// Throws Error{invalid_argument} then; `what` begins the message.
-void require_no_end(std::string_view what);
+/// Throws Error{invalid_argument} where what ranks run on has ended; `what` begins the message.
+using HasEnded = ranks::Transport::HasEnded;
+void require_no_end(HasEnded has_ended, std::string_view what);
 
 /// A checkpoint that was opened to be read, as loaders of any kind do by `_restore_from`.
 struct PyCheckpoint {
@@ -84,17 +85,22 @@ struct PyCheckpoint {
 template <typename T>
 class OneThread {
  public:
-  /// `name` is what errors call it; `needs_mpi`, whether it is of several processes.
-  OneThread(const char* name, std::shared_ptr<T> object, bool needs_mpi)
-      : name_(name), object_(dies_without_gil(std::move(object))), needs_mpi_(needs_mpi) {}
+  /// `name` is what errors call it; `has_ended`, of its communicator.
+  OneThread(const char* name, std::shared_ptr<T> object, HasEnded has_ended)
+      : name_(name), object_(dies_without_gil(std::move(object))), has_ended_(has_ended) {}
+
+  /// One that `make` makes, with the GIL, when it is used first.
+  OneThread(const char* name, std::function<std::unique_ptr<OneThread>()> make)
+      : name_(name), has_ended_(nullptr), make_(std::move(make)) {}
 
   /// What `work` makes of the object, without the GIL. Throws Error{busy} while another call is under way: of
   /// another thread, or of a signal handler or callback inside of that call.
   template <typename Work>
   auto use(const Work& work) {
     const Use use(*this);
+    if (make_) take(*make_());
     if (!object_) throw internal::failure(ErrorCode::invalid_argument, "use {}: it was closed", name_);
-    if (needs_mpi_) require_no_end(fmt::format("use {}", name_));
+    require_no_end(has_ended_, fmt::format("use {}", name_));
     const Unlocked unlocked;
     bury_the_dead();
     return work(*object_);
@@ -102,6 +108,7 @@ class OneThread {
 
   void close() {
     const Use use(*this);
+    make_ = nullptr;
     object_.reset();
   }
   /// Closes, and leaves the object to the end of the process.
@@ -109,9 +116,15 @@ class OneThread {
     const Use use(*this);
     static_cast<void>(new std::shared_ptr<T>(std::move(object_)));
   }
-  [[nodiscard]] bool is_closed() const noexcept { return !object_; }
+  [[nodiscard]] bool is_closed() const noexcept { return !object_ && !make_; }
 
  private:
+  void take(OneThread& made) {
+    object_ = std::move(made.object_);
+    has_ended_ = made.has_ended_;
+    make_ = nullptr;
+  }
+
   class Use {
    public:
     explicit Use(OneThread& owner) : owner_(owner) {
@@ -131,7 +144,8 @@ class OneThread {
 
   const char* name_;
   std::shared_ptr<T> object_;
-  bool needs_mpi_;
+  HasEnded has_ended_;
+  std::function<std::unique_ptr<OneThread>()> make_;
   std::atomic<bool> in_use_ = false;
 };
 

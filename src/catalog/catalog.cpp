@@ -12,16 +12,16 @@
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "files/descriptor.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 
 namespace rota::internal {
 
-OpenContext::OpenContext(const mpi::Communicator& comm, CatalogOptions how)
+OpenContext::OpenContext(const Communicator& comm, CatalogOptions how)
     : options(std::move(how)), nodes(comm.duplicate()) {
-  mpi::together(nodes.all(), "make a catalog", [&] { options.validate(); });
-  options.change_detection = mpi::broadcast(nodes.all(), options.change_detection);
-  options.share_files = mpi::broadcast(nodes.all(), options.share_files);
-  options.shared_memory_limit = mpi::broadcast(nodes.all(), options.shared_memory_limit);
+  nodes.all().together("make a catalog", [&] { options.validate(); });
+  options.change_detection = ranks::broadcast(nodes.all(), options.change_detection);
+  options.share_files = ranks::broadcast(nodes.all(), options.share_files);
+  options.shared_memory_limit = ranks::broadcast(nodes.all(), options.shared_memory_limit);
   // Other ranks wait for this one, and see that it goes on.
   options.progress = [this, shown = std::move(options.progress)](const Progress& progress) {
     nodes.show_progress();
@@ -34,9 +34,9 @@ namespace {
 using Context = std::shared_ptr<const OpenContext>;
 
 // The ranks that open `path` together: the same on all of them, although rank 0 alone looks for it.
-Context begin_to_open(const mpi::Communicator& comm, const std::string& path, const CatalogOptions& options) {
+Context begin_to_open(const Communicator& comm, const std::string& path, const CatalogOptions& options) {
   auto context = std::make_shared<const OpenContext>(comm, options);
-  mpi::require_same(comm, "open a dataset", fmt::format("the path \"{}\"", path));
+  ranks::require_same(comm, "open a dataset", fmt::format("the path \"{}\"", path));
   return context;
 }
 
@@ -78,8 +78,7 @@ FileList list_saved(const Context& context, const SavedCatalog& saved, const std
   }
 }
 
-CatalogContents open_path(const mpi::Communicator& comm, const std::string& path,
-                          const CatalogOptions& options) {
+CatalogContents open_path(const Communicator& comm, const std::string& path, const CatalogOptions& options) {
   const Context context = begin_to_open(comm, path, options);
   const auto saved = load_catalog(*context, path);
   if (!saved)
@@ -126,27 +125,26 @@ Catalog::Catalog(internal::CatalogContents contents)
     : contents_(std::make_shared<const internal::CatalogContents>(std::move(contents))) {}
 
 Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& options)
-    : Catalog(mpi::Communicator(), path, options) {}
+    : Catalog(Communicator(), path, options) {}
 
-Catalog::Catalog(const mpi::Communicator& comm, const std::filesystem::path& path,
-                 const CatalogOptions& options)
+Catalog::Catalog(const Communicator& comm, const std::filesystem::path& path, const CatalogOptions& options)
     : Catalog(internal::open_path(comm, internal::local_path(path.native()), options)) {}
 
 Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options) {
-  return from_manifest(mpi::Communicator(), manifest, options);
+  return from_manifest(Communicator(), manifest, options);
 }
 
-Catalog Catalog::from_manifest(const mpi::Communicator& comm, const std::filesystem::path& manifest,
+Catalog Catalog::from_manifest(const Communicator& comm, const std::filesystem::path& manifest,
                                const CatalogOptions& options) {
   const auto context = internal::begin_to_open(comm, manifest.native(), options);
   return Catalog(internal::list_new(context, internal::Origin::Kind::manifest, manifest.native()));
 }
 
 Catalog Catalog::from_paths(const std::vector<std::string>& paths, const CatalogOptions& options) {
-  return from_paths(mpi::Communicator(), paths, options);
+  return from_paths(Communicator(), paths, options);
 }
 
-Catalog Catalog::from_paths(const mpi::Communicator& comm, const std::vector<std::string>& paths,
+Catalog Catalog::from_paths(const Communicator& comm, const std::vector<std::string>& paths,
                             const CatalogOptions& options) {
   FingerprintBuilder all;
   for (const std::string& path : paths) all.add(path);
@@ -161,10 +159,10 @@ Catalog Catalog::from_paths(const mpi::Communicator& comm, const std::vector<std
 
 Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& pattern_options,
                               const CatalogOptions& options) {
-  return from_pattern(mpi::Communicator(), pattern, pattern_options, options);
+  return from_pattern(Communicator(), pattern, pattern_options, options);
 }
 
-Catalog Catalog::from_pattern(const mpi::Communicator& comm, const std::string& pattern,
+Catalog Catalog::from_pattern(const Communicator& comm, const std::string& pattern,
                               const PatternOptions& pattern_options, const CatalogOptions& options) {
   const auto context = internal::begin_to_open(comm, pattern, options);
   auto origin = internal::origin_at(*context, internal::Origin::Kind::path, pattern);
@@ -197,10 +195,10 @@ const std::string& Catalog::origin() const noexcept { return contents_->origin.p
 
 void Catalog::save(const std::filesystem::path& file, const std::string& format) const {
   const internal::FileList& files = contents_->files;
-  const mpi::Communicator& all = files.context().nodes.all();
-  mpi::require_same(all, "save a catalog",
-                    fmt::format("the file \"{}\" and the format \"{}\"", file.native(), format));
-  mpi::together(all, "save a catalog", [&] {
+  const Communicator& all = files.context().nodes.all();
+  ranks::require_same(all, "save a catalog",
+                      fmt::format("the file \"{}\" and the format \"{}\"", file.native(), format));
+  all.together("save a catalog", [&] {
     const std::string attempt = fmt::format("save a catalog to {}", file.native());
     internal::require_format(attempt, format);
     if (files.listing().is_computed()) {
@@ -233,7 +231,7 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
 std::string Catalog::serialize() const { return internal::encode_sent(*contents_); }
 
 Catalog Catalog::deserialize(std::string_view bytes, const CatalogOptions& options) {
-  const auto context = std::make_shared<const internal::OpenContext>(mpi::Communicator(), options);
+  const auto context = std::make_shared<const internal::OpenContext>(Communicator(), options);
   return Catalog(internal::parse_sent(context, bytes));
 }
 

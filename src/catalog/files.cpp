@@ -10,7 +10,7 @@
 #include "core/failure.hpp"
 #include "core/parallel.hpp"
 #include "core/wait.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
@@ -53,7 +53,7 @@ ListingFacts FileList::facts() const {
 
 // All ranks get the names while they are found, and open the location. `listed` is rank 0's.
 NameTable FileList::broadcast_names(const Lister& list, Listed& listed) {
-  const mpi::Nodes& nodes = context_->nodes;
+  const ranks::Nodes& nodes = context_->nodes;
   const auto shared = broadcast_to_nodes(nodes, "list files", [&](const ByteSink& sink) {
     NameTableBuilder names(sink);
     ProgressReporter reporter(context_->options.progress, "list files", 0);
@@ -67,24 +67,25 @@ NameTable FileList::broadcast_names(const Lister& list, Listed& listed) {
     names_ = names.digest();
     left_out_ = listed.left_out;
   });
-  open_location(mpi::broadcast(nodes.all(), listed.directory));
-  names_ = mpi::broadcast(nodes.all(), names_);
+  open_location(ranks::broadcast(nodes.all(), listed.directory));
+  names_ = ranks::broadcast(nodes.all(), names_);
   return {shared.bytes, shared.owner};
 }
 
 void FileList::open_location(const std::string& directory) {
-  mpi::together(context_->nodes.all(), "open the dataset's directory",
-                [&] { location_ = std::make_shared<const Location>(directory, context_->options.storages); });
+  context_->nodes.all().together("open the dataset's directory", [&] {
+    location_ = std::make_shared<const Location>(directory, context_->options.storages);
+  });
 }
 
 // `stats` becomes that of this rank's share of the files. Where it is known, rank 0 has all. Collective.
 void FileList::fetch_stats(const NameTable& names, std::vector<FileStat>& stats) {
   if (change_detection_ == ChangeDetection::by_name) return stats.clear();
-  const mpi::Communicator& all = context_->nodes.all();
+  const Communicator& all = context_->nodes.all();
   const auto first_of = [&](int rank) { return share(std::ssize(names), rank, all.size()); };
-  const bool is_known = mpi::broadcast(all, !stats.empty());
+  const bool is_known = ranks::broadcast(all, !stats.empty());
   const std::int64_t first = is_known ? 0 : first_of(all.rank());
-  mpi::together(all, "ask for sizes", [&] {
+  all.together("ask for sizes", [&] {
     if (is_known) return;
     stats.resize(static_cast<std::size_t>(first_of(all.rank() + 1) - first));
     fetch_stats(names, static_cast<std::size_t>(first), stats);
@@ -96,7 +97,7 @@ void FileList::fetch_stats(const NameTable& names, std::vector<FileStat>& stats)
     sum[0] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum[0]) + digest.high64);
     sum[1] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum[1]) + digest.low64);
   }
-  mpi::sum(all, sum);
+  all.sum(sum);
   sizes_ = {.high = static_cast<std::uint64_t>(sum[0]), .low = static_cast<std::uint64_t>(sum[1])};
 }
 

@@ -22,7 +22,7 @@ constexpr std::string_view kReading = "read an index of files, which is damaged 
 
 // This rank's files, from one to before another: about as many bytes as the others'.
 std::pair<std::size_t, std::size_t> share_of_rank(const FileList& files) {
-  const mpi::Communicator& all = files.context().nodes.all();
+  const Communicator& all = files.context().nodes.all();
   double total = 0;
   for (std::size_t i = 0; i < files.size(); ++i) total += 1 + static_cast<double>(files.bytes(i));
   std::pair range(files.size(), files.size());
@@ -149,7 +149,7 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
   const auto range = share_of_rank(files);
   const std::size_t first = range.first;
   std::vector<std::vector<std::byte>> found(range.second - first);
-  mpi::together(context.nodes.all(), "index files", [&] {
+  context.nodes.all().together("index files", [&] {
     std::vector<std::size_t> unknown;
     for (std::size_t i = first; i < range.second; ++i) {
       if (known_as[i] < 0) {

@@ -20,7 +20,7 @@
 #include "catalog/open_context.hpp"
 #include "core/mutex.hpp"
 #include "files/dataset_file.hpp"
-#include "mpi/node_buffer.hpp"
+#include "ranks/node_buffer.hpp"
 
 namespace rota::internal {
 

@@ -20,7 +20,7 @@
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "core/parallel.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
@@ -265,11 +265,11 @@ std::vector<Probe> make_probes(const NameSeries& series) {
 
 void validate_files(const OpenContext& context, const NameSeries& series, const std::string& shown,
                     int threads, const AskForName& ask) {
-  const mpi::Communicator& all = context.nodes.all();
+  const Communicator& all = context.nodes.all();
   const std::vector<Probe> probes = make_probes(series);
   const std::int64_t first = share(std::ssize(probes), all.rank(), all.size());
   const std::int64_t count = share(std::ssize(probes), all.rank() + 1, all.size()) - first;
-  mpi::together(all, kAsking, [&] {
+  all.together(kAsking, [&] {
     ProgressReporter reporter(context.options.progress, kAsking, count);
     try {
       parallel_for(kAsking, count, kProbesAtOnce, std::max(threads, context.options.listing_threads),
@@ -292,10 +292,10 @@ void validate_files(const OpenContext& context, const NameSeries& series, const 
 
 FileList generate_files(const std::shared_ptr<const OpenContext>& context, const std::string& pattern,
                         const PatternOptions& options) {
-  mpi::together(context->nodes.all(), kTask, [&] { options.validate(); });
-  mpi::require_same(context->nodes.all(), kTask,
-                    fmt::format("files {}, folders {}, layout {}, pattern {}", options.files, options.folders,
-                                to_string(options.layout), pattern));
+  context->nodes.all().together(kTask, [&] { options.validate(); });
+  ranks::require_same(context->nodes.all(), kTask,
+                      fmt::format("files {}, folders {}, layout {}, pattern {}", options.files,
+                                  options.folders, to_string(options.layout), pattern));
   const auto files = made_on_first_rank(
       *context, kTask, [&] { return count_files(NamePattern(pattern), options, context->options.storages); });
   const NamePattern path(pattern);

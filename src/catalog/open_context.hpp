@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "mpi/collectives.hpp"
-#include "mpi/nodes.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/nodes.hpp"
 #include "rota/catalog.hpp"
 #include "rota/cereal.hpp"
 
@@ -67,17 +67,17 @@ class ProgressReporter {
 /// The ranks that open a dataset together, with how many threads each, and which progress they report.
 struct OpenContext {
   /// **Collective.** Throws as how.validate() does.
-  OpenContext(const mpi::Communicator& comm, CatalogOptions how);
+  OpenContext(const Communicator& comm, CatalogOptions how);
 
   CatalogOptions options;
-  mpi::Nodes nodes;
+  ranks::Nodes nodes;
 };
 
 /// **Collective** over `context`. What `make` returns here; throws on all ranks what it throws on one.
 template <typename Make>
 auto made_together(const OpenContext& context, std::string_view phase, Make&& make) {
   std::optional<decltype(make())> made;
-  mpi::together(context.nodes.all(), phase, [&] { made.emplace(make()); });
+  context.nodes.all().together(phase, [&] { made.emplace(make()); });
   return std::move(*made);
 }
 
@@ -101,7 +101,7 @@ constexpr std::size_t filled_up(std::size_t bytes) { return (bytes + 7) / 8 * 8;
 template <typename Make>
 auto made_on_first_rank(const OpenContext& context, std::string_view phase, Make&& make) {
   return from_blob<decltype(make())>(
-      mpi::on_first_rank(context.nodes.all(), phase, [&] { return to_blob(make()); }));
+      ranks::on_first_rank(context.nodes.all(), phase, [&] { return to_blob(make()); }));
 }
 
 }  // namespace rota::internal

@@ -322,8 +322,8 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
     if ((*index_file.read_names())[i] == merged) index_file = index_file.beside({&merged, 1});
   }
   const std::string path = index_file.path(0);
-  const mpi::Communicator& all = index_file.context().nodes.all();
-  const std::string text = mpi::on_first_rank(all, "read the index of shards", [&] {
+  const Communicator& all = index_file.context().nodes.all();
+  const std::string text = ranks::on_first_rank(all, "read the index of shards", [&] {
     if (index_file.size() == 1) return read_text(index_file);
     refuse_splits(index_file);
     throw failure(ErrorCode::invalid_argument, "open {}: it is one of {} files, and MDS has one index.json",

@@ -16,7 +16,7 @@
 #include "core/parallel.hpp"
 #include "formats/file_memory.hpp"
 #include "formats/formats.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 
 namespace rota::internal {
 namespace {
@@ -186,7 +186,7 @@ std::string format_of(const FileList& files) {
 // Any bytes are tokens.
 void refuse_other(const Catalog& catalog) {
   const FileList& files = files_of(catalog);
-  mpi::on_first_rank(files.context().nodes.all(), "look which format it is", [&] {
+  ranks::on_first_rank(files.context().nodes.all(), "look which format it is", [&] {
     const bool is_known = files.size() > 0 && (is_npy(files, 0) || is_hdf5(files, 0));
     if (!is_known) return;
     throw failure(ErrorCode::invalid_argument,
@@ -237,8 +237,8 @@ std::string describe(const MdsOptions& options) {
 // **Collective**: what all ranks do together next depends on the format.
 void agree_on_format(const Catalog& catalog, const Format& format) {
   const FileList& files = files_of(catalog);
-  const mpi::Communicator& all = files.context().nodes.all();
-  mpi::together(all, "open files", [&] {
+  const Communicator& all = files.context().nodes.all();
+  all.together("open files", [&] {
     validate(format);
     const auto& [changed, resized, vanished, appeared, first] = catalog.changes();
     if (resized + vanished == 0) return;
@@ -248,8 +248,8 @@ void agree_on_format(const Catalog& catalog, const Format& format) {
         "bring them back, or save it anew (\"rota index\", save of a catalog) and load it again",
         catalog.origin(), vanished, resized, first);
   });
-  mpi::require_same(all, "open files of " + files.shown_directory(),
-                    std::visit([](const auto& options) { return describe(options); }, format));
+  ranks::require_same(all, "open files of " + files.shown_directory(),
+                      std::visit([](const auto& options) { return describe(options); }, format));
 }
 
 }  // namespace
@@ -304,9 +304,9 @@ std::shared_ptr<const Source> open(const Catalog& catalog, const Format& format)
   return std::visit([&](const auto& options) { return internal::open_as(catalog, options); }, format);
 }
 
-std::shared_ptr<const Source> open(const mpi::Communicator& comm, const std::filesystem::path& path,
+std::shared_ptr<const Source> open(const Communicator& comm, const std::filesystem::path& path,
                                    const Format& format) {
-  mpi::together(comm, "open a dataset", [&] {
+  comm.together("open a dataset", [&] {
     internal::validate(format);
     const auto* name = std::get_if<std::string>(&format);
     if (name != nullptr) internal::require_format("open " + path.native(), *name);

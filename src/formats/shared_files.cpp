@@ -8,7 +8,7 @@
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
 #include "files/memory_file.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 
 namespace rota::internal {
 
@@ -17,8 +17,8 @@ std::shared_ptr<SharedFiles> SharedFiles::make(const FileList& files, std::vecto
   const bool is_any_compressed = std::ranges::any_of(
       encodings, [](const FileEncoding& as) { return as.compression != Compression::none; });
   if (!is_any_compressed && !files.context().options.share_files) return nullptr;
-  mpi::together(files.context().nodes.all(), "share files",
-                [&] { static_cast<void>(MemoryFile::in(files.context().options.shared_directory)); });
+  files.context().nodes.all().together(
+      "share files", [&] { static_cast<void>(MemoryFile::in(files.context().options.shared_directory)); });
   return std::make_shared<SharedFiles>(files, std::move(encodings), patience);
 }
 

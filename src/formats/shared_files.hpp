@@ -17,8 +17,8 @@
 #include "core/mutex.hpp"
 #include "files/memory_file.hpp"
 #include "formats/file_memory.hpp"
-#include "mpi/node_buffer.hpp"
-#include "mpi/nodes.hpp"
+#include "ranks/node_buffer.hpp"
+#include "ranks/nodes.hpp"
 #include "rota/error.hpp"
 #include "source/node_files.hpp"
 
@@ -52,7 +52,7 @@ class SharedTable {
 
   /// **Collective.** Throws as make_node_memory does. What needs the lock waits for it until `patience` is
   /// over.
-  SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes,
+  SharedTable(const ranks::Nodes& nodes, std::size_t files, std::int64_t most_bytes,
               std::chrono::milliseconds patience = std::chrono::minutes(10));
 
   /// Says where `file`, of `bytes` bytes, is; or that this process is to make it, which must then publish it

@@ -11,7 +11,7 @@
 #include <ctime>
 
 #include "core/wait.hpp"
-#include "mpi/backoff.hpp"
+#include "ranks/backoff.hpp"
 #include "rota/error.hpp"
 
 namespace rota::internal {
@@ -53,7 +53,7 @@ bool SharedTable::is_needed_later(const Entry& a, const Entry& b) noexcept {
 class SharedTable::Lock {
  public:
   explicit Lock(SharedTable& table) : mutex_(table.head_->mutex) {
-    mpi::Backoff backoff;
+    ranks::Backoff backoff;
     const auto end = DeadlineClock::now() + table.patience_;
     while (::pthread_mutex_trylock(&mutex_) != 0) {
       if (DeadlineClock::now() > end) {
@@ -72,7 +72,7 @@ class SharedTable::Lock {
   pthread_mutex_t& mutex_;
 };
 
-SharedTable::SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_t most_bytes,
+SharedTable::SharedTable(const ranks::Nodes& nodes, std::size_t files, std::int64_t most_bytes,
                          std::chrono::milliseconds patience)
     : room_(make_node_memory(nodes, sizeof(Head) + files * sizeof(Entry))),
       head_(reinterpret_cast<Head*>(room_.memory.get())),
@@ -80,7 +80,7 @@ SharedTable::SharedTable(const mpi::Nodes& nodes, std::size_t files, std::int64_
       most_bytes_(most_bytes),
       patience_(patience) {
   static_assert(sizeof(Head) % alignof(Entry) == 0 && std::atomic<std::uint64_t>::is_always_lock_free);
-  mpi::together(nodes.all(), "share files", [&] {
+  nodes.all().together("share files", [&] {
     if (!room_.is_first) return;
     head_->ranks = room_.ranks;
     pthread_mutexattr_t attributes;

@@ -13,7 +13,7 @@
 #include "core/owned.hpp"
 #include "core/wait.hpp"
 #include "loader/loader_impl.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 
 namespace rota {
 
@@ -65,7 +65,7 @@ OrderedSource put_in_order(const Mixture& mixture, LoaderOptions& options) {
 
 // The world of a loader that was not told of any.
 World world_alone() {
-  if (const int ranks = mpi::job_world().size; ranks > 1) {
+  if (const int ranks = ranks::job_world().size; ranks > 1) {
     throw internal::failure(
         ErrorCode::invalid_argument,
         "make a loader without a World, while MPI runs {} ranks: each would read everything; pass the "
@@ -78,10 +78,10 @@ World world_alone() {
 }  // namespace
 
 template <typename Data>
-Loader::Impl::Owner Loader::Impl::make(const mpi::Communicator& comm, Data&& data, LoaderOptions options,
+Loader::Impl::Owner Loader::Impl::make(const Communicator& comm, Data&& data, LoaderOptions options,
                                        World world) {
   std::optional<OrderedSource> ordered;
-  mpi::together(comm, "make a loader", [&] {
+  comm.together("make a loader", [&] {
     options.validate();
     world.validate();
     ordered.emplace(put_in_order(std::forward<Data>(data), options));
@@ -89,7 +89,7 @@ Loader::Impl::Owner Loader::Impl::make(const mpi::Communicator& comm, Data&& dat
   internal::SkipCounter counter(comm, options);  // before what may fail on one rank
   Owner impl;
   std::string described;
-  mpi::together(comm, "make a loader", [&] {
+  comm.together("make a loader", [&] {
     impl.reset(new Impl{.source = std::move(ordered->source),
                         .run_order = std::move(ordered->order),
                         .options = std::move(options),
@@ -97,7 +97,7 @@ Loader::Impl::Owner Loader::Impl::make(const mpi::Communicator& comm, Data&& dat
                         .counter = std::move(counter)});
     if (comm.size() > 1) described = impl->described();
   });
-  mpi::require_same(comm, "make loaders", described);
+  ranks::require_same(comm, "make loaders", described);
   if (world.rank == 0 && world.replica == 0) impl->tell_what_is_odd();
   return impl;
 }
@@ -126,14 +126,14 @@ void Loader::Impl::tell_what_is_odd() const {
                   options.epochs == kEndless ? "endless" : fmt::format("epochs {}", options.epochs)));
 }
 
-Loader::Loader(const mpi::Communicator& comm, std::shared_ptr<const Source> source, LoaderOptions options)
+Loader::Loader(const Communicator& comm, std::shared_ptr<const Source> source, LoaderOptions options)
     : impl_(Impl::make(comm, std::move(source), std::move(options), comm.world())) {}
-Loader::Loader(const mpi::Communicator& comm, const Mixture& mixture, LoaderOptions options)
+Loader::Loader(const Communicator& comm, const Mixture& mixture, LoaderOptions options)
     : impl_(Impl::make(comm, mixture, std::move(options), comm.world())) {}
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options, World world)
-    : impl_(Impl::make(mpi::Communicator(), std::move(source), std::move(options), world)) {}
+    : impl_(Impl::make(Communicator(), std::move(source), std::move(options), world)) {}
 Loader::Loader(const Mixture& mixture, LoaderOptions options, World world)
-    : impl_(Impl::make(mpi::Communicator(), mixture, std::move(options), world)) {}
+    : impl_(Impl::make(Communicator(), mixture, std::move(options), world)) {}
 Loader::Loader(std::shared_ptr<const Source> source, LoaderOptions options)
     : Loader(std::move(source), std::move(options), world_alone()) {}
 Loader::Loader(const Mixture& mixture, LoaderOptions options)
@@ -337,12 +337,12 @@ void Loader::rescale(World world) {
   run.change_and_restart();
 }
 
-void Loader::rescale(const mpi::Communicator& comm) {
+void Loader::rescale(const Communicator& comm) {
   std::string mine;
-  mpi::together(comm, "rescale loaders",
+  comm.together("rescale loaders",
                 [&] { mine = impl().described(); });  // which asks the source, of some first
-  mpi::require_same(comm, "rescale loaders", mine);
-  mpi::together(comm, "rescale loaders", [&] { rescale(comm.world()); });
+  ranks::require_same(comm, "rescale loaders", mine);
+  comm.together("rescale loaders", [&] { rescale(comm.world()); });
   impl().counter.count_with(comm);
 }
 

@@ -33,7 +33,7 @@ struct Loader::Impl {
   using Owner = std::unique_ptr<Impl, internal::DeleteWhereMade>;
   /// Over a source, or over a mixture.
   template <typename Data>
-  static Owner make(const mpi::Communicator& comm, Data&& data, LoaderOptions options, World world);
+  static Owner make(const Communicator& comm, Data&& data, LoaderOptions options, World world);
 
   [[nodiscard]] const MixtureState* mixture() const noexcept {
     return run_order.mix_plan ? &run_order.mix_plan->turns.state() : nullptr;

@@ -19,14 +19,15 @@ constexpr std::size_t kMaxListed = 1000;
 constexpr std::int64_t kMostBeforeGood = 100;
 constexpr std::size_t kMaxTextBytes = 1000;
 
-std::unique_ptr<mpi::DeferredReduction> sum_over(const mpi::Communicator& comm,
-                                                 std::chrono::milliseconds deadline) {
-  return std::make_unique<mpi::DeferredReduction>(comm, mpi::Reduction::sum, deadline, "count bad samples");
+std::unique_ptr<ranks::DeferredReduction> sum_over(const Communicator& comm,
+                                                   std::chrono::milliseconds deadline) {
+  return std::make_unique<ranks::DeferredReduction>(comm, ranks::Reduction::sum, deadline,
+                                                    "count bad samples");
 }
 
 }  // namespace
 
-SkipCounter::SkipCounter(const mpi::Communicator& comm, const LoaderOptions& options)
+SkipCounter::SkipCounter(const Communicator& comm, const LoaderOptions& options)
     : skips_(options.bad_samples.policy == BadSamples::Policy::skip),
       max_skipped_(options.bad_samples.max_skipped),
       deadline_(options.deadline),
@@ -115,7 +116,7 @@ SkipCounter::Report SkipCounter::hear() {
           .code = all.code - mine_.code};
 }
 
-void SkipCounter::count_with(const mpi::Communicator& comm) {
+void SkipCounter::count_with(const Communicator& comm) {
   is_reported_ = false;
   if (!skips_) return;
   if (sum_->is_under_way()) static_cast<void>(hear());
@@ -124,7 +125,7 @@ void SkipCounter::count_with(const mpi::Communicator& comm) {
   is_none_good_ = false;
   mine_ = {};
   sum_ = sum_over(comm, deadline_);
-  mpi::max(comm, std::span(&before_, 1));
+  comm.max(std::span(&before_, 1));
   agreed_ = before_;
   skipped_.count = before_ + since_;
 }

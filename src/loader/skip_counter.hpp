@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "loader/batch_memory.hpp"
-#include "mpi/deferred_reduction.hpp"
+#include "ranks/deferred_reduction.hpp"
 #include "rota/loader.hpp"
 #include "rota/loader_options.hpp"
 
@@ -22,7 +22,7 @@ namespace rota::internal {
 class SkipCounter {
  public:
   /// **Collective** over `comm`. Of replicas, number 0 counts.
-  SkipCounter(const mpi::Communicator& comm, const LoaderOptions& options);
+  SkipCounter(const Communicator& comm, const LoaderOptions& options);
 
   /// **Collective.** Throws Error{corrupt} on all ranks where too many are skipped by now, once what the last
   /// step's failure on another rank was, and Error{timeout} naming the ranks that did not come.
@@ -36,7 +36,7 @@ class SkipCounter {
   /// The next step is another one, whether the last has failed or not.
   void forget_failed_step() noexcept { is_reported_ = is_over_ = false; }
   /// **Collective** over `comm`: counts over its ranks from here on, and goes on from the highest count.
-  void count_with(const mpi::Communicator& comm);
+  void count_with(const Communicator& comm);
 
   [[nodiscard]] bool skips() const noexcept { return skips_; }
   [[nodiscard]] const SkippedSamples& skipped() const noexcept { return skipped_; }
@@ -72,7 +72,7 @@ class SkipCounter {
   bool skips_;
   std::int64_t max_skipped_;
   std::chrono::milliseconds deadline_;
-  std::unique_ptr<mpi::DeferredReduction> sum_;
+  std::unique_ptr<ranks::DeferredReduction> sum_;
   SkippedSamples skipped_;
   std::int64_t before_ = 0;
   std::int64_t since_ = 0;     // by this rank

@@ -10,7 +10,8 @@
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
-#include "mpi/collectives.hpp"
+#include "mpi/transport.hpp"
+#include "rota/mpi.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -27,7 +28,7 @@ Outcome meet(const Communicator& guard, const std::string& message) {
   const auto digest = static_cast<std::int64_t>(std::hash<std::string>{}(message));
   std::array<std::int64_t, 3> lowest{guard.rank(), digest, ~digest};
   try {
-    min(guard, lowest);
+    guard.min(lowest);
   } catch (const Error&) {
     return {};
   }
@@ -65,7 +66,7 @@ Session::Session(int& argc, char**& argv, ThreadLevel level, std::chrono::millis
     if (owns_) MPI_Finalize();
     throw;
   }
-  comm_ = Communicator(MPI_COMM_WORLD, deadline);
+  comm_ = communicator(MPI_COMM_WORLD, deadline);
   guard_ = comm_.duplicate(kGrace);
 }
 
@@ -91,7 +92,7 @@ int Session::run(const std::function<int()>& body) {
     std::fflush(stderr);
   }
   // After a missed deadline operations are under way that MPI_Finalize can crash on.
-  if (!outcome.together || error.code == ErrorCode::timeout) MPI_Abort(guard_.get(), 1);
+  if (!outcome.together || error.code == ErrorCode::timeout) MPI_Abort(handle_of(guard_), 1);
   return 1;
 }
 

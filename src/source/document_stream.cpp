@@ -8,7 +8,7 @@
 #include "core/failure.hpp"
 #include "core/parallel.hpp"
 #include "core/scarce.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
@@ -38,14 +38,14 @@ std::int64_t sum(std::span<const std::int64_t> lengths) {
 }  // namespace
 
 DocumentStream::DocumentStream(const Source& documents, std::int64_t size, std::size_t field,
-                               const Options& options, const mpi::Nodes& nodes) {
-  const mpi::Communicator& all = nodes.all();
+                               const Options& options, const ranks::Nodes& nodes) {
+  const Communicator& all = nodes.all();
   if (options.seed) order_.emplace(size, derive_key(*options.seed, 0, Purpose::packing, 0));
   const std::int64_t first = share(size, all.rank(), all.size());
   const std::int64_t count = share(size, all.rank() + 1, all.size()) - first;
   const auto ends = std::make_shared<std::vector<std::int64_t>>();
   std::int64_t before = 0;
-  mpi::together(all, "ask for the lengths of documents", [&] {
+  all.together("ask for the lengths of documents", [&] {
     with_memory([&] { ends->resize(static_cast<std::size_t>(count)); },
                 [&] { return fmt::format("pack documents: keep where {} of them end", count); });
     parallel_for("ask for the lengths of documents", count, kDocumentsAtOnce, options.threads,
@@ -63,7 +63,7 @@ DocumentStream::DocumentStream(const Source& documents, std::int64_t size, std::
                  });
     before = sum(*ends);
   });
-  std::vector<std::int64_t> of_ranks = mpi::all_gather(all, before);
+  std::vector<std::int64_t> of_ranks = ranks::all_gather(all, before);
   static_cast<void>(sum(of_ranks));  // the same on all ranks
   before = sum(std::span(of_ranks).first(static_cast<std::size_t>(all.rank())));
   for (std::int64_t& end : *ends) end = before += end;

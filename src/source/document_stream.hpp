@@ -8,9 +8,9 @@
 #include <optional>
 #include <span>
 
-#include "mpi/node_buffer.hpp"
-#include "mpi/nodes.hpp"
 #include "order/permutation.hpp"
+#include "ranks/node_buffer.hpp"
+#include "ranks/nodes.hpp"
 #include "rota/source.hpp"
 
 namespace rota::internal {
@@ -37,7 +37,7 @@ class DocumentStream {
   /// Throws on all ranks what it throws on one: as Source::rows does, Error{callback} for a number of rows
   /// that cannot be, Error{out_of_range} for more than 2^62 tokens.
   DocumentStream(const Source& documents, std::int64_t size, std::size_t field, const Options& options,
-                 const mpi::Nodes& nodes);
+                 const ranks::Nodes& nodes);
 
   [[nodiscard]] std::int64_t tokens() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
   /// What it keeps for its documents, in memory that the ranks of the node have in common.

@@ -14,8 +14,8 @@
 
 #include "core/failure.hpp"
 #include "core/option.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi/nodes.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/nodes.hpp"
 #include "source/content.hpp"
 #include "source/document_stream.hpp"
 #include "source/field_check.hpp"
@@ -262,17 +262,17 @@ void PackOptions::validate() const {
   kCheck.in_range("threads", threads, 1, internal::kMaxThreads);
 }
 
-std::shared_ptr<const Source> pack(const mpi::Communicator& comm, std::shared_ptr<const Source> documents,
+std::shared_ptr<const Source> pack(const Communicator& comm, std::shared_ptr<const Source> documents,
                                    const PackOptions& options) {
-  const mpi::Nodes nodes(comm.duplicate());
+  const ranks::Nodes nodes(comm.duplicate());
   std::optional<internal::Plan> plan;
-  mpi::together(nodes.all(), "pack documents", [&] {
+  nodes.all().together("pack documents", [&] {
     options.validate();
     if (documents == nullptr) throw internal::refusal("there are none (a null pointer)");
     plan.emplace(std::move(documents), options);
   });
-  mpi::require_same(comm, "pack documents",
-                    fmt::format("documents and options with fingerprint {}", to_string(plan->fingerprint)));
+  ranks::require_same(comm, "pack documents",
+                      fmt::format("documents and options with fingerprint {}", to_string(plan->fingerprint)));
   auto stream = std::make_shared<const internal::DocumentStream>(
       *plan->documents, plan->size, plan->field,
       internal::DocumentStream::Options{
@@ -282,7 +282,7 @@ std::shared_ptr<const Source> pack(const mpi::Communicator& comm, std::shared_pt
 }
 
 std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options) {
-  return pack(mpi::Communicator(), std::move(documents), options);
+  return pack(Communicator(), std::move(documents), options);
 }
 
 }  // namespace rota

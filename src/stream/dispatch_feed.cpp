@@ -8,8 +8,8 @@
 
 #include "core/failure.hpp"
 #include "core/option.hpp"
-#include "mpi/collectives.hpp"
 #include "order/shard_plan.hpp"
+#include "ranks/collectives.hpp"
 #include "rota/cereal.hpp"
 #include "stream/stream_facts.hpp"
 
@@ -82,8 +82,8 @@ void check(const Dispatch& dispatch, const World& world) {
   kCheck.one_of("rank_split", dispatch.rank_split, {"by_sample", "by_shard"});
 }
 
-std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const mpi::Communicator& comm) {
-  const std::string text = mpi::on_first_rank(comm, "ask what a dispatched source is", [&] {
+std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const Communicator& comm) {
+  const std::string text = ranks::on_first_rank(comm, "ask what a dispatched source is", [&] {
     Description description{.facts = ask_facts(*dispatch.source, kDispatching),
                             .fingerprint = dispatch.source->fingerprint()};
     if (description.facts.shards == 1) return to_blob(description);
@@ -95,7 +95,7 @@ std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const mpi
 }
 
 DispatchFeed::DispatchFeed(const Dispatch& dispatch, BatchPool& pool, const StreamLoaderOptions& options,
-                           mpi::DeferredReduction& agreement, mpi::Communicator channel)
+                           ranks::DeferredReduction& agreement, Communicator channel)
     : source_(agreement.comm().rank() == 0 ? dispatch.source : nullptr),
       pool_(&pool),
       options_(&options),
@@ -103,14 +103,12 @@ DispatchFeed::DispatchFeed(const Dispatch& dispatch, BatchPool& pool, const Stre
       plan_{.shards = dispatch.shards, .split = dispatch.rank_split, .ranks = agreement.comm().size()},
       agreement_(&agreement),
       rank_(agreement.comm().rank()),
-      channel_(std::move(channel)),
-      sent_(channel_),
-      received_(channel_) {
+      messages_(std::move(channel)) {
   restart({});
 }
 
 DispatchFeed::~DispatchFeed() {
-  if (!is_quiet_) channel_.abandon();
+  if (!is_quiet_) messages_.channel().abandon();
 }
 
 StepBuilder& DispatchFeed::builder() const {
@@ -129,25 +127,15 @@ void DispatchFeed::collect() {
   if (rank_ > 0) return receive();
   builder().resume();
   while (auto messages = builder().poll()) undelivered_.push_back(*std::move(messages));
-  push();
-  sent_.progress();
-}
-
-// Where it throws it goes on there when it is called again.
-void DispatchFeed::push() {
-  for (; pushed_ < undelivered_.size(); ++pushed_, next_rank_ = 1) {
-    const auto& messages = undelivered_[pushed_].by_rank;
-    for (; next_rank_ < std::ssize(messages); ++next_rank_) {
-      sent_.send(next_rank_, messages[static_cast<std::size_t>(next_rank_)]);
-    }
-  }
+  for (; pushed_ < undelivered_.size(); ++pushed_) messages_.send(undelivered_[pushed_].by_rank);
+  messages_.progress();
 }
 
 // Messages of another generation are dropped.
 void DispatchFeed::receive() {
   constexpr MessageHead kNoMemory{.kind = FeedHead::Kind::failed};
   try {
-    while (RankMessage message = received_.receive()) {
+    while (RankMessage message = messages_.receive()) {
       StepMessages step{.head = head_of(message)};
       if (step.head.generation != generation_) continue;
       if (step.head.kind == FeedHead::Kind::failed) {
@@ -256,7 +244,6 @@ void DispatchFeed::restart(DispatchStart start) {
   delivered_ = start.delivered;
   if (rank_ > 0) return;
   pushed_ = 0;
-  next_rank_ = 1;
   builder_ = std::make_unique<StepBuilder>(*source_, layout_, plan_, *options_, std::move(start));
 }
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
-#include "mpi/deferred_reduction.hpp"
-#include "mpi/messages.hpp"
-#include "rota/mpi.hpp"
+#include "ranks/deferred_reduction.hpp"
+#include "ranks/messages.hpp"
+#include "rota/communicator.hpp"
 #include "rota/stream_loader.hpp"
 #include "stream/feed.hpp"
 #include "stream/step_builder.hpp"
@@ -20,7 +20,7 @@ void check(const Dispatch& dispatch, const World& world);
 /// **Collective.** What a dispatch is, on all ranks: its fields, shards, cursor numbers and fingerprint, as
 /// rank 0's source has them. It cannot be opened. Throws on all ranks what
 /// `ask_facts` throws, and Error{invalid_argument} for a source of more than one shard.
-std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const mpi::Communicator& comm);
+std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const Communicator& comm);
 
 /// Batches of items that rank 0 reads with a StepBuilder. What that makes is pushed to the other ranks as
 /// soon as rank 0's caller comes by, and is kept on rank 0 until it is delivered.
@@ -28,7 +28,7 @@ class DispatchFeed final : public Feed {
  public:
   /// `channel` is for messages alone. The others must outlive it; by the deadline of `agreement` it waits.
   DispatchFeed(const Dispatch& dispatch, BatchPool& pool, const StreamLoaderOptions& options,
-               mpi::DeferredReduction& agreement, mpi::Communicator channel);
+               ranks::DeferredReduction& agreement, Communicator channel);
   ~DispatchFeed() override;
 
   [[nodiscard]] std::optional<FeedHead> peek() override;
@@ -57,7 +57,6 @@ class DispatchFeed final : public Feed {
     std::exception_ptr error;
   };
   void collect();
-  void push();
   void receive();
   FeedHead open();
   [[nodiscard]] std::unique_ptr<BatchMemory> decode(const StepMessages& step) const;
@@ -69,11 +68,9 @@ class DispatchFeed final : public Feed {
   const StreamLoaderOptions* options_;
   const RecordLayout layout_;
   const DispatchPlan plan_;
-  mpi::DeferredReduction* agreement_;
+  ranks::DeferredReduction* agreement_;
   const int rank_;
-  mpi::Communicator channel_;
-  mpi::SendQueue sent_;         // of rank 0
-  mpi::ReceiveQueue received_;  // of the others
+  ranks::PushQueue messages_;
 
   std::int64_t restores_ = 0;
   std::int64_t generation_ = 0;  // the restore that it goes on from
@@ -84,7 +81,6 @@ class DispatchFeed final : public Feed {
   bool is_quiet_ = true;
   // On rank 0:
   std::size_t pushed_ = 0;  // undelivered steps that all ranks were sent
-  int next_rank_ = 1;       // for the next of them
   std::unique_ptr<StepBuilder> builder_;
 };
 

@@ -33,7 +33,7 @@ class Feed {
   /// which `wait` tries again.
   virtual std::unique_ptr<BatchMemory> take() = 0;
 
-  /// Says whether all ranks know that none has anything on its way to another; see mpi::DeferredReduction.
+  /// Says whether all ranks know that none has anything on its way to another; see ranks::DeferredReduction.
   virtual void set_quiet(bool /*is_quiet*/) noexcept {}
   virtual void add_stats(LoaderStats& stats) const = 0;
 };

@@ -11,7 +11,7 @@
 
 #include "core/bytes.hpp"
 #include "core/mutex.hpp"
-#include "mpi/messages.hpp"
+#include "ranks/messages.hpp"
 #include "stream/dispatch_items.hpp"
 #include "stream/feed.hpp"
 #include "stream/shard_reader.hpp"
@@ -19,7 +19,7 @@
 
 namespace rota::internal {
 
-using RankMessage = std::shared_ptr<const mpi::Bytes>;
+using RankMessage = std::shared_ptr<const ranks::Bytes>;
 
 /// What a message begins with; the records of a rank's items in a batch follow, in canonical order.
 struct MessageHead {
@@ -153,7 +153,7 @@ class StepBuilder {
   std::size_t next_pending_ = 0;
   Reading reading_;
   WorkerInstances instances_;           // outliving the reader that uses it
-  mpi::MessageMemory memory_;           // for steps
+  ranks::MessageMemory memory_;         // for steps
   std::optional<ShardReader> reader_;   // at place_, where it was opened
   std::int64_t epoch_;                  // being read
   std::int64_t first_;                  // number of the next step's first item

@@ -9,7 +9,7 @@
 #include "core/option.hpp"
 #include "core/owned.hpp"
 #include "core/wait.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 #include "stream/stream_loader_impl.hpp"
 
 namespace rota {
@@ -32,8 +32,8 @@ constexpr std::int64_t of(const FeedHead& head) {
 }
 
 // For a loader that is made without a communicator.
-mpi::Communicator alone() {
-  if (const int ranks = mpi::job_world().size; ranks > 1) {
+Communicator alone() {
+  if (const int ranks = ranks::job_world().size; ranks > 1) {
     throw internal::failure(ErrorCode::invalid_argument,
                             "make a stream loader without a communicator, while MPI runs {} ranks: each "
                             "would read everything; pass that of the ranks that share the data, or a "
@@ -47,7 +47,7 @@ mpi::Communicator alone() {
 constexpr std::string_view kOfSource = "a source that all ranks read";
 constexpr std::string_view kOfDispatch = "a Dispatch, which rank 0 alone reads";
 
-void refuse_replicas(const mpi::Communicator& comm) {
+void refuse_replicas(const Communicator& comm) {
   if (comm.world() == World{.rank = comm.rank(), .size = comm.size()}) return;
   throw Error(ErrorCode::unsupported,
               "make stream loaders over replicas (data_parallel): streams are dealt out to the ranks of a "
@@ -56,17 +56,17 @@ void refuse_replicas(const mpi::Communicator& comm) {
 }
 
 // Shares out the shards of a whole epoch; returns this rank's. Each rank asks what is in some of them.
-std::vector<ShardId> share_out_all(const mpi::Communicator& comm, const StreamSource& source,
+std::vector<ShardId> share_out_all(const Communicator& comm, const StreamSource& source,
                                    std::int64_t shards) {
   std::vector<std::int64_t> weights(static_cast<std::size_t>(shards), 0);
-  mpi::together(comm, "ask what is in the shards of a stream", [&] {
+  comm.together("ask what is in the shards of a stream", [&] {
     const std::int64_t end = share(shards, comm.rank() + 1, comm.size());
     for (std::int64_t s = share(shards, comm.rank(), comm.size()); s < end; ++s) {
       weights[static_cast<std::size_t>(s)] =
           internal::ask_remaining(source, {s}, {}).value_or(internal::kUnknownWeight);
     }
   });
-  mpi::sum(comm, weights);
+  comm.sum(weights);
   const std::vector<int> owners = internal::share_out(weights, comm.size());
   std::vector<ShardId> owned;
   for (std::int64_t s = 0; s < shards; ++s) {
@@ -98,13 +98,13 @@ void StreamLoaderOptions::validate() const {
 }
 
 template <typename Check>
-StreamLoader::Impl::Impl(const mpi::Communicator& comm, std::string_view kind, StreamLoaderOptions options,
+StreamLoader::Impl::Impl(const Communicator& comm, std::string_view kind, StreamLoaderOptions options,
                          Check check)
     : options_(std::move(options)),
-      agreement_(comm, mpi::Reduction::minimum, options_.deadline, "agree on a step of streams"),
+      agreement_(comm, ranks::Reduction::minimum, options_.deadline, "agree on a step of streams"),
       states_comm_(comm.duplicate(options_.deadline)) {
-  mpi::require_same(comm, "make stream loaders", std::string(kind));
-  mpi::together(comm, "make stream loaders", [&] {
+  ranks::require_same(comm, "make stream loaders", std::string(kind));
+  comm.together("make stream loaders", [&] {
     options_.validate();
     refuse_replicas(comm);
     check();
@@ -112,26 +112,26 @@ StreamLoader::Impl::Impl(const mpi::Communicator& comm, std::string_view kind, S
   });
 }
 
-StreamLoader::Impl::Impl(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source,
+StreamLoader::Impl::Impl(const Communicator& comm, std::shared_ptr<const StreamSource> source,
                          StreamLoaderOptions options)
     : Impl(comm, kOfSource, std::move(options), [&] {
         facts_ = facts_of(source.get());
         source_ = std::move(source);
       }) {
-  mpi::require_same(comm, "make stream loaders", described());
+  ranks::require_same(comm, "make stream loaders", described());
   std::vector<ShardId> owned = share_out_all(comm, *source_, facts_.shards);
   start(
       [&] { shards_ = std::make_unique<ShardFeed>(*source_, *pool_, options_, world(), std::move(owned)); });
 }
 
-StreamLoader::Impl::Impl(const mpi::Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options)
+StreamLoader::Impl::Impl(const Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options)
     : Impl(comm, kOfDispatch, std::move(options), [&] { internal::check(dispatch, world()); }) {
   source_ = internal::describe(dispatch, comm);
   facts_ = facts_of(source_.get());
   fingerprint_ = source_->fingerprint();
-  mpi::require_same(comm, "make stream loaders",
-                    fmt::format("{}, split {}", described(), to_string(dispatch.rank_split)));
-  mpi::Communicator line = comm.duplicate();
+  ranks::require_same(comm, "make stream loaders",
+                      fmt::format("{}, split {}", described(), to_string(dispatch.rank_split)));
+  Communicator line = comm.duplicate();
   start([&] {
     dispatch_ = std::make_unique<DispatchFeed>(dispatch, *pool_, options_, agreement_, std::move(line));
   });
@@ -145,7 +145,7 @@ std::string StreamLoader::Impl::described() const {
 // **Collective.**
 template <typename Make>
 void StreamLoader::Impl::start(Make make_feed) {
-  mpi::together(comm(), "start the workers of stream loaders", [&] {
+  comm().together("start the workers of stream loaders", [&] {
     const auto batches = static_cast<std::size_t>(options_.read_ahead_batches) + 2;
     pool_ = std::make_shared<internal::BatchPool>(facts_.fields, options_.allocator, batches,
                                                   options_.read_ahead_bytes);
@@ -242,8 +242,8 @@ void StreamLoader::Impl::end_epoch() {
 std::vector<std::string> StreamLoader::Impl::gather(const std::function<std::string()>& make) {
   constexpr std::string_view kPhase = "gather the state of a stream loader";
   std::string mine;
-  mpi::together(states_comm_, kPhase, [&] { mine = make(); });
-  return mpi::all_gather(states_comm_, kPhase, std::move(mine));
+  states_comm_.together(kPhase, [&] { mine = make(); });
+  return ranks::all_gather(states_comm_, kPhase, std::move(mine));
 }
 
 void StreamLoader::Impl::restart(const StreamRun& run) {
@@ -252,11 +252,10 @@ void StreamLoader::Impl::restart(const StreamRun& run) {
   is_elsewhere_ = true;
 }
 
-StreamLoader::StreamLoader(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source,
+StreamLoader::StreamLoader(const Communicator& comm, std::shared_ptr<const StreamSource> source,
                            StreamLoaderOptions options)
     : impl_(new Impl(comm, std::move(source), std::move(options))) {}
-StreamLoader::StreamLoader(const mpi::Communicator& comm, const Dispatch& dispatch,
-                           StreamLoaderOptions options)
+StreamLoader::StreamLoader(const Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options)
     : impl_(new Impl(comm, dispatch, std::move(options))) {}
 StreamLoader::StreamLoader(std::shared_ptr<const StreamSource> source, StreamLoaderOptions options)
     : StreamLoader(alone(), std::move(source), std::move(options)) {}

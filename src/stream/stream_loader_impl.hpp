@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "mpi/deferred_reduction.hpp"
+#include "ranks/deferred_reduction.hpp"
 #include "rota/stream_loader.hpp"
 #include "stream/dispatch_feed.hpp"
 #include "stream/shard_feed.hpp"
@@ -27,9 +27,8 @@ struct StreamRun {
 /// What is behind a StreamLoader: the agreement on steps, and one of two feeds.
 class StreamLoader::Impl {
  public:
-  Impl(const mpi::Communicator& comm, std::shared_ptr<const StreamSource> source,
-       StreamLoaderOptions options);
-  Impl(const mpi::Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options);
+  Impl(const Communicator& comm, std::shared_ptr<const StreamSource> source, StreamLoaderOptions options);
+  Impl(const Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options);
   NextBatch next();
   /// **Collective.** What `make` makes on each rank, in order of rank, on every rank. Throws on all ranks
   /// what it throws on one, Error{timeout}, and Error{out_of_range} from 2 GiB on.
@@ -46,8 +45,8 @@ class StreamLoader::Impl {
  private:
   friend class StreamLoader;
   template <typename Check>
-  Impl(const mpi::Communicator& comm, std::string_view kind, StreamLoaderOptions options, Check check);
-  [[nodiscard]] const mpi::Communicator& comm() const noexcept { return agreement_.comm(); }
+  Impl(const Communicator& comm, std::string_view kind, StreamLoaderOptions options, Check check);
+  [[nodiscard]] const Communicator& comm() const noexcept { return agreement_.comm(); }
   [[nodiscard]] World world() const noexcept { return comm().world(); }
   [[nodiscard]] bool is_end() const noexcept { return is_over_ || run_.position.epoch >= options_.epochs; }
   [[nodiscard]] std::string described() const;
@@ -66,8 +65,8 @@ class StreamLoader::Impl {
   internal::StreamFacts facts_;  // of it
   StreamLoaderOptions options_;
   Fingerprint fingerprint_;
-  mpi::DeferredReduction agreement_;
-  mpi::Communicator states_comm_;  // apart, for on the other a step may have been begun
+  ranks::DeferredReduction agreement_;
+  Communicator states_comm_;  // apart, for on the other a step may have been begun
   internal::StreamRun run_;
   bool is_over_ = false;       // an epoch had no samples
   bool is_elsewhere_ = false;  // what ranks may have said of a step before does not count

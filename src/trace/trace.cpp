@@ -18,7 +18,7 @@
 #include "files/descriptor.hpp"
 #include "files/file.hpp"
 #include "loader/loader_impl.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 #include "stream/stream_loader_impl.hpp"
 #include "trace/trace_file.hpp"
 
@@ -81,8 +81,7 @@ std::string start_line(const StreamLoader& loader) {
 }
 
 // For a trace that is begun without a communicator.
-mpi::Communicator alone(const std::filesystem::path& directory, World world,
-                        std::optional<std::int64_t> phase) {
+Communicator alone(const std::filesystem::path& directory, World world, std::optional<std::int64_t> phase) {
   if (phase || world.size == 1) return {};
   throw internal::failure(ErrorCode::invalid_argument,
                           "begin a trace in {}: rank {} of {} needs a communicator, so that all ranks write "
@@ -106,12 +105,12 @@ std::int64_t prepare(const std::filesystem::path& directory, std::optional<std::
 // The phase, and this rank's file of it; none on replicas. Collective, once all know that no loader was moved
 // from.
 template <typename AnyLoader>
-std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::filesystem::path& directory,
+std::pair<std::int64_t, Lines> begin(const Communicator& comm, const std::filesystem::path& directory,
                                      const AnyLoader& loader, std::optional<std::int64_t> wanted) {
-  mpi::require_same(comm, kBegin, wanted ? fmt::format("phase {} given", *wanted) : "no phase given");
+  ranks::require_same(comm, kBegin, wanted ? fmt::format("phase {} given", *wanted) : "no phase given");
   const World world = loader.world();
   Lines lines;
-  const std::int64_t phase = mpi::on_first_rank(comm, kBegin, [&] { return prepare(directory, wanted); });
+  const std::int64_t phase = ranks::on_first_rank(comm, kBegin, [&] { return prepare(directory, wanted); });
   const auto write_start = [&] {
     if (world.replica > 0) return;
     lines.reset(new internal::LineWriter(directory / trace::trace_file_name(phase, world.rank)));
@@ -119,7 +118,7 @@ std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::f
                               world.size, world.rank, start_line(loader)));
   };
   try {
-    mpi::together(comm, kBegin, write_start);
+    comm.together(kBegin, write_start);
   } catch (...) {  // a phase of some ranks would spoil the trace
     if (lines) lines->remove();
     throw;
@@ -129,9 +128,9 @@ std::pair<std::int64_t, Lines> begin(const mpi::Communicator& comm, const std::f
 
 }  // namespace
 
-TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
+TraceWriter::TraceWriter(const Communicator& comm, const std::filesystem::path& directory,
                          const Loader& loader, std::optional<std::int64_t> phase) {
-  mpi::together(comm, kBegin, [&] {
+  comm.together(kBegin, [&] {
     world_ = loader.world();
     split_ = loader.options().rank_split;
     is_mixture_ = loader.datasets() > 1;
@@ -139,10 +138,10 @@ TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::p
   std::tie(phase_, lines_) = begin(comm, directory, loader, phase);
 }
 
-TraceWriter::TraceWriter(const mpi::Communicator& comm, const std::filesystem::path& directory,
+TraceWriter::TraceWriter(const Communicator& comm, const std::filesystem::path& directory,
                          const StreamLoader& loader, std::optional<std::int64_t> phase)
     : is_stream_(true) {
-  mpi::together(comm, kBegin, [&] { world_ = loader.world(); });
+  comm.together(kBegin, [&] { world_ = loader.world(); });
   std::tie(phase_, lines_) = begin(comm, directory, loader, phase);
 }
 

@@ -12,7 +12,7 @@ template <typename Work>
 std::optional<Error> error_of_all(const Work& work) {
   auto error = error_of(work);
   const std::string here = error ? std::string(to_string(error->code())) + error->what() : "";
-  EXPECT_EQ(here, mpi::broadcast(everyone(), here));
+  EXPECT_EQ(here, ranks::broadcast(everyone(), here));
   return error;
 }
 #define EXPECT_ERROR_OF_ALL(call, ...) \
@@ -21,8 +21,8 @@ std::optional<Error> error_of_all(const Work& work) {
 /// A directory that all ranks see, in which rank 0 writes.
 class CatalogTogether : public Test {
  protected:
-  static void wait() { mpi::agree(comm(), "wait", nullptr); }
-  static const mpi::Communicator& comm() { return everyone(); }
+  static void wait() { ranks::agree(comm(), "wait", nullptr); }
+  static const Communicator& comm() { return everyone(); }
 
   // All wait for it.
   void write(const std::string& name, const std::string& text) const {
@@ -52,7 +52,7 @@ class CatalogTogether : public Test {
       if (progress.is_over && progress.task == "index files") mine = progress.done;
     };
     (void)open(Catalog(comm(), data_, {.progress = note}), "lines");
-    return mpi::all_gather(comm(), mine);
+    return ranks::all_gather(comm(), mine);
   }
 
   SharedDirectory directory_;
@@ -79,7 +79,7 @@ TEST_F(CatalogTogether, AreSentByOneRankToOthersThatListNothing) {
   (void)open(listed, "lines");
   std::string bytes;
   if (comm().rank() == 0) bytes = listed.serialize();  // the others do not take part
-  bytes = mpi::broadcast(comm(), std::move(bytes));
+  bytes = ranks::broadcast(comm(), std::move(bytes));
   EXPECT_EQ(listed.serialize(), bytes);
   const Catalog alone = Catalog::deserialize(bytes);
   EXPECT_EQ(alone.fingerprint(), listed.fingerprint());
@@ -228,13 +228,13 @@ TEST_F(PatternTogether, AllRanksHaveTheSameNames) {
   EXPECT_EQ(catalog.size(), kFiles);
   for (int i = 0; i < kFiles; ++i) EXPECT_EQ(catalog.path(i), data_ + "/" + name(i));
   const std::string fingerprint = to_string(catalog.fingerprint());
-  EXPECT_EQ(fingerprint, mpi::broadcast(comm(), fingerprint));
+  EXPECT_EQ(fingerprint, ranks::broadcast(comm(), fingerprint));
 }
 
 TEST_F(PatternTogether, ValidationIsSharedOut) {
   (void)make();
   std::int64_t all = looked_for_;
-  mpi::sum(comm(), std::span(&all, 1));
+  comm().sum(std::span(&all, 1));
   EXPECT_GT(all, kFiles);
   EXPECT_GE(looked_for_, all / comm().size());
   EXPECT_LE(looked_for_, all / comm().size() + 1);

@@ -98,7 +98,7 @@ struct Disk {
 
 /// What from_pattern throws for this series over that disk.
 std::optional<Error> finding(const Disk& disk, const NameSeries& given) {
-  static const OpenContext context(mpi::Communicator(), {.listing_threads = 1});
+  static const OpenContext context(Communicator(), {.listing_threads = 1});
   return error_of([&] {
     validate_files(context, given, "/no/where/", 1, [&](const Probe& probe) { return disk.ask(probe); });
   });

@@ -3,7 +3,7 @@
 //   victim list|index|read DATA MILLISECONDS
 
 #include "child.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 
 namespace rota::test {
 
@@ -13,12 +13,12 @@ int victim(int argc, char** argv) {
     const std::string what = argv[1];
     const std::string data = argv[2];
     const std::chrono::milliseconds delay(std::atoi(argv[3]));  // NOLINT(cert-err34-c): the test's own number
-    mpi::agree(session.comm(), "start", nullptr);
+    ranks::agree(session.comm(), "start", nullptr);
     std::thread([delay] {
       std::this_thread::sleep_for(delay);
       ::kill(::getpid(), SIGKILL);
     }).detach();
-    const mpi::Communicator& comm = session.comm();
+    const Communicator& comm = session.comm();
     while (what == "list") Catalog(comm, data);
     while (what == "index") open(Catalog(comm, data), "lines");
     Loader loader(open(Catalog(comm, data), "files"),

@@ -2,11 +2,11 @@
 
 #include "all_of_ranks.hpp"
 #include "messages.hpp"
-#include "mpi_fixture.hpp"
+#include "ranks_fixture.hpp"
 
 namespace rota::test::async_test {
 
-class Async : public MpiCheckpointTest {
+class Async : public RanksCheckpointTest {
  protected:
   // What changes after the call is not saved.
   void save_async(CheckpointDirectory& directory, int step) {
@@ -134,7 +134,7 @@ TEST_F(Async, ASaveIsGivenUpWhereItIsToBeOrAnExceptionIsUnderWay) {
       directory.give_up_save();
       EXPECT_FALSE(directory.wait());
     } catch (const std::runtime_error&) {
-      mpi::agree(comm(), "fail together", nullptr);
+      ranks::agree(comm(), "fail together", nullptr);
     }
     auto directory = open();
     save(directory, 3);
@@ -153,7 +153,7 @@ TEST_F(Async, ASaveIsFinishedOrGivenUpHoweverFarItIs) {
       while (std::chrono::steady_clock::now() < until) directory.poll();
       if (gives_up) directory.give_up_save();
     }
-    mpi::agree(comm(), "close", nullptr);
+    ranks::agree(comm(), "close", nullptr);
     auto directory = open();
     if (!gives_up) expect_latest(directory, round);
   }
@@ -183,7 +183,7 @@ TEST_F(Async, ARankThatNeverWaitsIsNamed) {
                  [&] { directory.wait(); });
   };
   wait_without(last(), expect_timeout);
-  mpi::agree(comm(), "wait for the others", nullptr);
+  ranks::agree(comm(), "wait for the others", nullptr);
   if (rank() == last()) expect_timeout();
 }
 

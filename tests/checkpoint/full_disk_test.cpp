@@ -2,7 +2,7 @@
 
 #include <sys/mount.h>
 
-#include "mpi_fixture.hpp"
+#include "ranks_fixture.hpp"
 #include "saved_state.hpp"
 
 namespace rota::test::full_disk_test {
@@ -10,23 +10,23 @@ namespace rota::test::full_disk_test {
 constexpr std::int64_t kBytes = 900'000;
 
 // A small file system in memory, for as long as a test lasts.
-class SmallDisk : public MpiCheckpointTest {
+class SmallDisk : public RanksCheckpointTest {
  protected:
   ~SmallDisk() override {
-    mpi::agree(comm(), "end a test", nullptr);
+    ranks::agree(comm(), "end a test", nullptr);
     if (rank() == 0) ::umount2(path_.c_str(), MNT_DETACH);
   }
 
   void mount(const char* options) {
     const bool fails =
         rank() == 0 && ::mount("tmpfs", path_.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, options) != 0;
-    const std::string why = mpi::broadcast(comm(), std::string(fails ? std::strerror(errno) : ""));
+    const std::string why = ranks::broadcast(comm(), std::string(fails ? std::strerror(errno) : ""));
     if (!why.empty()) GTEST_SKIP() << "cannot mount a file system here (" << why << "): needs CAP_SYS_ADMIN";
   }
   void at_root(const std::function<void()>& work) {
-    mpi::agree(comm(), "prepare", nullptr);
+    ranks::agree(comm(), "prepare", nullptr);
     if (rank() == 0) work();
-    mpi::agree(comm(), "prepare", nullptr);
+    ranks::agree(comm(), "prepare", nullptr);
   }
 
   fs::path checkpoints_ = path_ / "checkpoints";

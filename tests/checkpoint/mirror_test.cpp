@@ -3,14 +3,14 @@
 #include <latch>
 
 #include "formats/memory_storage.hpp"
-#include "mpi_fixture.hpp"
+#include "ranks_fixture.hpp"
 
 namespace rota::test::mirror_test {
 
 std::string name_of(int serial) { return fmt::format("b/run/checkpoint-{:012}.h5", serial); }
 
 /// Each rank has a storage, and only rank 0's is used.
-class Mirrored : public MpiCheckpointTest {
+class Mirrored : public RanksCheckpointTest {
  protected:
   CheckpointDirectory open_in(const std::string& below, std::int64_t keep_last = 2) {
     return {comm(), path_ / below, {.keep_last = keep_last, .mirror = mirror_}};
@@ -126,7 +126,7 @@ TEST_F(Mirrored, WhatFailedThereIsInTheNextReport) {
   storage_->on_write = [&](std::string_view) { throw Error(ErrorCode::io, "the bucket is full"); };
   std::string told;
   for (int step = 0; told.empty() && step < 1000; ++step) {  // the copy may fail during any of them
-    told = mpi::broadcast(comm(), save(directory, step).mirror_error);
+    told = ranks::broadcast(comm(), save(directory, step).mirror_error);
   }
   EXPECT_THAT(told, HasSubstr("the bucket is full"));
 }

@@ -1,13 +1,13 @@
 // However rows were divided among ranks that save, any other division reads the same.
 
-#include "mpi_fixture.hpp"
+#include "ranks_fixture.hpp"
 #include "saved_state.hpp"
 
 namespace rota::test::split_test {
 
 constexpr std::size_t kRowBytes = 24;
 
-class Split : public MpiCheckpointTest {
+class Split : public RanksCheckpointTest {
  protected:
   // Saves tensor "t" of which this rank holds `ranges`.
   void save(const std::vector<RowRange>& ranges) {
@@ -93,7 +93,7 @@ TEST_F(Split, AMissingRowIsAnErrorOnAllRanks) {
 constexpr std::int64_t kShards = 37;
 
 // As a loader does: a share of the cursors, a blob of the job, and one of each rank.
-void save_in_world(const mpi::Communicator& world, const fs::path& path) {
+void save_in_world(const Communicator& world, const fs::path& path) {
   const RowRange share = even_share(kShards, world.world());
   Snapshot snapshot;
   snapshot.tensor("loader/main/cursors", DType::int64, {2}, share.count,
@@ -103,7 +103,7 @@ void save_in_world(const mpi::Communicator& world, const fs::path& path) {
   CheckpointDirectory(world, path).save(world.size(), snapshot);
 }
 
-void expect_in_world(const mpi::Communicator& world, const fs::path& path, int saved_by) {
+void expect_in_world(const Communicator& world, const fs::path& path, int saved_by) {
   const auto checkpoint = *CheckpointDirectory(world, path).latest();
   EXPECT_EQ(checkpoint.info().world_size, saved_by);
   const RowRange share = even_share(kShards, world.world());
@@ -117,37 +117,14 @@ void expect_in_world(const mpi::Communicator& world, const fs::path& path, int s
 
 TEST_F(Split, WhatAnyWorldSavedAnyOtherWorldReads) {
   for (int savers = 1; savers <= size(); ++savers) {
-    const SubWorld saving(comm(), savers);
-    if (saving.has_this_rank()) save_in_world(saving.comm(), path_);
+    const auto saving = part_of(comm(), [&](int rank) { return rank < savers; });
+    if (saving) save_in_world(*saving, path_);
     for (int readers = 1; readers <= size(); ++readers) {
-      mpi::agree(comm(), "take turns", nullptr);
-      const SubWorld reading(comm(), readers);
-      if (reading.has_this_rank()) expect_in_world(reading.comm(), path_, savers);
-      mpi::agree(comm(), "take turns", nullptr);
+      ranks::agree(comm(), "take turns", nullptr);
+      const auto reading = part_of(comm(), [&](int rank) { return rank < readers; });
+      if (reading) expect_in_world(*reading, path_, savers);
+      ranks::agree(comm(), "take turns", nullptr);
     }
-  }
-}
-
-// MPI may number their ranks anew.
-TEST_F(Split, RanksOfARingOrAGridSaveAsOthersDo) {
-  constexpr std::int64_t kBytes = 120'000;
-  for (const int dimensions : {1, 2}) {
-    std::array<int, 2> extents{0, dimensions == 1 ? 1 : 0};
-    const std::array<int, 2> closed{1, 0};
-    mpi::check(MPI_Dims_create(size(), 2, extents.data()), "MPI_Dims_create");
-    MPI_Comm cartesian = MPI_COMM_NULL;
-    mpi::check(MPI_Cart_create(comm().get(), dimensions, extents.data(), closed.data(), 1, &cartesian),
-               "MPI_Cart_create");
-    const mpi::Communicator ranks(cartesian);
-    CheckpointDirectory directory(ranks, path_ / std::to_string(dimensions));
-    for (const std::int64_t step : {1, 2}) {
-      directory.save(step, make_state(step, ranks.world(), kBytes));
-      const auto newest = directory.latest();
-      ASSERT_TRUE(newest);
-      EXPECT_EQ(newest->info().step, step);
-      EXPECT_EQ(difference(*newest, kBytes), "");
-    }
-    MPI_Comm_free(&cartesian);
   }
 }
 

@@ -1,11 +1,11 @@
 // All ranks return, or all throw the same: whatever goes wrong on one of them.
 
 #include "all_of_ranks.hpp"
-#include "mpi_fixture.hpp"
+#include "ranks_fixture.hpp"
 
 namespace rota::test::together_test {
 
-using SavedTogether = MpiCheckpointTest;
+using SavedTogether = RanksCheckpointTest;
 
 TEST_F(SavedTogether, AStateThatThrowsOnOneRankThrowsOnAll) {
   auto directory = open();
@@ -91,7 +91,7 @@ TEST_F(SavedTogether, DamageThatOneRankFindsIsPassedOverByAll) {
   expect_latest(directory, 1);
   ASSERT_THAT(directory.rejected(), SizeIs(1));
   const std::string reason = directory.rejected()[0].reason;
-  EXPECT_EQ(mpi::broadcast(comm(), reason), reason);
+  EXPECT_EQ(ranks::broadcast(comm(), reason), reason);
   EXPECT_THAT(reason, HasSubstr("the checksum of bytes"));
 }
 
@@ -131,7 +131,7 @@ TEST_F(SavedTogether, AllRanksListTheSame) {
   const auto infos = directory.list();
   ASSERT_THAT(infos, SizeIs(3));
   EXPECT_EQ(infos[2].step, 3);
-  EXPECT_EQ(mpi::broadcast(comm(), infos[2].run_id), infos[2].run_id);
+  EXPECT_EQ(ranks::broadcast(comm(), infos[2].run_id), infos[2].run_id);
 }
 
 TEST_F(SavedTogether, ARankThatDoesNotArriveIsNamedAndIsToldWhenItComesAfterAll) {
@@ -147,7 +147,7 @@ TEST_F(SavedTogether, ARankThatDoesNotArriveIsNamedAndIsToldWhenItComesAfterAll)
     };
     const auto start = std::chrono::steady_clock::now();
     wait_without(late, [&] { EXPECT_THAT(expect_told(), Not(ContainsRegex("before.*before"))); });
-    mpi::agree(comm(), "wait for the others", nullptr);
+    ranks::agree(comm(), "wait for the others", nullptr);
     if (rank() == late) expect_told();
     EXPECT_LT(std::chrono::steady_clock::now() - start, 200ms + 2s);
   }

@@ -1,6 +1,6 @@
 // A tensor of more elements and bytes than a signed integer of 32 bits can count.
 
-#include "mpi_fixture.hpp"
+#include "ranks_fixture.hpp"
 
 namespace rota::test::volume_test {
 
@@ -21,21 +21,21 @@ Bytes make_bytes(std::int64_t first, std::int64_t count) {
 }
 
 // Two ranks save, and three restore.
-class LargeTensorCampaign : public MpiCheckpointTest {
+class LargeTensorCampaign : public RanksCheckpointTest {
  protected:
   void SetUp() override {
     ASSERT_EQ(size(), 3);
     const bool has_space = fs::space(path_).available >= std::uintmax_t{6} << 30;
-    if (!mpi::broadcast(comm(), has_space)) GTEST_SKIP() << "there is not enough disk";
+    if (!ranks::broadcast(comm(), has_space)) GTEST_SKIP() << "there is not enough disk";
   }
 
   // `shares` are those of ranks 0 and 1.
   void expect_kept(std::int64_t rows, std::int64_t columns, std::array<std::vector<RowRange>, 2> shares) {
     {
-      const SubWorld savers(comm(), 2);
-      if (savers.has_this_rank()) save(savers.comm(), columns, shares.at(static_cast<std::size_t>(rank())));
+      const auto savers = part_of(comm(), [&](int rank) { return rank < 2; });
+      if (savers) save(*savers, columns, shares.at(static_cast<std::size_t>(rank())));
     }
-    mpi::agree(comm(), "take turns", nullptr);
+    ranks::agree(comm(), "take turns", nullptr);
     const auto newest = open().latest();  // verifies all of it, by extents and by rows
     ASSERT_TRUE(newest);
     ASSERT_THAT(newest->tensor("large").shape, ElementsAre(rows, columns));
@@ -50,7 +50,7 @@ class LargeTensorCampaign : public MpiCheckpointTest {
   }
 
  private:
-  void save(const mpi::Communicator& savers, std::int64_t columns, const std::vector<RowRange>& share) {
+  void save(const Communicator& savers, std::int64_t columns, const std::vector<RowRange>& share) {
     Bytes bytes;
     for (const auto& [first, count] : share) {
       const Bytes part = make_bytes(first * columns, count * columns);

@@ -1,13 +1,13 @@
 // Where clients write whole pages, as those of NFS may, rank 0 writes for all, and nothing is lost.
 
-#include "mpi_fixture.hpp"
 #include "nfs_client.hpp"
+#include "ranks_fixture.hpp"
 
 namespace rota::test::whole_pages_test {
 
 constexpr std::size_t kRowBytes = 13;  // so that ranks' rows end anywhere in a page
 
-class WholePages : public MpiCheckpointTest {
+class WholePages : public RanksCheckpointTest {
  protected:
   CheckpointDirectory open_nfs() { return CheckpointDirectoryAccess::open(comm(), path_, {}, client_); }
 

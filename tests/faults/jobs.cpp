@@ -51,7 +51,7 @@ void Job::attempt(std::string_view what, const std::function<std::string()>& wor
 }
 
 void Job::at_root(const std::function<void()>& work) const {
-  mpi::together(comm(), "prepare a case", [&] {
+  comm().together("prepare a case", [&] {
     if (world().rank == 0) work();
   });
 }

@@ -4,7 +4,7 @@
 // REPORT/cases, one after the other, by all ranks. Each rank says what happens in lines `CASE WHAT TEXT` of
 // the file REPORT/<rank>.
 
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
 #include "saved_state.hpp"
 
 namespace rota::test {
@@ -49,7 +49,7 @@ class Job {
   /// Does `work` with each line of the cases.
   void run(void (*work)(Job&, std::istream&));
 
-  [[nodiscard]] const mpi::Communicator& comm() const { return session_->comm(); }
+  [[nodiscard]] const Communicator& comm() const { return session_->comm(); }
   [[nodiscard]] World world() const { return session_->world(); }
   [[nodiscard]] const fs::path& report() const { return report_; }
   [[nodiscard]] std::size_t number() const { return number_; }

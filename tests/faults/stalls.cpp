@@ -112,7 +112,7 @@ class Stall {
     job_.attempt("did", [&] { return fmt::format("ok {}", operate(directory)); });
     hitch().disarm();
     if (!is_missed) {
-      mpi::agree(job_.comm(), "look at a directory", nullptr);
+      ranks::agree(job_.comm(), "look at a directory", nullptr);
       job_.say("names", fmt::format("{}", fmt::join(names_in(path_), " ")));
     }
     job_.attempt("newest", [&] { return fmt::format("ok {}", restore(directory)); });

@@ -3,15 +3,15 @@
 
 #include "formats/memory_storage.hpp"
 #include "formats/python.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi_main.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks_main.hpp"
 #include "source/documents.hpp"
 
 namespace rota::test::open_ranks_test {
 
 constexpr int kFiles = 30;
 
-const mpi::Communicator& comm() { return mpi_session().comm(); }
+const Communicator& comm() { return everyone(); }
 bool is_last() { return comm().rank() == comm().size() - 1; }
 
 constexpr const char* kWriter = R"(
@@ -29,10 +29,10 @@ class OpenRanks : public Test {
  protected:
   static void SetUpTestSuite() {
     if (comm().rank() == 0) python(directory_.emplace(), kWriter);
-    data_ = mpi::broadcast(comm(), directory_ ? directory_->path().string() : std::string());
+    data_ = ranks::broadcast(comm(), directory_ ? directory_->path().string() : std::string());
   }
   static void TearDownTestSuite() {
-    mpi::agree(comm(), "wait for all", nullptr);
+    ranks::agree(comm(), "wait for all", nullptr);
     directory_.reset();
   }
 
@@ -49,10 +49,10 @@ void expect_same(const Source& source, const Source& alone) {
 }
 
 /// The ranks with all in one place of the data, two places, and a place each.
-std::vector<mpi::Communicator> replications() {
-  std::vector<mpi::Communicator> all;
+std::vector<Communicator> replications() {
+  std::vector<Communicator> all;
   for (const int places : {1, 2, comm().size()}) {
-    if (comm().size() % places == 0) all.push_back(mpi::data_parallel(comm(), comm().rank() % places));
+    if (comm().size() % places == 0) all.push_back(comm().data_parallel(comm().rank() % places));
   }
   return all;
 }
@@ -61,7 +61,7 @@ TEST_F(OpenRanks, ReplicasOpenAndPackWhatOneProcessDoesAndMakeItOfAPattern) {
   const std::string pattern = path("lines/{index:03}.jsonl");
   const auto documents = std::make_shared<Documents>(std::vector<std::int64_t>{3, 0, 40, 7, 1, 16, 5, 9});
   const PackOptions options{.length = 8, .seed = 4};
-  for (const mpi::Communicator& data : replications()) {
+  for (const Communicator& data : replications()) {
     SCOPED_TRACE(data.world().size);
     for (const char* format : {"lines", "tar", "npy"}) {
       SCOPED_TRACE(format);
@@ -136,7 +136,7 @@ TEST(OneLongFile, IsIndexedWhileOtherRanksWait) {
   storage->on_read = [](const StoredBytes& /*wanted*/) { std::this_thread::sleep_for(150ms); };
   const Catalog catalog(comm().duplicate(400ms), "slow://data/", {.storages = {{"slow", storage}}});
   EXPECT_EQ(open(catalog, "lines")->size(), 4096);
-  EXPECT_GT(std::ranges::max(mpi::all_gather(comm(), storage->reads)), 3);
+  EXPECT_GT(std::ranges::max(ranks::all_gather(comm(), storage->reads)), 3);
 }
 
 }  // namespace rota::test::open_ranks_test

@@ -33,7 +33,7 @@ class SharedTableTest : public Test {
     for (const std::size_t i : files) EXPECT_EQ(state(i), State::ready) << i;
   }
 
-  SharedTable table_{mpi::Nodes(), 10, 3 * kBytes};
+  SharedTable table_{ranks::Nodes(), 10, 3 * kBytes};
 };
 
 TEST_F(SharedTableTest, OneIsToMakeAFileAndOthersWait) {
@@ -55,7 +55,7 @@ TEST_F(SharedTableTest, OneIsToMakeAFileAndOthersWait) {
 TEST_F(SharedTableTest, AProcessThatIsKilledWithTheLockIsAnErrorForTheOthers) {
   int locked = 0;
   for (int round = 0; round < 1000 && locked < 3; ++round) {
-    SharedTable table(mpi::Nodes(), 10, 3 * kBytes, 100ms);
+    SharedTable table(ranks::Nodes(), 10, 3 * kBytes, 100ms);
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -92,7 +92,7 @@ TEST_F(SharedTableTest, WhatAllHaveUsedStaysForTheNextEpochWhereThereIsRoom) {
   for (const std::size_t i : {0U, 1U, 2U}) use(i, true);
   expect_ready({0, 1, 2});
   EXPECT_EQ(table_.usage().bytes, 3 * kBytes);
-  SharedTable none(mpi::Nodes(), 1, 0);
+  SharedTable none(ranks::Nodes(), 1, 0);
   none.publish(0, {}, none.claim(0, kBytes).version);
   none.begin_use(0, SharedTable::kNoRound);
   (void)none.end_use(0, true);
@@ -120,7 +120,7 @@ TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItGoesFirst) {
   EXPECT_EQ(state(0), State::ready);
   for (const std::size_t i : {1U, 2U, 3U}) make(i);
   EXPECT_EQ(state(0), State::absent);
-  SharedTable none(mpi::Nodes(), 1, 0);
+  SharedTable none(ranks::Nodes(), 1, 0);
   const std::uint32_t late = none.claim(0, kBytes).version;
   none.begin_use(0, SharedTable::kNoRound);
   (void)none.end_use(0, true);

@@ -49,7 +49,7 @@ TEST_F(LoaderCalls, WarmUpAndAreAskedTwiceAndAfterTheEnd) {
 TEST_F(LoaderCalls, RescaleToAnyWorldThatCanBe) {
   refused({"rank 0 of 0"}, [&] { loader_.rescale({0, 0}); });
   refused({"rank 2 of 2"}, [&] { loader_.rescale({2, 2}); });
-  loader_.rescale(mpi::Communicator());
+  loader_.rescale(Communicator());
   loader_.rescale({999, 1000});
   EXPECT_EQ(batches(loader_), 6);
 }

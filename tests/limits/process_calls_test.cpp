@@ -44,7 +44,7 @@ TEST(Fork, OfALoaderEndsInTheChildAndGoesOnInTheParent) {
 
 TEST(Fork, LeavesADirectoryLockedByTheParent) {
   const TemporaryDirectory temporary;
-  auto directory = std::make_unique<CheckpointDirectory>(mpi::Communicator(), temporary / "c");
+  auto directory = std::make_unique<CheckpointDirectory>(Communicator(), temporary / "c");
   expect_refused_in_a_child([&] { directory->save(1, Snapshot()); });
   directory->save_async(1, Snapshot());
   EXPECT_EQ(error_as_nobody([&] { directory.reset(); }), "");

@@ -14,10 +14,10 @@ std::optional<Error> end_of(Loader& loader) {
 
 class BadSamplesOnRanks : public TestWithParam<int> {
  protected:
-  Loader make(const mpi::Communicator& comm) { return Loader(comm, source_, options_); }
+  Loader make(const Communicator& comm) { return Loader(comm, source_, options_); }
   /// All ranks must have had the same.
   static void expect_same(std::int64_t value) {
-    EXPECT_THAT(mpi::all_gather(everyone(), value), Each(value));
+    EXPECT_THAT(ranks::all_gather(everyone(), value), Each(value));
   }
 
   void corrupt_each_seventh() {
@@ -93,7 +93,7 @@ TEST_P(BadSamplesOnRanks, WithinTheLimitAreCountedByAllWhenTheNextStepBegins) {
     done += batch.global_size();
     std::int64_t real = batch.real();
     EXPECT_GE(loader.skipped().count, before + batch.size() - real);
-    mpi::sum(everyone(), std::span(&real, 1));
+    everyone().sum(std::span(&real, 1));
     before = (done + 6) / 7;
     if (everyone().size() == 1) EXPECT_EQ(batch.global_real(), real);
     if (everyone().size() > 1) EXPECT_ERROR(batch.global_real(), invalid_argument, {"sum real() over ranks"});
@@ -101,7 +101,7 @@ TEST_P(BadSamplesOnRanks, WithinTheLimitAreCountedByAllWhenTheNextStepBegins) {
   }
   EXPECT_EQ(loader.skipped().count, 43);
   std::int64_t here = loader.skipped().by_this_rank;
-  mpi::sum(everyone(), std::span(&here, 1));
+  everyone().sum(std::span(&here, 1));
   EXPECT_EQ(here, 43);
 }
 
@@ -209,7 +209,7 @@ TEST(SkippedSamples, OfAChainOfWorldsAreListedOnceWhateverStopsAndCrashes) {
     if (!is_root()) continue;
     EXPECT_EQ(steps, course.unbroken());
     Loader loader(source, course.options, World{});
-    restore(loader, *CheckpointDirectory(mpi::Communicator(), directory.path()).latest());
+    restore(loader, *CheckpointDirectory(Communicator(), directory.path()).latest());
     std::vector<std::pair<std::int64_t, std::int64_t>> listed;
     for (const SkippedSamples::Sample& s : loader.skipped().samples) {
       listed.emplace_back(s.epoch, s.id.value);
@@ -272,7 +272,7 @@ TEST_P(BadSamplesOnRanks, AreCountedByNobodyWhereOneRankCannotMakeItsLoader) {
 TEST_P(BadSamplesOnRanks, OfReplicasCountOnce) {
   corrupt_each_seventh();
   options_.bad_samples.max_skipped = 43;
-  const auto replicas = mpi::data_parallel(everyone(), 0);
+  const auto replicas = everyone().data_parallel(0);
   Loader loader = make(replicas);
   EXPECT_EQ(loader.world().size, 1);
   EXPECT_FALSE(end_of(loader));

@@ -41,7 +41,7 @@ class Checkpoints {
 
  private:
   TemporaryDirectory directory_;
-  CheckpointDirectory checkpoints_{mpi::Communicator(), directory_.path()};
+  CheckpointDirectory checkpoints_{Communicator(), directory_.path()};
 };
 
 /// What a batch says of a slot, with a digest of its content.
@@ -166,7 +166,7 @@ struct Course {
     return source ? Loader(source, options, world) : Loader(mixture, options, world);
   }
   /// **Collective.**
-  [[nodiscard]] Loader make(const mpi::Communicator& comm) const {
+  [[nodiscard]] Loader make(const Communicator& comm) const {
     return source ? Loader(comm, source, options) : Loader(comm, mixture, options);
   }
 

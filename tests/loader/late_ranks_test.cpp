@@ -24,7 +24,7 @@ void expect_timeout(Loader& loader, int missing) {
 // Of all ranks. Each begins when the others do; where one is late all the same, all throw, and none waits for
 // those that have left.
 void step_together(Loader& loader) {
-  mpi::together(everyone(), "take a step", [&] { EXPECT_TRUE(loader.next()); });
+  everyone().together("take a step", [&] { EXPECT_TRUE(loader.next()); });
 }
 
 class LateRanks : public TestWithParam<bool> {};
@@ -40,7 +40,7 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
     wait_without(missing, [&] {
       for (int attempt = 0; attempt < 2; ++attempt) expect_timeout(loader, missing);
     });
-    mpi::agree(everyone(), "wait for the others", nullptr);
+    ranks::agree(everyone(), "wait for the others", nullptr);
     if (everyone().rank() == missing && comes_late) expect_timeout(loader, missing);
   }
 }
@@ -58,7 +58,7 @@ TEST(LateRank, LeavesThePositionBehindTheLastBatch) {
                 is_error(ErrorCode::timeout, {"did not arrive"}));
   });
   EXPECT_EQ(loader.position(), (Position{.epoch = 0, .consumed = 8 * steps, .step = steps}));
-  mpi::agree(everyone(), "wait for the others", nullptr);
+  ranks::agree(everyone(), "wait for the others", nullptr);
 }
 
 INSTANTIATE_TEST_SUITE_P(ComesLate, LateRanks, Bool());

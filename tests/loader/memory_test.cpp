@@ -1,7 +1,7 @@
 // A loader holds no more memory than it was told to: the bytes that it may read ahead, and a few batches.
 
 #include "allocations.hpp"
-#include "mpi/messages.hpp"
+#include "ranks/messages.hpp"
 #include "source/documents.hpp"
 #include "test.hpp"
 
@@ -111,8 +111,8 @@ TEST(LoaderMemory, OfManyBatchesThatTheCallerKeptIsGivenBackWithThem) {
 
 TEST(MessageMemory, KeepsNoMoreThanItMayAndIsOutlivedByMessages) {
   watch_held_memory();
-  auto memory = std::make_unique<mpi::MessageMemory>(2);
-  std::vector<std::shared_ptr<mpi::Bytes>> messages;
+  auto memory = std::make_unique<ranks::MessageMemory>(2);
+  std::vector<std::shared_ptr<ranks::Bytes>> messages;
   for (int i = 0; i < 5; ++i) messages.push_back(memory->take(8 * kMiB));
   messages.clear();
   EXPECT_GT(held_memory(), 16 * kMiB) << "nothing is kept";

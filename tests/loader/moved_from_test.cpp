@@ -97,7 +97,7 @@ TEST(MovedFrom, SnapshotRefusesEveryCall) {
 
 TEST(MovedFrom, CheckpointDirectoryRefusesEveryCallButPoll) {
   const TemporaryDirectory home;
-  CheckpointDirectory from(mpi::Communicator(), home.path() / "checkpoints");
+  CheckpointDirectory from(Communicator(), home.path() / "checkpoints");
   CheckpointDirectory to = std::move(from);
   Loader loader = make_loader();
   const Snapshot snapshot;
@@ -115,7 +115,7 @@ TEST(MovedFrom, CheckpointDirectoryRefusesEveryCallButPoll) {
 TEST(MovedFrom, CheckpointRefusesEveryCall) {
   const TemporaryDirectory home;
   Loader loader = make_loader();
-  CheckpointDirectory directory(mpi::Communicator(), home.path());
+  CheckpointDirectory directory(Communicator(), home.path());
   directory.save_all(0, loader);
   Checkpoint from = directory.open(0);
   const Checkpoint to = std::move(from);

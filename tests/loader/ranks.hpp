@@ -9,26 +9,21 @@
 namespace rota::test {
 
 /// **Collective** over all. The ranks below `size`; nothing on the others.
-inline std::optional<mpi::Communicator> first_ranks(int size) {
-  MPI_Comm part = MPI_COMM_NULL;
-  MPI_Comm_split(everyone().get(), everyone().rank() < size ? 0 : MPI_UNDEFINED, everyone().rank(), &part);
-  if (part == MPI_COMM_NULL) return std::nullopt;
-  std::optional<mpi::Communicator> comm(std::in_place, part);
-  MPI_Comm_free(&part);
-  return comm;
+inline std::optional<Communicator> first_ranks(int size) {
+  return part_of(everyone(), [size](int rank) { return rank < size; });
 }
 
 /// This rank's loader among those of `comm`.
 class RealRanks {
  public:
-  RealRanks(const Course& course, const mpi::Communicator& comm) : comm_(comm), loader_(course.make(comm)) {}
+  RealRanks(const Course& course, const Communicator& comm) : comm_(comm), loader_(course.make(comm)) {}
 
   /// **Collective.** The next step; nothing at the end of the course.
   std::optional<Step> step() {
     Step all;
     const auto batch = loader_.next();
     if (batch) all.add(*batch);
-    EXPECT_THAT(mpi::all_gather(comm_, batch ? 1 : 0), Each(batch ? 1 : 0)) << "unequal numbers of steps";
+    EXPECT_THAT(ranks::all_gather(comm_, batch ? 1 : 0), Each(batch ? 1 : 0)) << "unequal numbers of steps";
     Numbers numbers(all.slots.size() * kNumbers);
     if (!numbers.empty()) std::memcpy(numbers.data(), all.slots.data(), numbers.size() * sizeof(numbers[0]));
     numbers = all_of_ranks(comm_, numbers);
@@ -47,7 +42,7 @@ class RealRanks {
 
  private:
   static constexpr std::size_t kNumbers = sizeof(Slot) / sizeof(std::int64_t);
-  const mpi::Communicator& comm_;
+  const Communicator& comm_;
   Loader loader_;
 };
 
@@ -63,7 +58,7 @@ inline std::vector<Step> through_ranks(Course course, const std::vector<Turn>& t
       RealRanks ranks(course, *comm);
       is_over = course.take(turn, ranks, checkpoints, steps) ? 1 : 0;
     }
-    mpi::max(everyone(), std::span(&is_over, 1));
+    everyone().max(std::span(&is_over, 1));
     if (is_over != 0) return steps;
   }
   ADD_FAILURE() << "the run has no end";

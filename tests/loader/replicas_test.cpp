@@ -15,7 +15,7 @@ Numbers global(const World& world, const Batch& batch) {
   const auto first = static_cast<std::size_t>(share(kBatch, world.rank, world.size));
   const auto mine = ids_of(batch);
   if (world.replica == 0) std::ranges::copy(mine, sum.begin() + static_cast<std::ptrdiff_t>(first));
-  mpi::sum(everyone(), std::span(sum));
+  everyone().sum(std::span(sum));
   EXPECT_THAT(mine, ElementsAreArray(std::span(sum).subspan(first, mine.size())));
   return sum;
 }
@@ -29,9 +29,9 @@ std::vector<int> replications() {
   return all;
 }
 
-mpi::Communicator place(int replicas, bool neighbours) {
-  return mpi::data_parallel(everyone(), neighbours ? everyone().rank() / replicas
-                                                   : everyone().rank() % (everyone().size() / replicas));
+Communicator place(int replicas, bool neighbours) {
+  return everyone().data_parallel(neighbours ? everyone().rank() / replicas
+                                             : everyone().rank() % (everyone().size() / replicas));
 }
 
 TEST(Replicas, SeeTheSameDataAndAnyReplicationGoesOnInTheSameOrder) {
@@ -46,7 +46,7 @@ TEST(Replicas, SeeTheSameDataAndAnyReplicationGoesOnInTheSameOrder) {
   std::mt19937 random(7);
   for (bool is_over = false; !is_over;) {
     const int replicas = replications()[random() % replications().size()];
-    const mpi::Communicator data = place(replicas, random() % 2 == 0);
+    const Communicator data = place(replicas, random() % 2 == 0);
     const World world = data.world();
     Loader loader(data, source, kOptions);
     if (const auto checkpoint = checkpoints.latest()) restore(loader, *checkpoint);

@@ -85,7 +85,7 @@ TEST(Resume, LoadersOfRanksThatDifferInOneOptionAreNotMade) {
 /// A dataset that cannot say on the last rank which it is.
 std::shared_ptr<const Source> unnamed() {
   const auto source = counting(100);
-  if (mpi_session().comm().rank() == mpi_session().comm().size() - 1) {
+  if (everyone().rank() == everyone().size() - 1) {
     source->on_fingerprint = [](Fingerprint) -> Fingerprint {
       throw Error(ErrorCode::io, "its list is gone");
     };

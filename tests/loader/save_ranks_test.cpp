@@ -100,7 +100,7 @@ TEST_F(DifferentRanks, MayLackABlobButNotAddOneThatRank0Lacks) {
 // ---- a rank that saves alone ----
 
 TEST(RankAlone, SavesTheStateOfAllOfItsWorld) {
-  const mpi::Communicator alone;
+  const Communicator alone;
   const int ranks = 5;
   for (const bool is_mixture : {false, true}) {
     const auto make = [&](const World& world) {
@@ -128,7 +128,7 @@ TEST(RankAlone, SavesTheStateOfAllOfItsWorld) {
 }
 
 TEST(RankAlone, IsRefusedWhereItWouldSaveItsShareOnly) {
-  const mpi::Communicator alone;
+  const Communicator alone;
   const TemporaryDirectory directory;
   CheckpointDirectory checkpoints(alone, directory.path());
   const Loader loader(counting(40), kOptions, World{0, 2});
@@ -150,7 +150,7 @@ TEST(RankAlone, LeavesOutWhatOthersHaveSkipped) {
                               .shards = 1,
                               .shuffle = Shuffle::none,
                               .bad_samples = {.policy = BadSamples::Policy::skip}};
-  const mpi::Communicator alone;
+  const Communicator alone;
   const TemporaryDirectory directory;
   CheckpointDirectory checkpoints(alone, directory.path());
   Loader loader(source, options, World{0, 2});

@@ -67,23 +67,23 @@ class Shared : public Test {
   }
 
   /// **Collective.** As opened by ranks that are where `where` says.
-  [[nodiscard]] std::shared_ptr<const Source> open(const mpi::Nodes::Pretence& where = {},
+  [[nodiscard]] std::shared_ptr<const Source> open(int ranks_per_node = 0,
                                                    const CatalogOptions& options = {}) const {
     auto context = std::make_shared<OpenContext>(everyone(), options);
-    context->nodes = mpi::Nodes(everyone().duplicate(), where);
+    context->nodes = ranks::Nodes(everyone().duplicate(), ranks_per_node);
     return make_lines_source({context, ChangeDetection::by_size, [&](const NameVisitor& visit) {
                                 return list_path(directory_.path(), options, false, visit);
                               }});
   }
   /// With no room for files that are not needed.
   [[nodiscard]] std::shared_ptr<const Source> open_tight() const {
-    return open({}, {.shared_memory_limit = 0});
+    return open(0, {.shared_memory_limit = 0});
   }
   static std::int64_t sum(std::int64_t value) {
-    mpi::sum(everyone(), std::span(&value, 1));
+    everyone().sum(std::span(&value, 1));
     return value;
   }
-  static void meet() { mpi::agree(everyone(), "meet", nullptr); }
+  static void meet() { ranks::agree(everyone(), "meet", nullptr); }
   // How many nodes there are, where so many ranks in a row are one.
   static int nodes(int ranks_per_node) {
     return ranks_per_node == 0 ? 1 : (everyone().size() + ranks_per_node - 1) / ranks_per_node;
@@ -117,8 +117,8 @@ class Shared : public Test {
   }
 
   // How many files all ranks fetch in a run that begins with none.
-  std::int64_t fetched_in_run(const mpi::Nodes::Pretence& where, const LoaderOptions& options) {
-    Loader loader(open(where), options, everyone().world());
+  std::int64_t fetched_in_run(int ranks_per_node, const LoaderOptions& options) {
+    Loader loader(open(ranks_per_node), options, everyone().world());
     run(loader);
     return sum(loader.stats().fetched_files);
   }
@@ -143,7 +143,7 @@ TEST_F(Shared, FilesAreFetchedOncePerNodeAndEpoch) {
   for (const int ranks_per_node : {0, 1, 2}) {
     for (int i = 0; i < 8; ++i) {
       // A node may have none of a file's samples.
-      const std::int64_t fetched = fetched_in_run({.ranks_per_node = ranks_per_node}, whole_files(random));
+      const std::int64_t fetched = fetched_in_run(ranks_per_node, whole_files(random));
       EXPECT_GE(fetched, kFiles) << i;
       EXPECT_LE(fetched, kFiles * nodes(ranks_per_node)) << i;
     }
@@ -168,7 +168,7 @@ TEST_F(Shared, FilesThatAreReadInPartsAreFetchedOnceToo) {
 TEST_F(Shared, FilesAreThereStillInALaterEpochWhereThereIsRoom) {
   const LoaderOptions options{
       .global_batch_size = 20, .shards = kFiles, .interleave = 4, .shuffle = Shuffle::none, .epochs = 3};
-  EXPECT_EQ(fetched_in_run({}, options), kFiles);
+  EXPECT_EQ(fetched_in_run(0, options), kFiles);
   Loader loader(open_tight(), options, everyone().world());
   run(loader);
   EXPECT_GE(sum(loader.stats().fetched_files), 3 * kFiles);
@@ -180,18 +180,9 @@ TEST_F(Shared, RanksWithShardsOfTheirOwnFetchNoOthers) {
     for (int i = 0; i < 4; ++i) {
       LoaderOptions options = whole_files(random);
       options.rank_split = Split::by_shard;
-      EXPECT_EQ(fetched_in_run({.ranks_per_node = ranks_per_node}, options), kFiles) << i;
+      EXPECT_EQ(fetched_in_run(ranks_per_node, options), kFiles) << i;
     }
   }
-}
-
-TEST_F(Shared, WhereMemoryCannotBeSharedEachRankFetchesForItself) {
-  const auto source = open({.can_share_memory = false});
-  std::mt19937_64 random(3);
-  Loader loader(source, whole_files(random), everyone().world());
-  run(loader);
-  EXPECT_GE(sum(loader.stats().fetched_files), kFiles);
-  EXPECT_LE(sum(loader.stats().fetched_files), kFiles * everyone().size());
 }
 
 // That which is read, and the next.
@@ -243,7 +234,7 @@ TEST_F(Shared, NothingStaysWhenLoadersHaveEnded) {
 
 TEST_F(Shared, ARunGoesOnAnywhereInAnyWorld) {
   std::mt19937_64 random(4);
-  const auto source = open({.ranks_per_node = 2}, {.shared_memory_limit = 1 << 14});
+  const auto source = open(2, {.shared_memory_limit = 1 << 14});
   Loader loader(source, whole_files(random), everyone().world());
   for (int move = 0; move < 20; ++move) {
     bool is_right = true;

@@ -98,7 +98,7 @@ void add_stream(Snapshot& snapshot, StreamLoader loader, const std::string& name
   snapshot.tensor("read/" + name, DType::int64, {}, std::ssize(ids), bytes_of(ids));
 }
 
-Snapshot states_of_all_kinds(const mpi::Communicator& comm) {
+Snapshot states_of_all_kinds(const Communicator& comm) {
   Snapshot snapshot;
   add_loader(snapshot, golden_loader(comm.world()), "loader");
   add_loader(snapshot, golden_mixture(comm.world()), "mixture");
@@ -107,7 +107,7 @@ Snapshot states_of_all_kinds(const mpi::Communicator& comm) {
   return snapshot;
 }
 
-void write(const mpi::Communicator& comm, const Snapshot& snapshot, const fs::path& file) {
+void write(const Communicator& comm, const Snapshot& snapshot, const fs::path& file) {
   const fs::path directory = file.parent_path() / "new";
   const auto saved = CheckpointDirectory(comm, directory).save(1234, snapshot).info.path;
   if (comm.rank() != 0) return;

@@ -13,12 +13,12 @@ int guarded(int argc, char** argv) {
     if (how == "all") throw Error(ErrorCode::not_found, "the same on every rank");
     if (how == "each") throw std::runtime_error("of rank " + std::to_string(comm.rank()) + " only");
     if (how == "together") {
-      mpi::together(comm, "work", [&] {
+      comm.together("work", [&] {
         if (comm.rank() == 2) throw std::runtime_error("agreed on");
       });
     }
     if (how == "code") return 3;
-    MPI_Barrier(comm.get());  // where the others wait for a rank that has failed
+    MPI_Barrier(mpi::handle_of(comm));  // where the others wait for a rank that has failed
     return 0;
   });
 }

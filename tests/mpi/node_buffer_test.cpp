@@ -2,18 +2,17 @@
 // out as they are when memory is lacking or bytes change on their way: the library's calls of MPI come by
 // here, and files in memory fail by the limit of file sizes.
 
-#include "mpi/node_buffer.hpp"
+#include "ranks/node_buffer.hpp"
 
 #include <mpi.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
-#include "allocations.hpp"
 #include "files/memory_file.hpp"
 #include "mapped_file.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi_main.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks_main.hpp"
 #include "test.hpp"
 
 namespace {
@@ -49,7 +48,7 @@ namespace rota::test::node_buffer_test {
 
 using Bytes = std::vector<std::byte>;
 
-const mpi::Communicator& comm() { return mpi_session().comm(); }
+const Communicator& comm() { return everyone(); }
 
 Bytes some_bytes(std::size_t count, std::uint64_t seed) {
   Bytes bytes(count);
@@ -67,10 +66,10 @@ void put_in_pieces(const ByteSink& sink, std::span<const std::byte> bytes) {
   }
 }
 
-NodeBuffer hand_out(const mpi::Nodes& nodes, const Bytes& bytes) {
+NodeBuffer hand_out(const ranks::Nodes& nodes, const Bytes& bytes) {
   return broadcast_to_nodes(nodes, "test", [&](const ByteSink& sink) { put_in_pieces(sink, bytes); });
 }
-void expect_handed_out(const mpi::Nodes& nodes, const Bytes& bytes) {
+void expect_handed_out(const ranks::Nodes& nodes, const Bytes& bytes) {
   EXPECT_TRUE(std::ranges::equal(hand_out(nodes, bytes).bytes, bytes)) << bytes.size();
 }
 
@@ -94,10 +93,10 @@ std::string memory_map() {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// mpi::Nodes as they are, of one rank, of two ranks in a row; with memory in common and without.
-class NodeBuffers : public TestWithParam<mpi::Nodes::Pretence> {
+/// Nodes as they are, of one rank, of two ranks in a row.
+class NodeBuffers : public TestWithParam<int> {
  protected:
-  mpi::Nodes nodes_{comm().duplicate(), GetParam()};
+  ranks::Nodes nodes_{comm().duplicate(), GetParam()};
 };
 
 TEST_P(NodeBuffers, BringAllThatRankZeroMakesToAllRanks) {
@@ -112,7 +111,7 @@ TEST_P(NodeBuffers, AreHandedOutWhereMemfdIsForbidden) {
   const NodeMemory shared = make_node_memory(nodes_, 100);
   is_forbidding = false;
   if (shared.is_first) shared.memory.get()[99] = std::byte{7};
-  MPI_Barrier(comm().get());
+  MPI_Barrier(mpi::handle_of(comm()));
   EXPECT_EQ(shared.memory.get()[99], std::byte{7});
 }
 
@@ -164,14 +163,10 @@ TEST_P(NodeBuffers, CanBeReadWhenTheLeaderHasForgottenThem) {
   EXPECT_TRUE(nodes_.leads() || std::ranges::equal(shared.bytes, expected));
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, NodeBuffers,
-                         Values(mpi::Nodes::Pretence{}, mpi::Nodes::Pretence{.ranks_per_node = 1},
-                                mpi::Nodes::Pretence{.ranks_per_node = 2},
-                                mpi::Nodes::Pretence{.can_share_memory = false},
-                                mpi::Nodes::Pretence{.ranks_per_node = 2, .can_share_memory = false}));
+INSTANTIATE_TEST_SUITE_P(Each, NodeBuffers, Values(0, 1, 2));
 
 TEST(SharedMemory, IsOneCopyForTheRanksOfANodeAndHasNoNameInAnyDirectory) {
-  const mpi::Nodes nodes(comm().duplicate());
+  const ranks::Nodes nodes(comm().duplicate());
   const NodeBuffer shared = hand_out(nodes, some_bytes(100'000, 7));
   const std::string file = file_behind(shared.bytes.data());
   EXPECT_FALSE(file.empty());
@@ -204,7 +199,7 @@ class FileLimit {
 class NodeBufferFaults : public Test {
  protected:
   const Bytes bytes_ = some_bytes(1'000'000, 9);
-  const mpi::Nodes each_alone_{comm().duplicate(), {.ranks_per_node = 1}};
+  const ranks::Nodes each_alone_{comm().duplicate(), 1};
 };
 
 TEST_F(NodeBufferFaults, RanksThatGotOtherBytesAreAnErrorOnAll) {
@@ -225,7 +220,6 @@ TEST_F(NodeBufferFaults, RanksThatGotOtherBytesAreAnErrorOnAll) {
 }
 
 TEST_F(NodeBufferFaults, WhateverRankLacksMemoryAllThrowAndGoOn) {
-  const mpi::Nodes nodes(comm().duplicate(), {.ranks_per_node = 2, .can_share_memory = false});
   for (int lacking = 0; lacking < comm().size(); ++lacking) {
     EXPECT_THAT(error_of_all([&] {
                   const FileLimit limit(comm().rank() == lacking ? 300'000 : RLIM_INFINITY);
@@ -233,12 +227,6 @@ TEST_F(NodeBufferFaults, WhateverRankLacksMemoryAllThrowAndGoOn) {
                 }),
                 HasSubstr("share memory among the ranks of a node: write"));
     expect_handed_out(each_alone_, bytes_);
-    if (lacking >= comm().size() / 2 * 2) continue;  // is alone, and makes no copy
-    if (comm().rank() == lacking) grant_no_more_than(bytes_.size() / 2);
-    const std::string error = error_of_all([&] { (void)hand_out(nodes, bytes_); });
-    grant_all();
-    EXPECT_THAT(error, HasSubstr("rank " + std::to_string(lacking) + ": share memory"));
-    expect_handed_out(nodes, bytes_);
   }
 }
 
@@ -269,8 +257,7 @@ TEST_F(NodeBufferFaults, BytesGoToOtherNodesWhileTheyAreMade) {
 TEST_F(NodeBufferFaults, NothingIsLeftOfBytesThatNobodyKeeps) {
   const auto descriptors = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), {}); };
   const auto before = descriptors();
-  for (const mpi::Nodes& nodes :
-       {mpi::Nodes(comm().duplicate()), mpi::Nodes(comm().duplicate(), {.ranks_per_node = 1})}) {
+  for (const ranks::Nodes& nodes : {ranks::Nodes(comm().duplicate()), ranks::Nodes(comm().duplicate(), 1)}) {
     const NodeBuffer shared = hand_out(nodes, bytes_);
     EXPECT_THAT(memory_map(), HasSubstr("/memfd:rota"));
     EXPECT_EQ(descriptors(), before);

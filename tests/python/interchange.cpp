@@ -13,7 +13,7 @@ namespace {
 const LoaderOptions kOptions{
     .global_batch_size = 6, .shards = 5, .seed = 11, .tail = Tail::carry, .epochs = 3, .workers = 2};
 
-void save(const mpi::Communicator& comm, Loader& loader, CheckpointDirectory& directory, int steps) {
+void save(const Communicator& comm, Loader& loader, CheckpointDirectory& directory, int steps) {
   for (int step = 0; step < steps; ++step) (void)loader.next();
   std::vector<float> rows(comm.rank() == 0 ? 12 : 0);
   std::iota(rows.begin(), rows.end(), 0.5F);

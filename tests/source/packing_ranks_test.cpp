@@ -1,8 +1,8 @@
 // Ranks that pack together get what one process alone would, and keep it once on each node.
 
 #include "mapped_file.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi_main.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks_main.hpp"
 #include "source/document_stream.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
@@ -10,7 +10,7 @@
 
 namespace rota::test::packing_ranks_test {
 
-const mpi::Communicator& comm() { return mpi_session().comm(); }
+const Communicator& comm() { return everyone(); }
 
 std::vector<std::int64_t> some_lengths(std::uint64_t seed, std::int64_t most) {
   std::mt19937_64 random(seed);
@@ -44,17 +44,17 @@ TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
   std::atomic<std::int64_t> mine = 0;
   Documents documents(std::vector<std::int64_t>(50'000, 3));
   documents.on_rows = [&](SampleId) { ++mine; };
-  const mpi::Nodes nodes(comm().duplicate());
+  const ranks::Nodes nodes(comm().duplicate());
   const DocumentStream stream(documents, documents.size(), 1, {.seed = 1, .threads = 3}, nodes);
   EXPECT_EQ(stream.bytes().size(), 400'000U);
   EXPECT_EQ(stream.tokens(), 150'000);
   std::int64_t asked = mine;
-  mpi::sum(comm(), std::span(&asked, 1));
+  comm().sum(std::span(&asked, 1));
   EXPECT_EQ(asked, 50'000);
   if (comm().size() == 1) GTEST_SKIP() << "one rank has no others";
   const std::string file = file_behind(stream.bytes().data());
   EXPECT_FALSE(file.empty());
-  EXPECT_EQ(mpi::broadcast(comm(), file), file);
+  EXPECT_EQ(ranks::broadcast(comm(), file), file);
 }
 
 TEST(PackingTogether, ThrowsOnAllRanksWhatIsThrownOnOne) {

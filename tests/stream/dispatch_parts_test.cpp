@@ -65,7 +65,7 @@ TEST(StepBuilder, RefusesWhatNoMessageHoldsButNoByteLessAndNothingThatNeedsNoMes
 }
 
 TEST(MessageMemory, GivesAgainWhatIsOver) {
-  mpi::MessageMemory memory(2);
+  ranks::MessageMemory memory(2);
   const auto* const first = memory.take(1000)->data();
   auto message = memory.take(1050);
   EXPECT_EQ(message->data(), first) << "nearly as large";

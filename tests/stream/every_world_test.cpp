@@ -49,9 +49,9 @@ void expect_every_sample_once(std::shared_ptr<const StreamSource> source, std::i
     EXPECT_EQ(batch->start().step, std::ssize(sizes));
     sizes.push_back(batch->size());
   }
-  EXPECT_THAT(mpi::all_gather(everyone(), std::ssize(sizes)), Each(std::ssize(sizes)));
+  EXPECT_THAT(ranks::all_gather(everyone(), std::ssize(sizes)), Each(std::ssize(sizes)));
   EXPECT_THAT(sizes, Each(Le((size - 1) / everyone().size() + 1)));
-  mpi::max(everyone(), sizes);
+  everyone().max(sizes);
   EXPECT_THAT(sizes, Each(Gt(0))) << "an empty step";
   EXPECT_EQ(of_all_ranks(mine), whole(*source, 2));
 }
@@ -72,7 +72,7 @@ TEST(EveryWorld, TakesTheSameStepsOfStreamsAndSeesEverySampleOnceInTheOrderOfIts
 /// Worlds of the first so many ranks that take turns, from what the last one has handed on. All choices are
 /// the same on every rank; rank 0 is in every world.
 struct Chain {
-  using Make = std::function<StreamLoader(const mpi::Communicator&, const StreamLoaderOptions&, Split)>;
+  using Make = std::function<StreamLoader(const Communicator&, const StreamLoaderOptions&, Split)>;
   using Step = std::function<bool(StreamLoader&)>;
 
   std::uint64_t seed;
@@ -100,22 +100,18 @@ struct Chain {
     const Split split = draw(0, 1) == 0 ? Split::by_sample : Split::by_shard;
     const int steps = draw(0, most_steps);
     const int lost = draw(0, most_lost);
-    MPI_Comm part = MPI_COMM_NULL;
-    MPI_Comm_split(everyone().get(), everyone().rank() < size ? 0 : MPI_UNDEFINED, everyone().rank(), &part);
     std::int64_t is_over = 0;
-    if (part != MPI_COMM_NULL) {
-      const mpi::Communicator comm(part);
-      StreamLoader loader = make(comm, options, split);
-      is_over = run(comm, loader, steps) ? 1 : 0;
+    if (const auto comm = part_of(everyone(), [size](int rank) { return rank < size; })) {
+      StreamLoader loader = make(*comm, options, split);
+      is_over = run(*comm, loader, steps) ? 1 : 0;
       for (int k = 0; k < lost; ++k) static_cast<void>(loader.next());
     }
-    if (part != MPI_COMM_NULL) MPI_Comm_free(&part);
-    mpi::max(everyone(), std::span(&is_over, 1));
-    text = mpi::broadcast(everyone(), text);
+    everyone().max(std::span(&is_over, 1));
+    text = ranks::broadcast(everyone(), text);
     return is_over != 0;
   }
 
-  bool run(const mpi::Communicator& comm, StreamLoader& loader, int steps) {
+  bool run(const Communicator& comm, StreamLoader& loader, int steps) {
     CheckpointDirectory checkpoints(comm, directory.path());
     checkpoints.restore_all(loader);
     if (!text.empty()) restore(loader, text);
@@ -126,7 +122,7 @@ struct Chain {
       return is_over;
     }
     text = state(loader);
-    EXPECT_EQ(mpi::broadcast(comm, text), text) << "it is the same on all ranks";
+    EXPECT_EQ(ranks::broadcast(comm, text), text) << "it is the same on all ranks";
     return is_over;
   }
 
@@ -146,7 +142,7 @@ std::shared_ptr<const StreamSource> source_of(std::uint64_t seed) {
 }
 
 void expect_each_sample_once(std::uint64_t seed) {
-  const auto make = [&](const mpi::Communicator& comm, const StreamLoaderOptions& options, Split) {
+  const auto make = [&](const Communicator& comm, const StreamLoaderOptions& options, Split) {
     return StreamLoader(comm, source_of(seed), options);
   };
   SeenRows mine;
@@ -163,7 +159,7 @@ void expect_each_sample_once(std::uint64_t seed) {
 /// Every second one hands on a text. Every fourth one stops behind each step.
 void expect_each_item_once(std::uint64_t seed, std::int64_t length, bool is_pipe) {
   const auto gone = std::make_shared<std::int64_t>(0);
-  const auto make = [&](const mpi::Communicator& comm, StreamLoaderOptions options, Split split) {
+  const auto make = [&](const Communicator& comm, StreamLoaderOptions options, Split split) {
     const auto source = is_pipe ? pipe_of(length, gone) : numbered({length});
     source->blob_bytes = seed / 2 % 2 == 0 ? 0 : 500;  // a long cursor is taken seldom
     options.workers = options.workers % 2;

@@ -14,7 +14,7 @@ TEST(StreamRanks, WithNothingLeftGetEmptyBatchesUntilTheLongestShardEnds) {
   Numbers have_some;
   while (const auto batch = loader.next()) have_some.push_back(batch->size() > 0 ? 1 : 0);
   ASSERT_EQ(have_some.size(), 25U);
-  mpi::sum(everyone(), have_some);
+  everyone().sum(have_some);
   EXPECT_THAT(std::span(have_some).subspan(1), Each(1));
 }
 
@@ -54,7 +54,7 @@ TEST(StreamRanks, AllThrowWhatOneOfThemThrowsWhenTheStateIsGathered) {
   EXPECT_THROW(static_cast<void>(state(loader)), Error);
   source->on_remaining = {};
   const std::string text = state(loader);
-  EXPECT_EQ(mpi::broadcast(everyone(), text), text);
+  EXPECT_EQ(ranks::broadcast(everyone(), text), text);
 }
 
 TEST(StreamRanks, ThatHaveDifferentSourcesAreToldSo) {
@@ -111,7 +111,7 @@ TEST(StreamRanks, WithoutACommunicatorAreAnErrorUnlessTheProcessIsAlone) {
 }
 
 TEST(StreamRanks, ReadEverythingEachWithADefaultMadeCommunicator) {
-  const mpi::Communicator alone;
+  const Communicator alone;
   StreamLoader streams(alone, numbered({5, 5}));
   StreamLoader dispatched(alone, Dispatch{.source = numbered({10}), .shards = 2});
   for (StreamLoader* loader : {&streams, &dispatched}) {
@@ -143,7 +143,7 @@ class MissingRank : public Test {
     wait_without(missing, [&] {
       for (int attempt = 0; attempt < 2; ++attempt) expect_timeout();
     });
-    mpi::agree(everyone(), "wait for the others", nullptr);
+    ranks::agree(everyone(), "wait for the others", nullptr);
     if (everyone().rank() == missing) expect_timeout();
   }
 

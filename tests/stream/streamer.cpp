@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kStepsPerSave = 5;
 
-StreamLoader make_loader(const mpi::Communicator& comm, bool is_dispatched, std::int64_t batch) {
+StreamLoader make_loader(const Communicator& comm, bool is_dispatched, std::int64_t batch) {
   const StreamLoaderOptions options{
       .global_batch_size = batch, .epochs = kStreamedEpochs, .workers = 1 + comm.rank() % 2};
   const auto source = streamed(is_dispatched);

@@ -26,8 +26,8 @@ TEST(TraceWriterMpi, AllRanksWriteThePhasesOfOneRun) {
     trace.end(loader);
     if (phase == 0) saved = loader.position();
   }
-  mpi::together(everyone(), "finish", [] {});  // all have written
-  mpi::together(everyone(), "audit", [&] {
+  everyone().together("finish", [] {});  // all have written
+  everyone().together("audit", [&] {
     const auto report = cli::audit(dir.path() / "new" / "traces", {.samples = {40}, .epochs = 1});
     EXPECT_TRUE(report.passed()) << cli::audit_text(report, "traces", true);
   });
@@ -42,7 +42,7 @@ TEST(TraceWriterMpi, WhatOneRankCannotBeginNoneDoes) {
               ThrowsMessage<Error>(HasSubstr("rank-0000" + last + ".jsonl: File exists")));
   const std::string mine = fmt::format("phase-000000-rank-{:05}.jsonl", everyone().rank());
   EXPECT_EQ(fs::exists(dir.path() / mine), is_last());
-  mpi::together(everyone(), "look", [] {});  // before the next phase
+  everyone().together("look", [] {});  // before the next phase
   EXPECT_EQ(TraceWriter(everyone(), dir.path(), loader).phase(), 1);
 }
 

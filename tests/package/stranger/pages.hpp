@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-extern const rota::mpi::Communicator& comm;
+extern const rota::Communicator& comm;
 extern rota::Loader& loader;
 extern rota::CheckpointDirectory& checkpoints;
 extern const std::shared_ptr<const rota::Source> source;

@@ -12,12 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "mpi/collectives.hpp"
-#include "mpi/exchange.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/exchange.hpp"
 
-namespace rota::mpi {
-
-enum class Reduction { sum, minimum };
+namespace rota::ranks {
 
 /// Reduces a few numbers over ranks, again and again, one reduction at a time. Once a deadline was missed it
 /// is of no use any more: all that waits throws Error{timeout}. *One thread.*
@@ -48,7 +46,7 @@ class DeferredReduction {
   /// first, and all ranks are to say the same. (A communicator that one rank frees while messages of another
   /// are on their way may be mixed up with a new one.)
   void set_quiet(bool is_quiet) noexcept { is_quiet_ = is_quiet; }
-  /// **Collective.** As `mpi::agree`, by the deadline. No reduction may be under way.
+  /// **Collective.** As `ranks::agree`, by the deadline. No reduction may be under way.
   void agree(const std::exception_ptr& error);
 
  private:
@@ -62,4 +60,4 @@ class DeferredReduction {
   bool is_quiet_ = true;
 };
 
-}  // namespace rota::mpi
+}  // namespace rota::ranks

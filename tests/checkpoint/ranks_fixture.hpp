@@ -4,10 +4,10 @@
 
 #include <pthread.h>
 
+#include "all_of_ranks.hpp"
 #include "checkpoint_fixture.hpp"
 #include "faulty_file_system.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi_main.hpp"
+#include "ranks/collectives.hpp"
 
 namespace rota::test {
 
@@ -40,15 +40,15 @@ struct Weights {
 };
 
 /// All ranks share a directory, which is removed again.
-class MpiCheckpointTest : public Test {
+class RanksCheckpointTest : public Test {
  protected:
-  MpiCheckpointTest() {
+  RanksCheckpointTest() {
     if (rank() == 0) directory_.emplace();
-    path_ = mpi::broadcast(comm(), directory_ ? directory_->path().string() : "");
+    path_ = ranks::broadcast(comm(), directory_ ? directory_->path().string() : "");
   }
-  ~MpiCheckpointTest() override { mpi::agree(comm(), "end a test", nullptr); }
+  ~RanksCheckpointTest() override { ranks::agree(comm(), "end a test", nullptr); }
 
-  static const mpi::Communicator& comm() { return mpi_session().comm(); }
+  static const Communicator& comm() { return everyone(); }
   static int rank() { return comm().rank(); }
   static int size() { return comm().size(); }
   static int last() { return size() - 1; }
@@ -75,7 +75,7 @@ class MpiCheckpointTest : public Test {
   /// The Error that all ranks throw from `work`; fails the test where it is not the same.
   static Error same_error_of(const std::function<void()>& work) {
     const Error error = thrown_error(work);
-    EXPECT_EQ(mpi::broadcast(comm(), std::string(error.what())), error.what());
+    EXPECT_EQ(ranks::broadcast(comm(), std::string(error.what())), error.what());
     return error;
   }
 
@@ -87,9 +87,9 @@ class MpiCheckpointTest : public Test {
 
   /// Names in the directory, looked at by all ranks once they are all here.
   std::vector<std::string> names() {
-    mpi::agree(comm(), "look at a directory", nullptr);
+    ranks::agree(comm(), "look at a directory", nullptr);
     std::vector<std::string> found = names_in(path_);
-    mpi::agree(comm(), "look at a directory", nullptr);
+    ranks::agree(comm(), "look at a directory", nullptr);
     return found;
   }
 
@@ -97,27 +97,6 @@ class MpiCheckpointTest : public Test {
   fs::path path_;
   FaultyFileSystem system_;
   Weights weights_{comm().world()};
-};
-
-/// The members of a smaller world, as a communicator of their own.
-class SubWorld {
- public:
-  SubWorld(const mpi::Communicator& comm, int size) {
-    MPI_Comm_split(comm.get(), comm.rank() < size ? 0 : MPI_UNDEFINED, comm.rank(), &handle_);
-    if (handle_ != MPI_COMM_NULL) comm_ = mpi::Communicator(handle_);
-  }
-  ~SubWorld() {
-    if (handle_ != MPI_COMM_NULL) MPI_Comm_free(&handle_);
-  }
-  SubWorld(const SubWorld&) = delete;
-  SubWorld& operator=(const SubWorld&) = delete;
-
-  [[nodiscard]] bool has_this_rank() const { return handle_ != MPI_COMM_NULL; }
-  [[nodiscard]] const mpi::Communicator& comm() const { return comm_; }
-
- private:
-  MPI_Comm handle_ = MPI_COMM_NULL;
-  mpi::Communicator comm_;
 };
 
 /// As long as it lives no thread can be started: each would get a stack larger than there are addresses.

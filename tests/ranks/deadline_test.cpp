@@ -2,30 +2,28 @@
 // works shows progress.
 
 #include "all_of_ranks.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi/nodes.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/nodes.hpp"
 #include "test.hpp"
 
 namespace rota::test::deadline_test {
 
-using Communicator = mpi::Communicator;
 using Call = std::function<void(const Communicator&)>;
 
 std::vector<std::pair<std::string, Call>> calls() {
   return {{"StopSignal",
            [](const Communicator& comm) {
-             mpi::StopSignal stop(comm);
+             StopSignal stop(comm);
              (void)stop.requested();
            }},
           {"on_first_rank",
-           [](const Communicator& comm) { (void)mpi::on_first_rank(comm, "test", [] { return 1; }); }},
-          {"all_gather", [](const Communicator& comm) { (void)mpi::all_gather(comm, "test", "x"); }},
+           [](const Communicator& comm) { (void)ranks::on_first_rank(comm, "test", [] { return 1; }); }},
+          {"all_gather", [](const Communicator& comm) { (void)ranks::all_gather(comm, "test", "x"); }},
           {"exchange",
-           [](const Communicator& comm) { (void)mpi::exchange(comm, "test", [](mpi::Messages&) {}); }},
+           [](const Communicator& comm) { (void)ranks::exchange(comm, "test", [](ranks::Messages&) {}); }},
           {"duplicate", [](const Communicator& comm) { (void)comm.duplicate(); }},
-          {"data_parallel", [](const Communicator& comm) { (void)mpi::data_parallel(comm, 0); }},
-          {"Nodes", [](const Communicator& comm) { mpi::Nodes nodes(comm.duplicate()); }},
-          {"Communicator", [](const Communicator& comm) { Communicator copy(comm.get()); }},
+          {"data_parallel", [](const Communicator& comm) { (void)comm.data_parallel(0); }},
+          {"Nodes", [](const Communicator& comm) { ranks::Nodes nodes(comm.duplicate()); }},
           {"Catalog", [](const Communicator& comm) { Catalog catalog(comm, "/dev/null"); }},
           {"Loader", [](const Communicator& comm) { Loader loader(comm, nullptr); }},
           {"StreamLoader", [](const Communicator& comm) { StreamLoader loader(comm, nullptr); }},
@@ -45,7 +43,7 @@ TEST_P(WhatWaits, NamesTheRankThatDoesNotComeAndIsOfNoUseFromThenOn) {
                   is_error(ErrorCode::timeout, {fmt::format("rank {} did not arrive", missing)}));
     });
     comm.abandon();
-    mpi::agree(everyone(), "wait for the others", nullptr);
+    ranks::agree(everyone(), "wait for the others", nullptr);
   }
 }
 
@@ -57,13 +55,13 @@ TEST(Deadline, LeavesACommunicatorOfNoUse) {
   const Communicator comm = everyone().duplicate();
   const int missing = everyone().size() - 1;
   wait_without(missing, [&] {
-    EXPECT_TRUE(error_of([&] { mpi::agree(comm, "first", nullptr); }));
+    EXPECT_TRUE(error_of([&] { ranks::agree(comm, "first", nullptr); }));
     EXPECT_THAT(error_of([&] { (void)comm.duplicate(); }),
                 is_error(ErrorCode::timeout, {"ranks were given up before (first: "}));
   });
-  mpi::agree(everyone(), "wait for the others", nullptr);
+  ranks::agree(everyone(), "wait for the others", nullptr);
   if (everyone().rank() != missing) return;
-  EXPECT_THAT(error_of([&] { mpi::agree(comm, "late", nullptr); }),
+  EXPECT_THAT(error_of([&] { ranks::agree(comm, "late", nullptr); }),
               is_error(ErrorCode::timeout, {"did not arrive"}));
 }
 
@@ -74,12 +72,12 @@ bool wait_for(int worker, bool shows_progress) {
   const auto work = [&] {
     const auto until = std::chrono::steady_clock::now() + 3 * kShort;
     while (comm.rank() == worker && std::chrono::steady_clock::now() < until) {
-      if (shows_progress) mpi::show_progress(comm);
+      if (shows_progress) ranks::show_progress(comm);
       std::this_thread::sleep_for(5ms);
     }
   };
-  const auto error = error_of([&] { mpi::together(comm, "work", work); });
-  mpi::agree(everyone(), "wait for the others", nullptr);
+  const auto error = error_of([&] { comm.together("work", work); });
+  ranks::agree(everyone(), "wait for the others", nullptr);
   return !error;
 }
 

@@ -1,14 +1,14 @@
-#include "mpi/background.hpp"
+#include "ranks/background.hpp"
 
 #include <chrono>
 #include <utility>
 
 #include "core/caught.hpp"
-#include "mpi/backoff.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/backoff.hpp"
+#include "ranks/collectives.hpp"
 #include "rota/error.hpp"
 
-namespace rota::mpi {
+namespace rota::ranks {
 
 Background::Background(const Communicator& comm, std::function<void()> work)
     : exchange_(is_alone(comm) ? nullptr : &exchange_of(comm)), work_(std::move(work)) {
@@ -101,4 +101,4 @@ void Background::finish(std::string_view what) {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-}  // namespace rota::mpi
+}  // namespace rota::ranks

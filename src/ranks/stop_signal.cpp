@@ -2,11 +2,11 @@
 #include <atomic>
 #include <csignal>
 
-#include "mpi/collectives.hpp"
+#include "ranks/collectives.hpp"
+#include "rota/communicator.hpp"
 #include "rota/error.hpp"
-#include "rota/mpi.hpp"
 
-namespace rota::mpi {
+namespace rota {
 namespace {
 
 // A handler can reach nothing but static storage.
@@ -21,7 +21,7 @@ extern "C" void on_stop_signal(int /*signal*/) { signalled = 1; }
 }  // namespace
 
 StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
-  require_ranks(comm);
+  ranks::require_ranks(comm);
   if (in_use.exchange(true)) {
     throw Error(ErrorCode::busy, "make a StopSignal: this process has one already; use that");
   }
@@ -41,9 +41,9 @@ StopSignal::~StopSignal() {
 bool StopSignal::requested() {
   if (requested_) return true;
   std::int64_t any = signalled;
-  max(*comm_, "ask whether a rank was told to stop", std::span(&any, 1));
+  ranks::max(*comm_, "ask whether a rank was told to stop", std::span(&any, 1));
   requested_ = any != 0;
   return requested_;
 }
 
-}  // namespace rota::mpi
+}  // namespace rota

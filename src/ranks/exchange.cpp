@@ -1,4 +1,4 @@
-#include "mpi/exchange.hpp"
+#include "ranks/exchange.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,10 +7,10 @@
 #include <set>
 
 #include "core/failure.hpp"
-#include "mpi/background.hpp"
-#include "mpi/collectives.hpp"
+#include "ranks/background.hpp"
+#include "ranks/messages.hpp"
 
-namespace rota::mpi {
+namespace rota::ranks {
 namespace {
 
 // Messages beside the operations. The first character says which.
@@ -24,12 +24,10 @@ constexpr std::string_view kVerdict = "v";
 constexpr auto kRoll = std::chrono::milliseconds(500);
 constexpr auto kForVerdict = std::chrono::milliseconds(1200);
 
-using Clock = std::chrono::steady_clock;
+constexpr std::string_view kLate = "did not arrive before the deadline; all ranks must come here";
+constexpr std::string_view kGone = "has ended, or cannot be reached any more";
 
-std::string text_of_missing(std::string_view phase, const std::vector<int>& ranks) {
-  return fmt::format("{}: rank{} {} did not arrive before the deadline; all ranks must come here", phase,
-                     ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
-}
+using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
@@ -40,37 +38,26 @@ Operation::~Operation() {
   if (is_started_ && !is_done_) keep_for_ever(std::move(memory_));
 }
 
-bool Operation::advance(MPI_Comm comm) {
+bool Operation::advance(Transport& transport) {
   if (!is_started_) {
     is_started_ = true;
-    start_(comm, requests_);
+    call_ = start_(transport);
   }
-  if (is_done_) return true;
-  int done = 0;
-  check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE),
-        phase_);
-  return is_done_ = done != 0;
+  return is_done_ = is_done_ || call_->advance();
 }
 
-Exchange::Exchange(MPI_Comm comm, std::chrono::milliseconds deadline, Ownership ownership)
-    : comm_(comm), deadline_(deadline), ownership_(ownership), sent_(comm, kControlTag) {
-  check(MPI_Comm_rank(comm, &rank_), "MPI_Comm_rank");
-  check(MPI_Comm_size(comm, &size_), "MPI_Comm_size");
-}
+Exchange::Exchange(std::unique_ptr<Transport> transport, std::chrono::milliseconds deadline)
+    : transport_(std::move(transport)), deadline_(deadline) {}
 
-// Not where a message may be on its way, which a communicator made later could take for its own.
 Exchange::~Exchange() {
-  if (maker_ != internal::this_process()) return;
-  received_.clear();
-  if (ownership_ == Ownership::borrowed || is_abandoned_ || is_broken() || !is_running()) return;
-  MPI_Comm_free(&comm_);
+  if (maker_ != internal::this_process() || is_broken()) transport_->leak();
 }
 
 void Exchange::require_maker() const {
   if (maker_ == internal::this_process()) return;
   throw internal::failure(ErrorCode::unsupported,
                           "use a communicator in process {}, which was forked of process {} that made it: "
-                          "only that one is a rank of MPI; pass a default-made one here",
+                          "only that one is a rank; pass a default-made one here",
                           internal::this_process(), maker_);
 }
 
@@ -103,12 +90,21 @@ void Exchange::finish(Operation& operation) {
 }
 
 void Exchange::complete(Operation& operation) {
-  wait(operation.phase(), [&] { return size_ == 1 || operation.advance(comm_); });
+  wait(operation.phase(), [&] { return move(operation); });
 }
 
 bool Exchange::advance(Operation& operation) {
   attend(operation.phase());
-  return size_ == 1 || operation.advance(comm_);
+  return move(operation);
+}
+
+bool Exchange::move(Operation& operation) {
+  try {
+    return operation.advance(*transport_);
+  } catch (const RankLost&) {
+    lose(operation.phase());
+    return false;
+  }
 }
 
 void Exchange::attend(std::string_view phase) {
@@ -119,86 +115,83 @@ void Exchange::attend(std::string_view phase) {
     break_off(fmt::format("{}: interrupted on this rank", phase));
     throw;
   }
-  if (size_ == 1 || deadline_.count() <= 0 || Clock::now() < next_look_) return;
+  if (size() == 1 || deadline_.count() <= 0 || Clock::now() < next_look_) return;
   next_look_ = Clock::now() + kLook;
   if (answer()) give_up(phase);
 }
 
-// From now on messages from other ranks are received.
-void Exchange::listen() {
-  if (!received_.empty()) return;
-  for (int from = rank_ == 0 ? 1 : 0; from < (rank_ == 0 ? size_ : 1); ++from) {
-    received_.emplace_back(comm_, from, kControlTag);
-  }
-}
-
 // Whether somebody is missed. Looks at all that has come: it may have been decided since.
 bool Exchange::answer() {
-  listen();
-  sent_.progress();
   bool is_missed = false;
   bool is_progress = false;
-  for (ReceiveQueue& from : received_) {
-    while (const auto bytes = from.receive()) {
-      const std::string_view message(reinterpret_cast<const char*>(bytes->data()), bytes->size());
-      if (message.starts_with(kVerdict)) {
-        const std::string verdict(message.substr(1));
-        if (rank_ == 0) send_all(message);  // it comes late: only those who missed it know so far
-        fail(verdict);
-      }
-      if (message == kAreYouThere) send(0, kHere);
-      is_missed |= message == kMissing;
-      is_progress |= message == kProgress;
+  while (const auto mail = transport_->take()) {
+    const std::string& message = mail->text;
+    if (message.starts_with(kVerdict)) {
+      if (rank() == 0) tell_others(message);  // it comes late: only those who missed it know so far
+      fail(message.substr(1));
     }
+    if (message == kAreYouThere) transport_->post(0, kHere);
+    is_missed |= message == kMissing;
+    is_progress |= message == kProgress;
   }
   if (is_progress) {
     heard_ = DeadlineClock::now();
-    if (rank_ == 0) show_progress();
+    if (rank() == 0) show_progress();
   }
   return is_missed;
 }
 
-// Where the last sign is still on its way, the other rank does not wait.
 void Exchange::show_progress() {
-  if (size_ == 1 || deadline_.count() <= 0 || background_ != nullptr || is_broken()) return;
+  if (size() == 1 || deadline_.count() <= 0 || background_ != nullptr || is_broken()) return;
   if (Clock::now() < next_sign_) return;
   next_sign_ = Clock::now() + deadline_ / 4;
-  sent_.progress();
-  if (sent_.is_empty()) rank_ == 0 ? send_all(kProgress) : send(0, kProgress);
+  rank() == 0 ? tell_others(kProgress) : transport_->post(0, kProgress);
 }
 
 void Exchange::give_up(std::string_view phase) {
-  if (rank_ == 0) call_the_roll(phase);
-  send(0, kMissing);
+  if (rank() == 0) call_the_roll(phase);
+  transport_->post(0, kMissing);
   Backoff backoff;
   for (const auto until = Clock::now() + kForVerdict; Clock::now() < until; backoff.wait()) answer();
-  std::string verdict = text_of_missing(phase, {names_.empty() ? 0 : names_.front()});
-  send(0, std::string(kVerdict) + verdict);
+  std::string verdict = text_of(phase, {0}, kLate);
+  transport_->post(0, std::string(kVerdict) + verdict);
   fail(std::move(verdict));
 }
 
 // Rank 0 only.
 void Exchange::call_the_roll(std::string_view phase) {
-  listen();
   std::set<int> missing;
-  for (int rank = 1; rank < size_; ++rank) missing.insert(rank);
-  send_all(kAreYouThere);
+  for (int rank = 1; rank < size(); ++rank) missing.insert(rank);
+  tell_others(kAreYouThere);
   Backoff backoff;
   for (const auto until = Clock::now() + kRoll; Clock::now() < until && !missing.empty(); backoff.wait()) {
-    for (int rank = 1; rank < size_; ++rank) {
-      while (received_[static_cast<std::size_t>(rank) - 1].receive()) missing.erase(rank);
-    }
+    while (const auto mail = transport_->take()) missing.erase(mail->from);
   }
-  std::vector<int> named;
-  named.reserve(missing.size());
-  for (const int rank : missing)
-    named.push_back(names_.empty() ? rank : names_[static_cast<std::size_t>(rank)]);
   std::string verdict =
       missing.empty()
           ? fmt::format("{}: all ranks are there by now, but not all were before the deadline", phase)
-          : text_of_missing(phase, named);
-  send_all(std::string(kVerdict) + verdict);
+          : text_of(phase, {missing.begin(), missing.end()}, kLate);
+  tell_others(std::string(kVerdict) + verdict);
   fail(std::move(verdict));
+}
+
+// The one that finds it first tells all others. Where nobody can be named yet, the deadline has to.
+void Exchange::lose(std::string_view phase) {
+  answer();
+  const std::vector<int> lost = transport_->lost();
+  if (lost.empty()) return;
+  std::string verdict = text_of(phase, lost, kGone);
+  tell_others(std::string(kVerdict) + verdict);
+  fail(std::move(verdict));
+}
+
+std::string Exchange::text_of(std::string_view phase, const std::vector<int>& missing,
+                              std::string_view what) const {
+  std::vector<int> named = missing;
+  if (!names_.empty()) {
+    for (int& rank : named) rank = names_[static_cast<std::size_t>(rank)];
+  }
+  return fmt::format("{}: rank{} {} {}", phase, named.size() > 1 ? "s" : "", fmt::join(named, ", "), what);
 }
 
 void Exchange::fail(std::string verdict) {
@@ -206,15 +199,10 @@ void Exchange::fail(std::string verdict) {
   throw internal::failure(ErrorCode::timeout, "{}; end the job", verdict);
 }
 
-// Nobody knows whether the other rank takes it before this one frees the communicator.
-void Exchange::send(int rank, std::string_view message) {
-  is_abandoned_ = true;
-  const auto bytes = std::as_bytes(std::span(message));
-  sent_.send(rank, std::make_shared<const Bytes>(bytes.begin(), bytes.end()));
+void Exchange::tell_others(std::string_view message) {
+  for (int other = 0; other < size(); ++other) {
+    if (other != rank()) transport_->post(other, message);
+  }
 }
 
-void Exchange::send_all(std::string_view message) {
-  for (int rank = 1; rank < size_; ++rank) send(rank, message);
-}
-
-}  // namespace rota::mpi
+}  // namespace rota::ranks

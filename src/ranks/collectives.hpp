@@ -1,7 +1,7 @@
 #pragma once
 
-// What rota's own code does with other ranks, beyond what rota/mpi.hpp has for programs. All of it waits
-// until the communicator's deadline.
+// What rota's own code does with other ranks, beyond what rota/communicator.hpp has for programs. All of it
+// waits until the communicator's deadline.
 
 #include <chrono>
 #include <cstddef>
@@ -15,29 +15,28 @@
 #include <utility>
 #include <vector>
 
-#include "rota/mpi.hpp"
+#include "ranks/transport.hpp"
+#include "rota/communicator.hpp"
 
-namespace rota::mpi {
+namespace rota::ranks {
 
-/// Throws Error{io} naming `call` unless `code` is MPI_SUCCESS.
-void check(int code, std::string_view call);
-/// `n` elements as MPI takes them. Throws Error{out_of_range} where they are too many for one call.
-[[nodiscard]] int to_count(std::size_t n);
-/// Whether MPI was begun, and not ended; whether it was ended, for ever.
-[[nodiscard]] bool is_running() noexcept;
-[[nodiscard]] bool has_ended() noexcept;
-/// **Collective.** That of a handle as Fortran has it, which mpi4py gives. Throws as Communicator(MPI_Comm).
-[[nodiscard]] Communicator of_fortran(int handle, std::chrono::milliseconds deadline);
-/// Of MPI_COMM_WORLD; a world of one before MPI_Init and after MPI_Finalize. Not collective.
+class Exchange;
+
+/// Of all ranks that this process's launcher runs together, as far as MPI knows: a world of one where it does
+/// not run. Not collective. (src/mpi)
 [[nodiscard]] World job_world();
 
 /// Throws Error{invalid_argument} where `comm` was moved from, Error{unsupported} in a forked child.
 void require_ranks(const Communicator& comm);
 /// Whether this is its only rank. Throws as `require_ranks`.
 [[nodiscard]] bool is_alone(const Communicator& comm);
-/// Whether it is of no use once MPI has ended.
-[[nodiscard]] bool needs_mpi(const Communicator& comm) noexcept;
-/// What is behind it, unless it is a world of one without MPI. Throws as `require_ranks`.
+/// Says whether what it runs on has ended; null where it runs on nothing that ends.
+[[nodiscard]] Transport::HasEnded end_of(const Communicator& comm) noexcept;
+[[nodiscard]] inline bool has_ended(const Communicator& comm) noexcept {
+  const Transport::HasEnded end = end_of(comm);
+  return end != nullptr && end();
+}
+/// What is behind it, unless it is a process alone. Throws as `require_ranks`.
 [[nodiscard]] Exchange& exchange_of(const Communicator& comm);
 /// A sign of progress for ranks that wait for this one: their deadline runs anew. Cheap; not collective. It
 /// is for where work really goes on, never for a timer.
@@ -58,8 +57,7 @@ void broadcast_bytes(const Communicator& comm, std::span<std::byte> value);
 template <typename Work>
 auto on_first_rank(const Communicator& comm, std::string_view phase, Work&& work);
 
-/// Every rank's `mine`, in order of rank, on every rank. **Collective.** Throws Error{out_of_range} on all
-/// where those of several ranks are 2 GiB or more.
+/// Every rank's `mine`, in order of rank, on every rank. **Collective.**
 [[nodiscard]] std::vector<std::string> all_gather(const Communicator& comm, std::string_view phase,
                                                   std::string mine);
 /// The same of as many values on each rank.
@@ -74,8 +72,6 @@ using Messages = std::vector<std::vector<std::byte>>;
 [[nodiscard]] Messages exchange(const Communicator& comm, std::string_view phase,
                                 const std::function<void(Messages&)>& fill);
 
-/// Sums modulo 2^64, in place. **Collective.**
-void sum(const Communicator& comm, std::span<std::uint64_t> values);
 /// Element-wise, in place; `what` is what errors say was tried. **Collective.**
 void max(const Communicator& comm, std::string_view what, std::span<std::int64_t> values);
 
@@ -105,12 +101,12 @@ T broadcast(const Communicator& comm, T value) {
 template <typename Work>
 auto on_first_rank(const Communicator& comm, std::string_view phase, Work&& work) {
   if constexpr (std::is_void_v<decltype(work())>) {
-    together(comm, phase, [&] {
+    comm.together(phase, [&] {
       if (comm.rank() == 0) work();
     });
   } else {
     decltype(work()) made{};
-    together(comm, phase, [&] {
+    comm.together(phase, [&] {
       if (comm.rank() == 0) made = work();
     });
     return broadcast(comm, std::move(made));
@@ -124,4 +120,4 @@ std::vector<T> all_gather(const Communicator& comm, std::span<const T> mine) {
   return all;
 }
 
-}  // namespace rota::mpi
+}  // namespace rota::ranks

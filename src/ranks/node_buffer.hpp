@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "mpi/nodes.hpp"
+#include "ranks/nodes.hpp"
 
 namespace rota::internal {
 
@@ -20,9 +20,9 @@ struct NodeMemory {
   bool is_first = true;  ///< of those ranks: whoever is to make something of the zeros
 };
 
-/// **Collective.** `bytes` > 0 bytes of zeros for each node; for each rank, where the ranks of a node cannot
-/// open one another's memory. Throws on all ranks Error{io} where memory is lacking.
-NodeMemory make_node_memory(const mpi::Nodes& nodes, std::size_t bytes);
+/// **Collective.** `bytes` > 0 bytes of zeros for each node. Throws on all ranks Error{io} where memory is
+/// lacking.
+NodeMemory make_node_memory(const ranks::Nodes& nodes, std::size_t bytes);
 
 /// Bytes in memory that the ranks of a node have in common, for as long as any of them keeps `owner`. It has
 /// no name in any file system, and is gone with its ranks, however they end. *Immutable.*
@@ -37,16 +37,15 @@ using ByteSink = std::function<void(std::span<const std::byte>)>;
 /// **Collective.** What rank 0's `produce` puts into its sink; it is sent to the other nodes in pieces while
 /// it is made. The ranks compare digests of what they got. Throws on all ranks what `produce` throws,
 /// Error{io} where memory is lacking, Error{corrupt} where a rank got something else.
-NodeBuffer broadcast_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
+NodeBuffer broadcast_to_nodes(const ranks::Nodes& nodes, std::string_view phase,
                               const std::function<void(const ByteSink&)>& produce);
 
 /// **Collective.** What each rank has, one behind the other in the order of ranks. Throws as
 /// broadcast_to_nodes does.
-NodeBuffer all_gather_to_nodes(const mpi::Nodes& nodes, std::string_view phase,
+NodeBuffer all_gather_to_nodes(const ranks::Nodes& nodes, std::string_view phase,
                                std::span<const std::byte> mine);
 
 /// **Collective.** Throws Error{corrupt} on all ranks unless all have the same `bytes`.
-void require_same_bytes(const mpi::Communicator& comm, std::string_view phase,
-                        std::span<const std::byte> bytes);
+void require_same_bytes(const Communicator& comm, std::string_view phase, std::span<const std::byte> bytes);
 
 }  // namespace rota::internal

@@ -1,6 +1,7 @@
 #pragma once
 
-// A thread in the background that works with other ranks, while only the caller's thread may call MPI.
+// A thread in the background that works with other ranks, while only the caller's thread may use a
+// communicator.
 
 #include <condition_variable>
 #include <exception>
@@ -9,10 +10,10 @@
 #include <thread>
 
 #include "core/mutex.hpp"
-#include "mpi/exchange.hpp"
-#include "rota/mpi.hpp"
+#include "ranks/exchange.hpp"
+#include "rota/communicator.hpp"
 
-namespace rota::mpi {
+namespace rota::ranks {
 
 /// Runs work while the caller's thread goes on. Its operations over one communicator are handed to the
 /// caller's thread, one at a time, which starts and completes them when it comes by. All but the work is for
@@ -58,4 +59,4 @@ class Background {
   std::jthread thread_;
 };
 
-}  // namespace rota::mpi
+}  // namespace rota::ranks

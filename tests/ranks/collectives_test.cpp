@@ -3,15 +3,15 @@
 #include "all_of_ranks.hpp"
 #include "core/wait.hpp"
 #include "moved_from.hpp"
-#include "mpi/collectives.hpp"
-#include "mpi/deferred_reduction.hpp"
-#include "mpi/nodes.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/deferred_reduction.hpp"
+#include "ranks/nodes.hpp"
 #include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::collectives_test {
 
-using namespace mpi;  // NOLINT(google-build-using-namespace)
+using namespace ranks;  // NOLINT(google-build-using-namespace)
 
 TEST(Agree, ThrowsTheLowestFailingRanksErrorOnAllRanks) {
   const int failing = everyone().size() / 2;
@@ -19,7 +19,7 @@ TEST(Agree, ThrowsTheLowestFailingRanksErrorOnAllRanks) {
     if (everyone().rank() >= failing)
       throw Error(ErrorCode::corrupt, fmt::format("broken on {}", everyone().rank()));
   };
-  const auto error = error_of([&] { together(everyone(), "test", break_some); });
+  const auto error = error_of([&] { everyone().together("test", break_some); });
   ASSERT_THAT(error, is_error(ErrorCode::corrupt, {}));
   const std::string head = everyone().size() == 1 ? "" : fmt::format("rank {}: ", failing);
   EXPECT_EQ(error->what(), head + fmt::format("broken on {}", failing));
@@ -42,11 +42,11 @@ TEST(Interrupt, EndsAWaitForOtherRanksWhichIsNotTakenUpAgain) {
 
 TEST(Agree, PassesOnWhatIsNoError) {
   if (everyone().size() == 1) {
-    EXPECT_THROW(together(everyone(), "test", [] { throw std::logic_error("odd"); }), std::logic_error);
+    EXPECT_THROW(everyone().together("test", [] { throw std::logic_error("odd"); }), std::logic_error);
     return;
   }
   const auto error = error_of([&] {
-    together(everyone(), "test", [&] {
+    everyone().together("test", [&] {
       if (everyone().rank() == 0) throw std::logic_error("odd");
     });
   });
@@ -60,32 +60,31 @@ TEST(Collectives, BroadcastSumMinMaxAndGather) {
   const std::string long_text(100'000, 'x');
   EXPECT_EQ(broadcast(everyone(), rank == 0 ? long_text : "mine"), long_text);
   std::vector<std::int64_t> sums{rank, 1};
-  sum(everyone(), sums);
+  everyone().sum(sums);
   EXPECT_EQ(sums, (std::vector<std::int64_t>{size * (size - 1) / 2, size}));
   std::vector<std::int64_t> lowest{rank};
-  min(everyone(), lowest);
+  everyone().min(lowest);
   EXPECT_THAT(lowest, Each(0));
   std::vector<std::int64_t> highest{rank};
-  max(everyone(), highest);
+  everyone().max(highest);
   EXPECT_THAT(highest, Each(size - 1));
   std::vector<std::int64_t> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   EXPECT_EQ(all_gather(everyone(), rank), ranks);
 }
 
-TEST(Communicator, IsAWorldOfOneWithoutMpi) {
+TEST(Communicator, IsAProcessAloneUnlessItSaysOtherwise) {
   const Communicator alone;
   EXPECT_EQ(alone.world(), World{});
   EXPECT_EQ(broadcast(alone, std::string("x")), "x");
   EXPECT_EQ(all_gather(alone, 3), std::vector<std::int64_t>{3});
-  EXPECT_EQ(world(everyone().get()), mpi_session().world());
 }
 
 // NOLINTBEGIN(bugprone-use-after-move,hicpp-invalid-access-moved): what is tested
 
 std::vector<std::function<void()>> calls_over(const Communicator& comm) {
   return {[&] { (void)comm.duplicate(); },
-          [&] { together(comm, "test", [] { ADD_FAILURE() << "it began the work"; }); },
+          [&] { comm.together("test", [] { ADD_FAILURE() << "it began the work"; }); },
           [&] { agree(comm, "test", nullptr); },
           [&] { (void)broadcast(comm, std::string("x")); },
           [&] { (void)all_gather(comm, 3); },
@@ -93,9 +92,9 @@ std::vector<std::function<void()>> calls_over(const Communicator& comm) {
           [&] { require_same(comm, "test", "x"); },
           [&] {
             std::vector<std::int64_t> values{3};
-            sum(comm, values);
+            comm.sum(values);
           },
-          [&] { (void)data_parallel(comm, 0); },
+          [&] { (void)comm.data_parallel(0); },
           [&] { StopSignal stop(comm); },
           [&] { Nodes nodes(comm.duplicate()); },
           [&] { Catalog catalog(comm, "/"); },
@@ -143,32 +142,9 @@ TEST(Communicator, OfTheParentIsRefusedInAForkedChild) {
   EXPECT_EQ(std::ssize(all_gather(*comm, 3)), comm->size());
 }
 
-void expect_refused(MPI_Comm comm, const std::string& why) {
-  EXPECT_THAT(error_of([&] { (void)world(comm); }), is_error(ErrorCode::invalid_argument, {why}));
-  EXPECT_THAT(error_of([&] { Communicator{comm}; }), is_error(ErrorCode::invalid_argument, {why}));
-}
-
-TEST(Communicator, IsNotMadeForARankThatTakesNoPart) {
-  MPI_Comm none = MPI_COMM_WORLD;
-  MPI_Comm_split(everyone().get(), MPI_UNDEFINED, 0, &none);
-  expect_refused(none, "it is MPI_COMM_NULL, which MPI_Comm_split gives for MPI_UNDEFINED");
-}
-
 TEST(Communicator, HasNoNegativeDeadline) {
-  const auto refused = is_error(ErrorCode::invalid_argument, {"deadline is -0.005 s"});
-  EXPECT_THAT(error_of([] { Communicator(MPI_COMM_WORLD, std::chrono::milliseconds(-5)); }), refused);
-  EXPECT_THAT(error_of([] { (void)everyone().duplicate(std::chrono::milliseconds(-5)); }), refused);
-}
-
-TEST(Communicator, IsNotMadeOfAnIntercommunicator) {
-  if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
-  MPI_Comm group = MPI_COMM_NULL;
-  MPI_Comm between = MPI_COMM_NULL;
-  MPI_Comm_split(everyone().get(), everyone().rank() % 2, everyone().rank(), &group);
-  MPI_Intercomm_create(group, 0, everyone().get(), 1 - everyone().rank() % 2, 0, &between);
-  expect_refused(between, "it is an intercommunicator; pass the communicator of one of its groups");
-  MPI_Comm_free(&between);
-  MPI_Comm_free(&group);
+  EXPECT_THAT(error_of([] { (void)everyone().duplicate(std::chrono::milliseconds(-5)); }),
+              is_error(ErrorCode::invalid_argument, {"deadline is -0.005 s"}));
 }
 
 TEST(StopSignal, OnOneRankStopsAllAtTheSameStep) {
@@ -187,12 +163,12 @@ TEST(StopSignal, OnOneRankStopsAllAtTheSameStep) {
 TEST(DataParallel, NumbersTheReplicasOfAPlaceInTheOrderOfTheirRanks) {
   const int data = everyone().size() % 2 == 0 ? everyone().size() / 2 : 1;
   const int inner = everyone().size() / data;
-  EXPECT_EQ(data_parallel(everyone(), everyone().rank() / inner).world(),
+  EXPECT_EQ(everyone().data_parallel(everyone().rank() / inner).world(),
             (World{.rank = everyone().rank() / inner, .size = data, .replica = everyone().rank() % inner}));
-  EXPECT_EQ(data_parallel(everyone(), everyone().rank() % data).world(),
+  EXPECT_EQ(everyone().data_parallel(everyone().rank() % data).world(),
             (World{.rank = everyone().rank() % data, .size = data, .replica = everyone().rank() / data}));
-  EXPECT_EQ(data_parallel(everyone(), everyone().rank()).world(), everyone().world());
-  const Communicator one_place = data_parallel(everyone(), 0);
+  EXPECT_EQ(everyone().data_parallel(everyone().rank()).world(), everyone().world());
+  const Communicator one_place = everyone().data_parallel(0);
   EXPECT_EQ(one_place.rank(), everyone().rank());
   EXPECT_EQ(one_place.size(), everyone().size());
   EXPECT_EQ(one_place.duplicate().world(), (World{.rank = 0, .size = 1, .replica = everyone().rank()}));
@@ -200,7 +176,7 @@ TEST(DataParallel, NumbersTheReplicasOfAPlaceInTheOrderOfTheirRanks) {
 
 TEST(DataParallel, IsRefusedWhereRanksAreNotSharedEqually) {
   const auto expect_refused = [&](int rank, const std::string& why) {
-    EXPECT_THAT(error_of([&] { (void)data_parallel(everyone(), rank); }),
+    EXPECT_THAT(error_of([&] { (void)everyone().data_parallel(rank); }),
                 is_error(ErrorCode::invalid_argument, {why}));
   };
   expect_refused(everyone().rank() + 1, "none of them has data-parallel rank 0, and 1 have rank 1");

@@ -2,26 +2,23 @@
 
 // Which ranks run on the same machine.
 
+#include <span>
 #include <utility>
 
-#include "rota/mpi.hpp"
+#include "rota/communicator.hpp"
 
-namespace rota::mpi {
+namespace rota::ranks {
 
-/// The ranks of a communicator, by node: all, those of this node, and the first of each node, which lead.
-/// Default-made it is one process that needs no MPI. Move-only; *one thread*.
+/// The ranks of a communicator, by node: all, those of this node, and the first of each node, which lead. A
+/// node is of ranks that run under one kernel, and can open the memory of its first. Default-made it is one
+/// process. Move-only; *one thread*.
 class Nodes {
  public:
-  /// What tests have otherwise than MPI says it.
-  struct Pretence {
-    int ranks_per_node = 0;        ///< that many ranks in a row are a node; 0: those that share memory
-    bool can_share_memory = true;  ///< ranks may open one another's memory
-  };
-
   Nodes() = default;
   /// **Collective** over `all`. Throws Error{io}, Error{timeout}.
-  explicit Nodes(Communicator all) : Nodes(std::move(all), Pretence{}) {}
-  Nodes(Communicator all, const Pretence& pretence);
+  explicit Nodes(Communicator all) : Nodes(std::move(all), 0) {}
+  /// For tests: so many ranks in a row are a node.
+  Nodes(Communicator all, int ranks_per_node);
 
   [[nodiscard]] const Communicator& all() const noexcept { return all_; }
   [[nodiscard]] const Communicator& node() const noexcept { return node_; }
@@ -29,7 +26,6 @@ class Nodes {
   [[nodiscard]] const Communicator& leaders() const noexcept { return leaders_; }
   [[nodiscard]] bool leads() const noexcept { return node_.rank() == 0; }
   [[nodiscard]] bool are_many() const noexcept { return are_many_; }
-  [[nodiscard]] bool can_share_memory() const noexcept { return can_share_memory_; }
   /// A sign of progress, on whichever of the communicators others wait for this rank.
   void show_progress() const;
 
@@ -38,7 +34,6 @@ class Nodes {
   Communicator node_;
   Communicator leaders_;
   bool are_many_ = false;
-  bool can_share_memory_ = true;
 };
 
-}  // namespace rota::mpi
+}  // namespace rota::ranks

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-namespace rota::mpi {
+namespace rota::ranks {
 
 /// What a loop does between two looks at something: gives its core away at first, for ranks may outnumber
 /// cores; after a millisecond sleeps, for whatever is waited for takes longer than a switch of threads.
@@ -27,4 +27,4 @@ class Backoff {
       std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
 };
 
-}  // namespace rota::mpi
+}  // namespace rota::ranks

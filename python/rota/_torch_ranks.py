@@ -1,0 +1,185 @@
+"""Ranks of torch.distributed, as what carries rota's calls: a group by gloo of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from rota._errors import InvalidArgumentError, TimeoutError
+
+_FOR_EVER = timedelta(days=3650)  # rota has deadlines of its own
+_TO_CONNECT = timedelta(minutes=1)  # for ranks that are all there
+_REDUCE = dist.ReduceOp.SUM, dist.ReduceOp.MIN, dist.ReduceOp.MAX
+_LOOK = 0.05  # seconds between two looks at who has come
+
+_made: Counter[str] = Counter()  # groups of the same ranks that this process has made
+
+
+class _Call:
+    """Under way; then calls `end`."""
+
+    def __init__(self, work: Any, end: Callable[[], None] = lambda: None) -> None:
+        self._work, self._end = work, end
+
+    def advance(self) -> bool | None:
+        """Whether it is complete; None where a rank has gone."""
+        if not self._work.is_completed():
+            return False
+        try:
+            self._work.wait()
+            self._end()
+        except RuntimeError:
+            return None
+        return True
+
+
+class _Duplication(_Call):
+    def __init__(self, group: Group) -> None:
+        self._number = torch.zeros(1, dtype=torch.int64)
+        super().__init__(group._gloo.allreduce([self._number]), lambda: setattr(self, "made", group._next(range(group.size))))
+
+    made: Any = None
+
+
+def _tensor(memory: memoryview, dtype: torch.dtype = torch.uint8) -> torch.Tensor:
+    return torch.frombuffer(memory, dtype=dtype) if len(memory) else torch.empty(0, dtype=dtype)
+
+
+def _packed(parts: list[memoryview]) -> torch.Tensor:
+    """All in one: where there is one alone, its memory."""
+    tensors = [_tensor(part) for part in parts if len(part)]
+    return tensors[0] if len(tensors) == 1 else torch.cat([torch.empty(0, dtype=torch.uint8), *tensors])
+
+
+class Group:
+    """`rank` of `size`: calls of all ranks by gloo, messages beside them by a store of torch.distributed.
+
+    See src/ranks/transport.hpp, which it fulfils by way of python/src/group_transport.cpp.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self._store, self._children, self._taken = store, 0, 0
+        self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT)
+        self._gloo._set_default_timeout(_FOR_EVER)
+
+    @classmethod
+    def of(cls, group: Any, task: str, deadline: float) -> Group | None:
+        """**Collective** over `group` of torch.distributed; None where it has one rank. Waits for them by `deadline`."""
+        members = dist.get_process_group_ranks(group)
+        if len(members) == 1:
+            return None
+        name = hashlib.sha1(str(members).encode()).hexdigest()
+        _made[name] += 1
+        store = dist.PrefixStore(f"rota/{name}/{_made[name]}", dist.distributed_c10d._get_default_store())
+        rank = members.index(dist.get_rank())
+        _meet(store, rank, len(members), task, deadline)
+        return cls(store, rank, len(members))
+
+    def _next(self, members: range | list[int]) -> Group | None:
+        """Another one, of these ranks; all ranks count them."""
+        self._children += 1
+        if len(members) == 1:
+            return None
+        store = dist.PrefixStore(f"{self._children}.{members[0]}", self._store)
+        return Group(store, members.index(self.rank), len(members))
+
+    # ---- calls ----
+
+    def _reduce(self, values: torch.Tensor, how: Any) -> _Call:
+        options = dist.AllreduceOptions()
+        options.reduceOp = how
+        return _Call(self._gloo.allreduce([values], options))
+
+    def reduce(self, values: memoryview, how: int) -> _Call:
+        return self._reduce(_tensor(values, torch.int64), _REDUCE[how])
+
+    def sum(self, values: memoryview) -> _Call:
+        return self._reduce(_tensor(values, torch.float64), _REDUCE[0])
+
+    def broadcast(self, memory: memoryview, source: int) -> _Call:
+        options = dist.BroadcastOptions()
+        options.rootRank = source
+        return _Call(self._gloo.broadcast([_tensor(memory)], options))
+
+    def exchange(self, outgoing: list[memoryview], incoming: list[memoryview]) -> _Call:
+        outgoing[self.rank] = incoming[self.rank] = memoryview(b"")
+        sizes = [len(part) for part in incoming]
+        lone = sum(size > 0 for size in sizes) == 1
+        room = _packed(incoming) if lone else torch.empty(sum(sizes), dtype=torch.uint8)
+
+        def unpack() -> None:
+            for part, came in zip(incoming, room.split(sizes)):
+                if len(part):
+                    _tensor(part).copy_(came)
+
+        work = self._gloo.alltoall_base(room, _packed(outgoing), sizes, [len(part) for part in outgoing])
+        return _Call(work) if lone else _Call(work, unpack)
+
+    def duplicate(self) -> _Call:
+        return _Duplication(self)
+
+    def split(self, members: list[int]) -> Group | None:
+        return self._next(members)
+
+    # ---- beside them ----
+
+    def post(self, to: int, text: bytes) -> None:
+        number = self._store.add(f"posted to {to}", 1)
+        self._store.set(f"to {to}: {number}", f"{self.rank} {text.decode()}")
+
+    def take(self) -> tuple[int, bytes] | None:
+        key = f"to {self.rank}: {self._taken + 1}"
+        if not self._store.check([key]):
+            return None
+        self._taken += 1
+        sender, _, text = self._store.get(key).decode().partition(" ")
+        self._store.delete_key(key)
+        return int(sender), text.encode()
+
+    def lost(self) -> list[int]:
+        """Those whose connections are closed, which a message to them shows at once."""
+        return [rank for rank in range(self.size) if rank != self.rank and not self._is_there(rank)]
+
+    def _is_there(self, rank: int) -> bool:
+        try:
+            self._gloo.send([torch.zeros(1, dtype=torch.uint8)], rank, 0)
+        except RuntimeError:
+            return False
+        return True
+
+
+def _meet(store: Any, rank: int, size: int, task: str, deadline: float) -> None:
+    """Waits until all have come; names those who do not."""
+    store.set(f"here {rank}", "")
+    missing = set(range(size))
+    until = time.monotonic() + deadline
+    while True:
+        missing = {other for other in missing if not store.check([f"here {other}"])}
+        if not missing:
+            return
+        if 0 < deadline and until < time.monotonic():
+            break
+        time.sleep(_LOOK)
+    names = ", ".join(map(str, sorted(missing)))
+    raise TimeoutError(f"{task}: rank{'s' * (len(missing) > 1)} {names} did not arrive before the deadline; all ranks must come here")
+
+
+def group_of(what: Any) -> Any:
+    """The process group that `what` is, or that a dimension of a DeviceMesh has; None where it is neither."""
+    if isinstance(what, dist.ProcessGroup):
+        return what
+    if hasattr(what, "get_group") and hasattr(what, "ndim"):
+        if what.ndim != 1:
+            raise InvalidArgumentError(
+                f'take the ranks of a DeviceMesh: it has {what.ndim} dimensions; name the one of data-parallel ranks: mesh["dp"]'
+            )
+        return what.get_group()
+    return None

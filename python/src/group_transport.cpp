@@ -1,0 +1,133 @@
+#include "group_transport.hpp"
+
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rota::python {
+namespace {
+
+using ranks::Transport;
+
+py::memoryview view(std::span<std::byte> bytes) {
+  static std::byte nothing{};  // what has no bytes may have no address
+  return py::memoryview::from_memory(bytes.empty() ? &nothing : bytes.data(),
+                                     static_cast<py::ssize_t>(bytes.size()));
+}
+template <typename T>
+py::memoryview view(std::span<T> values) {
+  return view(std::as_writable_bytes(values));
+}
+
+// Nothing is written to what goes out, but there are no tensors over memory that is const.
+template <typename Byte>
+py::list views(const ranks::Parts<Byte>& parts) {
+  py::list all;
+  for (const auto part : parts) all.append(view(std::span(const_cast<std::byte*>(part.data()), part.size())));
+  return all;
+}
+
+class GroupCall : public ranks::Call {
+ public:
+  // With the GIL.
+  explicit GroupCall(const py::object& call) : call_(call), advance_(call.attr("advance")) {}
+
+  bool advance() override {
+    return call_python([&] {
+      const py::object is_done = (*advance_)();
+      if (is_done.is_none()) throw ranks::RankLost();
+      return is_done.cast<bool>();
+    });
+  }
+
+ protected:
+  [[nodiscard]] const Shared& call() const noexcept { return call_; }
+
+ private:
+  Shared call_;
+  Shared advance_;
+};
+
+class Duplication final : public GroupCall {
+ public:
+  Duplication(const py::object& call, std::unique_ptr<Transport>& made) : GroupCall(call), made_(&made) {}
+
+  bool advance() override {
+    if (!GroupCall::advance()) return false;
+    *made_ = call_python([&] { return std::make_unique<GroupTransport>(call()->attr("made")); });
+    return true;
+  }
+
+ private:
+  std::unique_ptr<Transport>* made_;
+};
+
+template <typename... Arguments>
+Transport::Begun begin(const Shared& group, const char* method, const Arguments&... arguments) {
+  return call_python(
+      [&]() -> Transport::Begun { return std::make_unique<GroupCall>(group->attr(method)(arguments...)); });
+}
+
+}  // namespace
+
+GroupTransport::GroupTransport(const py::object& group)
+    : Transport(group.attr("rank").cast<int>(), group.attr("size").cast<int>(), &python_has_ended),
+      kept_(group),
+      group_(group) {
+  kept_.inc_ref();
+}
+
+GroupTransport::~GroupTransport() {
+  if (is_leaked() || has_ended()) return;
+  call_python([&] { kept_.dec_ref(); });
+}
+
+Transport::Begun GroupTransport::reduce(std::span<std::int64_t> values, ranks::Reduction how) {
+  return call_python([&] { return begin(group_, "reduce", view(values), static_cast<int>(how)); });
+}
+
+Transport::Begun GroupTransport::sum(std::span<double> values) {
+  return call_python([&] { return begin(group_, "sum", view(values)); });
+}
+
+Transport::Begun GroupTransport::broadcast(std::span<std::byte> bytes, int from) {
+  return call_python([&] { return begin(group_, "broadcast", view(bytes), from); });
+}
+
+Transport::Begun GroupTransport::exchange(ranks::Parts<const std::byte> outgoing,
+                                          ranks::Parts<std::byte> incoming) {
+  return call_python([&] { return begin(group_, "exchange", views(outgoing), views(incoming)); });
+}
+
+Transport::Begun GroupTransport::duplicate(std::unique_ptr<Transport>& made) {
+  return call_python(
+      [&]() -> Begun { return std::make_unique<Duplication>(group_->attr("duplicate")(), made); });
+}
+
+std::unique_ptr<Transport> GroupTransport::split(std::span<const int> members) {
+  return call_python([&]() -> std::unique_ptr<Transport> {
+    const py::object part = group_->attr("split")(std::vector(members.begin(), members.end()));
+    return part.is_none() ? nullptr : std::make_unique<GroupTransport>(part);
+  });
+}
+
+void GroupTransport::post(int to, std::string_view text) {
+  call_python([&] { group_->attr("post")(to, py::bytes(text.data(), text.size())); });
+}
+
+std::optional<ranks::Mail> GroupTransport::take() {
+  return call_python([&]() -> std::optional<ranks::Mail> {
+    const py::object mail = group_->attr("take")();
+    if (mail.is_none()) return std::nullopt;
+    auto [from, text] = mail.cast<std::pair<int, std::string>>();
+    return ranks::Mail{.from = from, .text = std::move(text)};
+  });
+}
+
+std::vector<int> GroupTransport::lost() {
+  return call_python([&] { return group_->attr("lost")().cast<std::vector<int>>(); });
+}
+
+}  // namespace rota::python

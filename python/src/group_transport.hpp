@@ -1,0 +1,40 @@
+#pragma once
+
+// Ranks of another library as a transport, by an object of Python that knows it: rota._torch_ranks.Group.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "errors.hpp"
+#include "ranks/transport.hpp"
+
+namespace rota::python {
+
+/// `group` has `rank`, `size`, and the methods of a Transport, which return calls: objects with `advance()`,
+/// which says True where a call is complete, and None where a rank has gone. They get memory as memoryviews.
+class GroupTransport final : public ranks::Transport {
+ public:
+  /// With the GIL.
+  explicit GroupTransport(const py::object& group);
+  /// Lets go of the group where nothing can be under way on it; else it lives as long as the process, for a
+  /// group may wait for its calls when it dies.
+  ~GroupTransport() override;
+
+  Begun reduce(std::span<std::int64_t> values, ranks::Reduction how) override;
+  Begun sum(std::span<double> values) override;
+  Begun broadcast(std::span<std::byte> bytes, int from) override;
+  Begun exchange(ranks::Parts<const std::byte> outgoing, ranks::Parts<std::byte> incoming) override;
+  Begun duplicate(std::unique_ptr<Transport>& made) override;
+  std::unique_ptr<Transport> split(std::span<const int> members) override;
+  void post(int to, std::string_view text) override;
+  std::optional<ranks::Mail> take() override;
+  std::vector<int> lost() override;
+
+ private:
+  py::handle kept_;
+  Shared group_;
+};
+
+}  // namespace rota::python

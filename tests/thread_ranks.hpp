@@ -1,0 +1,14 @@
+#pragma once
+
+// Threads of one process as ranks.
+
+#include <functional>
+
+#include "rota/communicator.hpp"
+
+namespace rota::test {
+
+/// Runs `work` on as many threads, each with its communicator of all of them. Throws what one of them throws.
+void on_thread_ranks(int ranks, const std::function<void(const Communicator&)>& work);
+
+}  // namespace rota::test
