@@ -14,32 +14,33 @@ from rota._errors import Error, InvalidArgumentError, told
 from rota._values import World
 
 
-class Communicator(_rota.Communicator):
-    """A group of ranks that load and save together; of None, this process alone.
+Communicator = _rota.Communicator
+Communicator.__module__ = "rota"
+Communicator.__doc__ = """A group of ranks that load and save together; or, of None, this process alone.
 
-    `comm` is a communicator of mpi4py, of which this is a duplicate; or a process group of torch.distributed, or a
-    dimension of a DeviceMesh, whose ranks get a group by gloo of their own. All ranks make it together. They wait
-    `deadline` seconds for a rank that makes no progress, 0: for ever; then TimeoutError names it. Import mpi4py's MPI
-    first: that starts MPI, and ends it after Python's end.
+`comm` is a communicator of mpi4py, of which this is a duplicate; or a process group of torch.distributed, or a dimension of
+a DeviceMesh, whose ranks get a group by gloo of their own. All ranks make it together. They wait `deadline` seconds for a
+rank that makes no progress, 0: for ever; then TimeoutError names it. Import mpi4py's MPI first: that starts MPI, and ends
+it after Python's end.
 
-    >>> Communicator()
-    <rota.Communicator: rank 0 of 1>
-    """
+>>> Communicator()
+<rota.Communicator: rank 0 of 1>
+"""
 
-    def __init__(self, comm: Any = None, deadline: float = 600.0) -> None:
-        group = None
-        if "torch.distributed" in sys.modules and comm is not None:
-            from rota import _torch_ranks
 
-            found = _torch_ranks.group_of(comm)
-            if found is not None:
-                comm, group = None, _torch_ranks.Group.of(found, "make a communicator", deadline)
-        super().__init__(comm, group, deadline)
+def group_of(comm: Any, deadline: float) -> Any:
+    """**Collective**, where `comm` is of torch.distributed: what carries its calls, or None of one rank. Else False."""
+    if "torch.distributed" not in sys.modules:
+        return False
+    from rota import _torch_ranks
+
+    group = _torch_ranks.group_of(comm)
+    return False if group is None else _torch_ranks.Group.of(group, "make a communicator", deadline)
 
 
 def as_communicator(comm: Any) -> Any:
     """One of rota's, of what `Communicator` takes; or what is one already."""
-    return comm if isinstance(comm, _rota.Communicator) else Communicator(comm)
+    return comm if isinstance(comm, Communicator) else Communicator(comm)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rota import _rota, _sources
-from rota._communicator import agreed, as_communicator, as_world, find_world, torchs_ranks
+from rota._communicator import Communicator, agreed, as_communicator, as_world, find_world, torchs_ranks
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
 from rota._sources import Source
@@ -192,7 +192,7 @@ class Loader(_rota.Loader):
         for name in ("self", "source", "world", "comm", "cast", "__class__"):
             options.pop(name, None)
         place = _place(world, comm)
-        with agreed(None if isinstance(place, tuple) else place, "make a loader"):
+        with agreed(place if isinstance(place, Communicator) else None, "make a loader"):
             given = _rota.LoaderOptions(**options)
             self._source = _taken(source, cast)
             if isinstance(self._source, Mixture):

@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from torch.utils import data as _data
 
+import rota
 from rota import _rota, _sampler, _sources
-from rota import _communicator
 from rota._communicator import torchs_ranks, torchs_world
 from rota._errors import CallbackError, InvalidArgumentError, MismatchError
 from rota._loader import Loader
@@ -35,18 +35,16 @@ from rota._values import Index, Position, Ragged, World
 __all__ = ["BatchInfo", "Communicator", "DataLoader", "Tensors", "ToDevice", "open", "pinned", "seeded", "tensors", "to_device", "world"]
 
 
-class Communicator(_communicator.Communicator):
-    """The ranks of torch.distributed, of a process group of it, or of a dimension of a DeviceMesh.
+def Communicator(group: Any = None, deadline: float = 600.0) -> rota.Communicator:
+    """The ranks of torch.distributed, of a process group of it, or of a dimension of a DeviceMesh: a `rota.Communicator`.
 
     They get a group by gloo of their own, whatever theirs is by. All of them make it together.
     """
-
-    def __init__(self, group: Any = None, deadline: float = 600.0) -> None:
-        if group is None:
-            if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
-                raise InvalidArgumentError("make a communicator: call torch.distributed.init_process_group() first")
-            group = torch.distributed.group.WORLD
-        super().__init__(group, deadline)
+    if group is None:
+        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+            raise InvalidArgumentError("make a communicator: call torch.distributed.init_process_group() first")
+        group = torch.distributed.group.WORLD
+    return rota.Communicator(group, deadline)
 
 
 def world(group: Any = None) -> World:

@@ -48,8 +48,9 @@ class OwnArgument {
 // **Collective.** Of one of mpi4py.
 Communicator of_mpi(const py::object& comm, std::chrono::milliseconds deadline) {
   if (!py::hasattr(comm, "py2f") || !py::hasattr(comm, "Split")) {
-    throw py::type_error(
-        fmt::format("a {} is no communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD", type_of(comm)));
+    throw py::type_error(fmt::format(
+        "a {} is no communicator of mpi4py, such as mpi4py.MPI.COMM_WORLD, nor ranks of torch.distributed",
+        type_of(comm)));
   }
 #ifdef ROTA_MPI
   if (!mpi::is_running()) {  // where `py2f` ends the process
@@ -64,14 +65,19 @@ Communicator of_mpi(const py::object& comm, std::chrono::milliseconds deadline) 
   return unlocked([&] { return mpi::of_fortran(handle, deadline); });
 }
 
-PyCommunicator make_communicator(const py::object& comm, const py::object& group, py::handle deadline) {
+// **Collective.** Of what `rota.Communicator` takes.
+Communicator of_ranks(const py::object& comm, std::chrono::milliseconds deadline) {
+  if (comm.is_none()) return {};
+  const py::object group = py::module_::import("rota._communicator")
+                               .attr("group_of")(comm, std::chrono::duration<double>(deadline).count());
+  if (group.is(py::bool_(false))) return of_mpi(comm, deadline);
+  if (group.is_none()) return {};
+  return ranks::make_communicator(std::make_unique<GroupTransport>(group), deadline);
+}
+
+PyCommunicator make_communicator(const py::object& comm, py::handle deadline) {
   const OwnArgument by(deadline, {"make a communicator", "deadline"}, Communicator::kDeadline);
-  Communicator made;
-  if (!group.is_none()) {
-    made = ranks::make_communicator(std::make_unique<GroupTransport>(group), by.value());
-  } else if (!comm.is_none()) {
-    made = of_mpi(comm, by.value());
-  }
+  Communicator made = of_ranks(comm, by.value());
   by.agree(made);
   return PyCommunicator(std::move(made));
 }
@@ -113,7 +119,7 @@ void define_communicator(py::module_& module) {
   module.def("mpi_world",
              [] { return ranks::job_world().size == 1 ? std::nullopt : std::optional(ranks::job_world()); });
   py::class_<PyCommunicator>(module, "Communicator")
-      .def(py::init(&make_communicator), py::arg("comm") = py::none(), py::arg("group") = py::none(),
+      .def(py::init(&make_communicator), py::arg("comm") = py::none(),
            py::arg("deadline") = std::chrono::duration<double>(Communicator::kDeadline).count())
       .def("data_parallel", &data_parallel, py::arg("rank"),
            "For tensor, pipeline or context parallel training: processes that pass the same `rank` read the "

@@ -25,7 +25,7 @@ constexpr auto kRoll = std::chrono::milliseconds(500);
 constexpr auto kForVerdict = std::chrono::milliseconds(1200);
 
 constexpr std::string_view kLate = "did not arrive before the deadline; all ranks must come here";
-constexpr std::string_view kGone = "has ended, or cannot be reached any more";
+constexpr std::string_view kGone = "cannot be reached any more: a process has ended, or the network failed";
 
 using Clock = std::chrono::steady_clock;
 

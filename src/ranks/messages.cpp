@@ -96,9 +96,10 @@ namespace {
 
 // Takes what comes from rank 0.
 Transport::Begun take(Transport& by, std::span<std::byte> bytes) {
-  Parts<std::byte> incoming(static_cast<std::size_t>(by.size()));
+  const auto ranks = static_cast<std::size_t>(by.size());
+  Parts<std::byte> incoming(ranks);
   incoming.front() = bytes;
-  return by.exchange(Parts<const std::byte>(incoming.size()), std::move(incoming));
+  return by.exchange(Parts<const std::byte>(ranks), std::move(incoming));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ def of_all(batches):
 
 def test_a_communicator_knows_its_ranks(comm):
     assert (comm.rank, comm.size, comm.world) == (RANK, SIZE, rota.World(RANK, SIZE))
-    assert repr(comm) == f"<rota.mpi.Communicator: rank {RANK} of {SIZE}>"
+    assert repr(comm) == f"<rota.Communicator: rank {RANK} of {SIZE}>"
     duplicate = COMM.Dup()
     copy = rota.mpi.Communicator(duplicate)
     duplicate.Free()
@@ -77,8 +77,8 @@ def test_what_is_no_communicator_of_these_ranks_is_refused(path):
     with pytest.raises(TypeError, match="mpi4py"):
         rota.mpi.Communicator("world")
     if SIZE > 1:
-        with pytest.raises(rota.InvalidArgumentError, match=f"MPI runs {SIZE} ranks"):
-            rota.CheckpointDirectory(None, path)
+        with pytest.raises(rota.InvalidArgumentError, match=f"this is rank {RANK} of {SIZE}, and ranks do this together"):
+            rota.CheckpointDirectory(path)
         assert rota.Loader(source(), 4).world == rota.World(RANK, SIZE)
 
 

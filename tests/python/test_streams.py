@@ -159,10 +159,15 @@ def test_what_is_no_pair_of_a_sample_and_a_cursor_is_refused(yielded, says, work
 def test_one_process_of_several_says_whether_it_is_alone(monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "4")
-    with pytest.raises(ValueError, match="rank 1 of 4.*comm="):
-        rota.StreamLoader(rota.as_stream(source(5), 1), 2)
-    alone = rota.StreamLoader(rota.as_stream(source(5), 1), 2, comm=rota.mpi.Communicator())
-    assert sum(batch.size for batch in alone) == 5
+    loader = rota.StreamLoader(rota.as_stream(source(5), 1), 2)
+    assert "asked for when it is used first" in repr(loader)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="rank 1 of 4.*init_process_group.*comm="):
+            loader.next()
+    loader.close()
+    assert loader.is_closed
+    for alone in None, rota.Communicator():
+        assert sum(batch.size for batch in rota.StreamLoader(rota.as_stream(source(5), 1), 2, comm=alone)) == 5
 
 
 @pytest.mark.parametrize("workers", (0, 1, 2))
