@@ -61,6 +61,7 @@ StoredPath stored_path(const std::string& path, const Storages& storages) {
   const Storages& known = storages.contains(scheme) ? storages : storages_from_environment();
   const auto found = known.find(scheme);
   if (found != known.end()) return {found->second, path.substr(end + kBehindScheme.size()), path};
+  if (const auto other = storages.find(""); other != storages.end()) return {other->second, path, path};
   throw internal::failure(ErrorCode::not_found,
                           "open {}: there is no storage for {}://; in C++, give one in the option storages",
                           path, scheme);
