@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import os
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
@@ -30,6 +32,15 @@ def as_storages(given: Mapping[str, Any] | None) -> dict[str, Files]:
         if not (isinstance(scheme, str) and hasattr(system, "cat_ranges") and hasattr(system, "_strip_protocol")):
             raise TypeError(f"storages: {scheme!r} is {system!r:.100}; it must be a scheme, and that a file system of fsspec")
     return {"": Files(""), **{scheme: Files(f"{scheme}://", system) for scheme, system in (given or {}).items()}}
+
+
+def ca_file_of_certifi() -> str:
+    """Where the certificates of the package certifi are, or would be; it is not imported for that."""
+    try:
+        found = importlib.util.find_spec("certifi")
+    except ValueError:  # of a stand-in
+        found = None
+    return os.path.join(os.path.dirname(found.origin), "cacert.pem") if found and found.origin else ""
 
 
 def _file_system(scheme: str) -> Any:

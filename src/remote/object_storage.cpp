@@ -1,8 +1,35 @@
 #include "rota/object_storage.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "core/text.hpp"
+#include "remote/http.hpp"
+
+namespace rota::internal {
+
+std::vector<std::string>& known_ca_files() {
+  static std::vector<std::string> all{
+      "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Arch, Gentoo
+      "/etc/pki/tls/certs/ca-bundle.crt",                   // Red Hat
+      "/etc/ssl/ca-bundle.pem",                             // SUSE
+      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  // Red Hat, from 7 on
+      "/etc/ssl/cert.pem",                                  // Alpine
+  };
+  return all;
+}
+
+std::string find_ca_file(const char* own, const std::vector<std::string>& known) {
+  const auto is_there = [](const std::string& file) { return ::access(file.c_str(), R_OK) == 0; };
+  if (own == nullptr || is_there(own)) return {};
+  const auto found = std::ranges::find_if(known, is_there);
+  return found == known.end() ? std::string() : *found;
+}
+
+}  // namespace rota::internal
 
 namespace rota {
 namespace {
