@@ -27,6 +27,7 @@ STATE = {
     "kept_descriptors": "how many descriptors of the process files may keep",
     "process_mutex()::mutex": "HDF5's lock",
     "storages_from_environment[abi:cxx11]()::all": "connections are shared by all catalogs",
+    "known_ca_files[abi:cxx11]()::all": "Python adds where certifi is",
     "start_curl()::started": "libcurl is started once",
     "keep_for_ever(std::shared_ptr<void const>)::mutex": "of what follows",
     "keep_for_ever(std::shared_ptr<void const>)::kept": "memory that unfinished operations of MPI may touch",

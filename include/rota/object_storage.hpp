@@ -21,7 +21,9 @@ struct HttpOptions {
   std::chrono::seconds stall{20};
   /// Wait before the first retry. It doubles each time, up to 15 s; the actual wait is a random 50 to 100 %.
   std::chrono::milliseconds retry_wait{100};
-  std::string ca_file = {};  ///< certificates to trust; empty: SSL_CERT_FILE for web servers, or the system's
+  /// Certificates to trust, or a directory of them. Empty: SSL_CERT_FILE, SSL_CERT_DIR; else the system's,
+  /// where libcurl was built to look, or where Linux systems have them.
+  std::string ca_file = {};
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
@@ -35,7 +37,7 @@ struct HttpOptions {
 /// - the keys: AWS_ACCESS_KEY_ID and the like, the profile AWS_PROFILE of ~/.aws/credentials and
 ///   ~/.aws/config or its `credential_process`, a web identity, the container, the machine. They are renewed
 ///   before they expire.
-/// - HttpOptions::ca_file: AWS_CA_BUNDLE.
+/// - HttpOptions::ca_file: AWS_CA_BUNDLE first.
 struct S3Options {
   std::string region = {};
   std::string endpoint = {};    ///< of another store: "https://store.local:9000"; buckets are in its path

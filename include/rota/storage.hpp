@@ -76,7 +76,8 @@ struct StoredPath {
   std::string path = {};                        ///< for messages
 };
 
-/// By scheme: lower-case letters, digits, `+`, `-` and `.`, the first a letter.
+/// By scheme: lower-case letters, digits, `+`, `-` and `.`, the first a letter. That of "" is for all schemes
+/// that neither these nor rota have; its names are whole paths, "mine://corpus/x".
 using Storages = std::map<std::string, std::shared_ptr<const Storage>>;
 
 }  // namespace rota

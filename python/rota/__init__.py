@@ -44,6 +44,7 @@ from rota._sampler import BatchInfo, BatchIterator, ElasticBatchSampler
 from rota._sources import (
     PythonSource, ShardReport, Source, cast, find_format, formats, join, open, pack, split, windows, write_shards,
 )  # fmt: skip
+from rota._storages import ca_file_of_certifi as _ca_file_of_certifi
 from rota._streams import (
     Dispatch, Stream, StreamLoader, StreamSource, as_stream, filter, flat_map, shuffle_buffer,
 )  # fmt: skip
@@ -64,6 +65,7 @@ __all__ = [
 ]  # fmt: skip
 
 _rota.send_messages_to(_logging.getLogger("rota").warning)  # which prints them, unless the program says otherwise
+_rota.add_ca_file(_ca_file_of_certifi())  # for systems that have none
 __version__: str = _rota.__version__
 
 _atexit.register(_rota.drop_shared)  # the last to run

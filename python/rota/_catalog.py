@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
@@ -74,6 +74,8 @@ class Catalog(_rota.Catalog):
     - `decoded_bytes` of memory keep decoded chunks of HDF5 files until their rows were read.
     - `all_names` takes hidden files, too, and those that programs leave, such as `x~`, `_SUCCESS` and `Thumbs.db`.
     - `progress(Progress)` is called about ten times a second, by the thread that lists or opens.
+    - `storages`: file systems of fsspec by scheme, such as `{"gs": fsspec.filesystem("gs", token="anon")}`. Without it,
+      `gs://`, `az://`, `hf://` and whatever else rota has not itself are those of fsspec, where it is installed.
 
     With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks make the catalog together, and later open it together:
     rank 0 alone reads directories, and ranks share the work of looking into files. **Collective**; so are `save`,
@@ -103,6 +105,7 @@ class Catalog(_rota.Catalog):
         shared_directory: PathLike = "",
         all_names: bool = False,
         progress: Callable[[Progress], Any] | None = None,
+        storages: Mapping[str, Any] | None = None,
         comm: Any = None,
     ) -> None:
         options = {name: value for name, value in locals().items() if name not in ("self", "path", "comm")}
@@ -111,6 +114,7 @@ class Catalog(_rota.Catalog):
     def _make(
         self, kind: str, what: Any, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
     ) -> Catalog:
+        options.setdefault("storages", None)
         with agreed(comm, "make a catalog") as ranks:
             given, numbers = _rota.CatalogOptions(**options), _rota.PatternOptions(**pattern)
             if kind == "path" and isinstance(what, (list, tuple)):

@@ -247,6 +247,7 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
     - `deadline`: seconds that the other ranks wait for one; 0: for ever. After TimeoutError, end the job.
     - `mirror`: "s3://bucket/run", where rank 0 copies each checkpoint to, in the background. Of those that wait for an
       earlier one, only the newest is copied; nothing is deleted there. `latest` and `restore` look there, too.
+    - `storages`: file systems of fsspec for a mirror, as of `Catalog`.
 
     >>> import rota, tempfile
     >>> sampler = rota.ElasticBatchSampler(100, 8)
@@ -267,6 +268,7 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
         keep_every: int = 0,
         deadline: float = 600.0,
         mirror: str | None = None,
+        storages: Mapping[str, Any] | None = None,
     ) -> None:
         what = "open a checkpoint directory"
         if path is ...:
@@ -275,7 +277,8 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
         if callable(ranks):
             ranks = ranks()
         with agreed(ranks, what):
-            policy = _rota.CheckpointPolicy(keep_last=keep_last, keep_every=keep_every, deadline=deadline, mirror=mirror)
+            to = None if mirror is None else (mirror, storages)
+            policy = _rota.CheckpointPolicy(keep_last=keep_last, keep_every=keep_every, deadline=deadline, mirror=to)
             path = os.fsdecode(path)
         super().__init__(ranks, path, policy)
         self._path = path

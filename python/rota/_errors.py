@@ -96,10 +96,10 @@ def told(error: BaseException | None) -> tuple[str, str] | None:
 
 
 def text_of(error: BaseException) -> bytes:
-    """What was raised, as "ValueError: its message"; of a Refusal the message alone. A user's own may fail to say."""
+    """What was raised, as "ValueError: its message"; of rota's own the message alone. A user's own may fail to say."""
     try:
         text = str(error)
     except Exception:
         text = "its __str__ fails"
-    kind = "" if isinstance(error, Refusal) else f"{type(error).__name__}: "
+    kind = "" if isinstance(error, (Error, Refusal)) else f"{type(error).__name__}: "
     return f"{kind}{text}".encode(errors="backslashreplace")

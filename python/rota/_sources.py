@@ -62,19 +62,28 @@ def formats() -> list[str]:
     return _rota.formats()
 
 
-def _as_catalog(path: PathLike | Sequence[PathLike] | Catalog, comm: Any) -> Catalog:
+def _as_catalog(path: PathLike | Sequence[PathLike] | Catalog, comm: Any, storages: Mapping[str, Any] | None) -> Catalog:
     with agreed(comm, "open files") as ranks:
-        if ranks is not None and isinstance(path, Catalog):
-            raise InvalidArgumentError("open files: a catalog has its ranks; give comm= to the catalog")
-    return path if isinstance(path, Catalog) else Catalog(path, comm=ranks)
+        if isinstance(path, Catalog) and not (ranks is None and storages is None):
+            raise InvalidArgumentError("open files: a catalog has its ranks and storages; give comm= and storages= to it")
+    return path if isinstance(path, Catalog) else Catalog(path, comm=ranks, storages=storages)
 
 
-def find_format(path: PathLike | Sequence[PathLike] | Catalog, *, comm: Any = None) -> str:
+def find_format(
+    path: PathLike | Sequence[PathLike] | Catalog, *, comm: Any = None, storages: Mapping[str, Any] | None = None
+) -> str:
     """The format that `open` finds for these files. A catalog remembers it."""
-    return _rota.find_format(_as_catalog(path, comm))
+    return _rota.find_format(_as_catalog(path, comm, storages))
 
 
-def open(path: PathLike | Sequence[PathLike] | Catalog, format: str = "auto", *, comm: Any = None, **options: Any) -> Source:
+def open(
+    path: PathLike | Sequence[PathLike] | Catalog,
+    format: str = "auto",
+    *,
+    comm: Any = None,
+    storages: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Source:
     """The samples of files: a path, a list of them, a glob, or a `Catalog`. "auto" looks which format they are of.
 
     ========  ======================================================================================================
@@ -90,7 +99,8 @@ def open(path: PathLike | Sequence[PathLike] | Catalog, format: str = "auto", *,
     mds       MosaicML's shards: `columns` (all)
     ========  ======================================================================================================
 
-    With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks open the files together: see `Catalog`.
+    With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks open the files together. Files may be in a bucket, or in
+    a file system of fsspec (`storages`). See `Catalog` for both.
 
     A source is pickled with its catalog: whoever loads it lists no files, and indexes none again.
 
@@ -102,7 +112,7 @@ def open(path: PathLike | Sequence[PathLike] | Catalog, format: str = "auto", *,
     """
     with agreed(comm, "open files") as ranks:
         options = _rota.plain_format_options(format, options)
-    return _made("open", _as_catalog(path, ranks), format, options)
+    return _made("open", _as_catalog(path, ranks, storages), format, options)
 
 
 def cast(source: Source, types: Mapping[str, DTypeLike]) -> Source:
@@ -145,6 +155,7 @@ def write_shards(
     world: World = World(),
     workers: int = 2,
     progress: Any = None,
+    storages: Mapping[str, Any] | None = None,
 ) -> ShardReport:
     """Writes all samples, in order, as shards of about `shard_bytes`, to an empty directory or "s3://bucket/prefix".
 
@@ -152,12 +163,13 @@ def write_shards(
     - `progress` is called with a `Progress` now and then. Ctrl-C ends the call behind a shard.
     - `world`: the process that calls this, as `rota.World(rank, size)`. Each writes its part, and need not know of the
       others.
+    - `storages`: file systems of fsspec, as of `Catalog`.
 
     A shard is there whole, or not at all. After a kill, the same call writes those that lack. Until all are there, so
     is a file "unfinished.tar" (or ".mds"), by which `rota.open` refuses the directory.
     """
     options = _rota.ShardOptions(
-        format=format, shard_bytes=shard_bytes, world=tuple(world), workers=workers, progress=progress
+        format=format, shard_bytes=shard_bytes, world=tuple(world), workers=workers, progress=progress, storages=storages
     )
     return _rota.write_shards(_as_source("write shards", source), os.fspath(destination), options)
 

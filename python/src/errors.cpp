@@ -57,9 +57,9 @@ ErrorCode to_code(std::string_view name) noexcept {
   return code;
 }
 
-ErrorCode code_of(const py::error_already_set& raised, ErrorCode numberless) {
+ErrorCode code_of(const py::error_already_set& raised, ErrorCode numberless, ErrorCode other) {
   if (raised.matches(errors().attr("Error"))) return to_code(raised.value().attr("code").cast<std::string>());
-  if (!raised.matches(PyExc_OSError)) return ErrorCode::callback;
+  if (!raised.matches(PyExc_OSError)) return other;
   return raised.value().attr("errno").is_none() ? numberless : ErrorCode::io;
 }
 
@@ -213,17 +213,18 @@ std::string text_of(const py::error_already_set& raised) {
   return errors().attr("text_of")(raised.value()).cast<std::string>();
 }
 
-void throw_as_error(const py::error_already_set& raised, ErrorCode numberless) {
+void throw_as_error(const py::error_already_set& raised, ErrorCode numberless, ErrorCode other) {
   if (raised.matches(PyExc_MemoryError)) throw std::bad_alloc();
   const std::string text = text_of(raised);
   if (raised.matches(errors().attr("Refusal"))) refuse(text);
-  const ErrorCode code = code_of(raised, numberless);
+  const ErrorCode code = code_of(raised, numberless, other);
   PyException_SetTraceback(raised.value().ptr(), raised.trace() ? raised.trace().ptr() : Py_None);
   auto cause = std::make_exception_ptr(Raised{Shared(raised.value())});
   if (!raised.matches(PyExc_Exception)) {  // it ends the program, and is no fault of a sample
     throw Interrupted(std::make_exception_ptr(Error(code, text, std::move(cause))));
   }
-  if (raised.matches(errors().attr("PROGRAMS"))) throw internal::ProgramError(code, text, std::move(cause));
+  if (raised.matches(errors().attr("PROGRAMS")))
+    throw internal::ProgramError(ErrorCode::callback, text, std::move(cause));
   throw Error(code, text, std::move(cause));
 }
 

@@ -45,10 +45,10 @@ void register_errors();
 std::string text_of(const py::error_already_set& raised);
 
 /// Throws what Python code raised as an Error: one of rota's by its code, OSError as Error{io}, or, without a
-/// number, as `numberless`, MemoryError as std::bad_alloc, all else as Error{callback}; TypeError and its
-/// like as ProgramError. What rota's own Python code refuses (`rota._errors.Refusal`) has no cause. Needs the
-/// GIL.
-[[noreturn]] void throw_as_error(const py::error_already_set& raised, ErrorCode numberless = ErrorCode::io);
+/// number, as `numberless`, MemoryError as std::bad_alloc, TypeError and its like as ProgramError, all else
+/// as `other`. What rota's own Python code refuses (`rota._errors.Refusal`) has no cause. Needs the GIL.
+[[noreturn]] void throw_as_error(const py::error_already_set& raised, ErrorCode numberless = ErrorCode::io,
+                                 ErrorCode other = ErrorCode::callback);
 
 /// Gives this thread of C++ a thread state of Python that lasts as long as the thread: to make one for each
 /// call costs many times what a call does.

@@ -3,6 +3,7 @@
 
 #include "functions.hpp"
 #include "objects.hpp"
+#include "remote/http.hpp"
 #include "values.hpp"
 
 PYBIND11_MODULE(_rota, module) {
@@ -13,6 +14,8 @@ PYBIND11_MODULE(_rota, module) {
   pybind11::options signatures;
   signatures.disable_function_signatures();
   module.def("send_messages_to", &python::send_messages_to);
+  module.def("add_ca_file",
+             [](const std::string& file) { rota::internal::known_ca_files().push_back(file); });
   module.def("drop_shared", &python::drop_shared);
   module.def("end_waits", &python::end_waits);
   python::define_options(module);

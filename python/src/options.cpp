@@ -83,7 +83,8 @@ const OptionTable<CatalogOptions> kCatalogOptions{
      option("shared_memory_limit", &CatalogOptions::shared_memory_limit),
      option("decoded_bytes", &CatalogOptions::decoded_bytes),
      option("shared_directory", &CatalogOptions::shared_directory),
-     option("all_names", &CatalogOptions::all_names), option("progress", &CatalogOptions::progress)}};
+     option("all_names", &CatalogOptions::all_names), option("progress", &CatalogOptions::progress),
+     option("storages", &CatalogOptions::storages)}};
 
 const OptionTable<PatternOptions> kPatternOptions{
     "make a catalog",
@@ -99,7 +100,7 @@ const OptionTable<ShardOptions> kShardOptions{
     "write shards",
     {option("format", &ShardOptions::format), option("shard_bytes", &ShardOptions::shard_bytes),
      option("world", &ShardOptions::world), option("workers", &ShardOptions::workers),
-     option("progress", &ShardOptions::progress)}};
+     option("progress", &ShardOptions::progress), option("storages", &ShardOptions::storages)}};
 
 }  // namespace
 

@@ -12,7 +12,6 @@
 
 #include "core/failure.hpp"
 #include "errors.hpp"
-#include "rota/object_storage.hpp"
 
 namespace rota::python {
 namespace {
@@ -138,10 +137,6 @@ void take(py::handle value, const Argument& /*as*/, DType& to) {
                             "64 bits in native byte order",
                             py::repr(numpy).cast<std::string>());
   }
-}
-
-void take(py::handle value, const Argument& /*as*/, StoredPath& to) {
-  if (!value.is_none()) to = stored_path(value.cast<std::string>());
 }
 
 void take(py::handle value, const Argument& as, std::vector<Field>& to) {

@@ -54,7 +54,9 @@ void take(py::handle value, const Argument& as, BlockShape& to);
 void take(py::handle value, const Argument& as, World& to);
 /// A name ("bfloat16"), a numpy dtype, or what numpy takes for one.
 void take(py::handle value, const Argument& as, DType& to);
-/// "s3://bucket/run", or None.
+/// Those of fsspec, by scheme, or None: also what fsspec has for all other schemes.
+void take(py::handle value, const Argument& as, Storages& to);
+/// ("s3://bucket/run", those storages), or None.
 void take(py::handle value, const Argument& as, StoredPath& to);
 /// An iterable of `rota.Field`, or of tuples with the same items, or a mapping of names to (dtype, shape).
 void take(py::handle value, const Argument& as, std::vector<Field>& to);
@@ -68,6 +70,7 @@ py::object give(const BlockShape& value);
 py::object give(DType value);
 py::object give(const std::vector<Field>& value);
 inline py::object give(const StoredPath& /*none*/) { return py::none(); }
+inline py::object give(const Storages& /*none*/) { return py::none(); }
 template <typename T>
 py::object give(const T& value) {
   return py::cast(value);

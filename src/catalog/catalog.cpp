@@ -114,8 +114,8 @@ void CatalogOptions::validate() const {
   for (const auto& [scheme, storage] : storages) {
     constexpr std::string_view kFirst = "abcdefghijklmnopqrstuvwxyz";
     constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789+-.";
-    const bool is_scheme =
-        scheme.find_first_of(kFirst) == 0 && scheme.find_first_not_of(kAll) == std::string::npos;
+    const bool is_scheme = scheme.empty() || (scheme.find_first_of(kFirst) == 0 &&
+                                              scheme.find_first_not_of(kAll) == std::string::npos);
     if (!is_scheme) kCheck.refuse("storages", scheme, "schemes: lower-case letters, digits, +, - and .");
     if (storage == nullptr) kCheck.refuse("storages", scheme + " without a storage", "one for each scheme");
   }

@@ -47,8 +47,8 @@ ManifestEntry parse_json(const std::string& text, const Line& line) {
 // "s3://" of a URL that a storage has; empty for a path of a file system.
 std::string scheme_of(const std::string& path, const Storages& storages, const Line& line) {
   try {
-    const StoredPath stored = parse_stored(path, storages);
-    return stored.storage == nullptr ? std::string() : path.substr(0, path.size() - stored.name.size());
+    const bool is_stored = parse_stored(path, storages).storage != nullptr;
+    return is_stored ? path.substr(0, path.find("://") + 3) : std::string();
   } catch (const Error& error) {
     throw line.wrong(error.what());
   }

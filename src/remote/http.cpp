@@ -86,7 +86,12 @@ bool KnownServers::has(std::string_view url) const {
   return known_.contains(server_of(url));
 }
 
-HttpClient::HttpClient(HttpOptions options) : options_(std::move(options)) { start_curl(); }
+HttpClient::HttpClient(HttpOptions options) : options_(std::move(options)) {
+  start_curl();
+  const curl_version_info_data& curl = *::curl_version_info(CURLVERSION_NOW);
+  if (options_.ca_file.empty())
+    options_.ca_file = find_ca_file(curl.cainfo != nullptr ? curl.cainfo : curl.capath, known_ca_files());
+}
 
 HttpClient::~HttpClient() = default;
 

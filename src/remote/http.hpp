@@ -114,6 +114,13 @@ class HttpClient {
   mutable std::size_t kept_ ROTA_GUARDED_BY(mutex_) = 0;  // connections of those
 };
 
+/// Where systems have the certificates to trust. Python adds that of its package certifi, before the first
+/// storage is made.
+std::vector<std::string>& known_ca_files();
+/// Empty where `own`, which libcurl was built with, can be read, or is null; else the first of `known` that
+/// can be; empty without.
+std::string find_ca_file(const char* own, const std::vector<std::string>& known);
+
 /// "SlowDown", of an answer as S3 gives them; empty without. It is a word: nothing else of an answer is
 /// shown, for a server may repeat what it was sent, and there are secrets in that.
 std::string_view code_in(std::string_view body);

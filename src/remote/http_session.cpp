@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <string_view>
@@ -57,9 +58,20 @@ double seconds(std::chrono::steady_clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
 
+bool is_directory(const std::string& path) {
+  std::error_code none;
+  return std::filesystem::is_directory(path, none);
+}
+
 std::string failure_of(const std::string& trouble, const HttpAnswer& answer, const char* said,
                        CURLcode code) {
-  if (code != CURLE_OK) return shown(without_users(*said != '\0' ? said : ::curl_easy_strerror(code)));
+  const bool is_trust = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
+  const auto* const advice = is_trust
+                                 ? "; name a file of the certificates to trust: SSL_CERT_FILE, of S3 also "
+                                   "AWS_CA_BUNDLE, or the option ca_file"
+                                 : "";
+  if (code != CURLE_OK)
+    return shown(without_users(*said != '\0' ? said : ::curl_easy_strerror(code))) + advice;
   if (!trouble.empty()) return trouble;
   const auto name = code_in(answer.body);
   return fmt::format("status {}{}{}", answer.status, name.empty() ? "" : ": ", name);
@@ -133,7 +145,10 @@ struct HttpSession::Try {
 };
 
 HttpSession::HttpSession(const HttpOptions& options, KnownServers& known)
-    : options_(options), known_(known), multi_(::curl_multi_init()) {
+    : options_(options),
+      has_ca_directory_(is_directory(options.ca_file.substr(0, options.ca_file.find(':')))),
+      known_(known),
+      multi_(::curl_multi_init()) {
   if (multi_ == nullptr) throw std::bad_alloc();
   ::curl_multi_setopt(multi_.get(), CURLMOPT_MAXCONNECTS, static_cast<Long>(options.connections));
 }
@@ -260,7 +275,12 @@ void HttpSession::set_limits(const Try& one) {
   one.set(CURLOPT_BUFFERSIZE, 256L << 10);
   one.set(CURLOPT_USERAGENT, "rota");
   if (one.request.is_direct) one.set(CURLOPT_NOPROXY, "*");
-  if (!options_.ca_file.empty()) one.set(CURLOPT_CAINFO, options_.ca_file.c_str());
+  if (has_ca_directory_) {
+    one.set(CURLOPT_CAINFO, nullptr);
+    one.set(CURLOPT_CAPATH, options_.ca_file.c_str());
+  } else if (!options_.ca_file.empty()) {
+    one.set(CURLOPT_CAINFO, options_.ca_file.c_str());
+  }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(one.job.latest - Clock::now());
   one.set(CURLOPT_TIMEOUT_MS, static_cast<Long>(std::max<std::int64_t>(left.count(), 1)));
   one.set(CURLOPT_CONNECTTIMEOUT_MS,

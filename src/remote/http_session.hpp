@@ -52,6 +52,7 @@ class HttpSession {
   void drop() noexcept;
 
   const HttpOptions& options_;
+  bool has_ca_directory_;
   KnownServers& known_;
   std::unique_ptr<CURLM, FreeBy<::curl_multi_cleanup>> multi_;
   std::list<Job> jobs_;  // not under way

@@ -1,8 +1,35 @@
 #include "rota/object_storage.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "core/text.hpp"
+#include "remote/http.hpp"
+
+namespace rota::internal {
+
+std::vector<std::string>& known_ca_files() {
+  static std::vector<std::string> all{
+      "/etc/ssl/certs/ca-certificates.crt",                 // Debian, Arch, Gentoo
+      "/etc/pki/tls/certs/ca-bundle.crt",                   // Red Hat
+      "/etc/ssl/ca-bundle.pem",                             // SUSE
+      "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  // Red Hat, from 7 on
+      "/etc/ssl/cert.pem",                                  // Alpine
+  };
+  return all;
+}
+
+std::string find_ca_file(const char* own, const std::vector<std::string>& known) {
+  const auto is_there = [](const std::string& file) { return ::access(file.c_str(), R_OK) == 0; };
+  if (own == nullptr || is_there(own)) return {};
+  const auto found = std::ranges::find_if(known, is_there);
+  return found == known.end() ? std::string() : *found;
+}
+
+}  // namespace rota::internal
 
 namespace rota {
 namespace {
@@ -61,6 +88,7 @@ StoredPath stored_path(const std::string& path, const Storages& storages) {
   const Storages& known = storages.contains(scheme) ? storages : storages_from_environment();
   const auto found = known.find(scheme);
   if (found != known.end()) return {found->second, path.substr(end + kBehindScheme.size()), path};
+  if (const auto other = storages.find(""); other != storages.end()) return {other->second, path, path};
   throw internal::failure(ErrorCode::not_found,
                           "open {}: there is no storage for {}://; in C++, give one in the option storages",
                           path, scheme);

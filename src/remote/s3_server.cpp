@@ -65,7 +65,7 @@ S3Options completed(S3Options options) {
   if (options.endpoint.empty()) options.endpoint = profile_value("s3.endpoint_url");
   if (options.endpoint.empty()) options.endpoint = profile_value("endpoint_url");
   options.requester_pays = options.requester_pays || environment("AWS_REQUEST_PAYER") == "requester";
-  complete(options.http.ca_file, {"AWS_CA_BUNDLE"});
+  complete(options.http.ca_file, {"AWS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"});
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
   if (options.access_key.empty() && is_yes(environment("AWS_NO_SIGN_REQUEST"))) {
     options.is_anonymous = true;

@@ -272,7 +272,8 @@ namespace rota {
 
 std::shared_ptr<const Storage> http_storage(std::string scheme, HttpOptions options) {
   options.validate();
-  if (options.ca_file.empty()) options.ca_file = internal::environment("SSL_CERT_FILE");
+  for (const char* const name : {"SSL_CERT_FILE", "SSL_CERT_DIR"})
+    if (options.ca_file.empty()) options.ca_file = internal::environment(name);
   if (scheme != "http" && scheme != "https")
     internal::OptionCheck("make a storage").refuse("scheme", scheme, "http or https");
   return std::make_shared<const internal::WebServer>(std::move(scheme), std::move(options));

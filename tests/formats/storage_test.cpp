@@ -122,11 +122,20 @@ TEST_F(StorageTest, WhatIsNotThereIsSaid) {
   EXPECT_EQ(names("memory://b/train").size(), 49U);
 }
 
+TEST_F(StorageTest, OneMayBeForAllOtherSchemes) {
+  for (const std::string name : {"a.txt", "b.txt"}) storage_->files["x-1://c/" + name] = {name};
+  const CatalogOptions others{.storages = {{"", storage_}}};
+  EXPECT_EQ(contents(*open(Catalog("x-1://c/*.txt", others), "files")).size(), 2U);
+  EXPECT_EQ(Catalog::from_paths({"x-1://c/b.txt", "x-1://c/a.txt"}, others).path(0), "x-1://c/b.txt");
+  EXPECT_ERROR(Catalog("x-2://c", others), not_found, {"x-2://c"});
+  EXPECT_NE(stored_path("https://c/x", others.storages).storage, storage_) << "which rota has";
+}
+
 TEST_F(StorageTest, OptionsAreChecked) {
   const auto with = [](const std::string& scheme, const std::shared_ptr<const Storage>& storage) {
     return error_of([&] { (void)Catalog("memory://b", {.storages = {{scheme, storage}}}); });
   };
-  for (const std::string scheme : {"", "3d", "Memory", "me mory", "me/mory", "-x"}) {
+  for (const std::string scheme : {"3d", "Memory", "me mory", "me/mory", "-x"}) {
     EXPECT_THAT(with(scheme, storage_), is_error(invalid_argument, {"storages"})) << scheme;
   }
   EXPECT_THAT(with("memory", nullptr), is_error(invalid_argument, {"storages", "memory"}));

@@ -16,7 +16,7 @@ BESIDE = {
     rota.StreamLoader: {"stream", "comm"},
     rota.Catalog: {"path", "comm"},
     rota.Catalog.from_pattern: {"pattern", "options", "comm"},
-    rota.CheckpointDirectory: {"comm", "path"},
+    rota.CheckpointDirectory: {"comm", "path", "storages"},
     rota.pack: {"documents", "comm"},
     rota.windows: {"rows", "length"},
     rota.write_shards: {"source", "destination"},

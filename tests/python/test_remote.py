@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import types
 
+from rota import _storages
 from runs import python
 
 SERVER = os.path.join(os.environ["ROTA_ROOT"], "tests", "remote", "s3_server.py")
@@ -93,6 +95,16 @@ def test_that_checkpoints_are_mirrored(tmp_path):
     (tmp_path / "b").mkdir()
     run_with_server(tmp_path, MIRRORED)
     assert (tmp_path / "b" / "run" / "checkpoint-000000000002.h5").exists()
+
+
+def test_certificates_may_be_those_of_certifi(tmp_path, monkeypatch):
+    (tmp_path / "certifi").mkdir()
+    (tmp_path / "certifi" / "__init__.py").write_text("raise AssertionError('nobody imports it')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "certifi", raising=False)
+    assert _storages.ca_file_of_certifi() == str(tmp_path / "certifi" / "cacert.pem")
+    monkeypatch.setitem(sys.modules, "certifi", types.ModuleType("certifi"))
+    assert _storages.ca_file_of_certifi() == ""
 
 
 def test_a_signal_ends_a_wait_for_a_store(tmp_path):

@@ -1,6 +1,8 @@
 // Who may read from S3, and by which name, region and keys: what is refused is refused at once, and says why.
 
+#include "remote/http.hpp"
 #include "remote/reading.hpp"
+#include "run_command.hpp"
 
 namespace rota::test::access_test {
 
@@ -17,6 +19,40 @@ TEST_F(S3, ManyMayLearnTheRegionAtOnce) {
   }
   wanted.read(*storage());
   wanted.expect(bytes);
+}
+
+TEST(Certificates, AreLibcurlsOwnOrTheFirstFileThatIsThere) {
+  const TemporaryDirectory directory;
+  const auto made = [&](const char* name) {
+    std::ofstream(directory / name) << name;
+    return std::string(directory / name);
+  };
+  const std::vector<std::string> known{directory / "none", made("a"), made("b")};
+  EXPECT_EQ(internal::find_ca_file(made("own").c_str(), known), "");
+  EXPECT_EQ(internal::find_ca_file(nullptr, known), "");
+  EXPECT_EQ(internal::find_ca_file("/none", known), known[1]);
+  EXPECT_EQ(internal::find_ca_file("/none", {"/none", "/none/either"}), "");
+  EXPECT_THAT(internal::known_ca_files(), Each(StartsWith("/etc/")));
+}
+
+// Of a directory they are found by the hash of their subject.
+TEST(Certificates, MayBeADirectory) {
+  const TemporaryDirectory keys;
+  const std::string pem = keys / "server.pem";
+  const std::string command =
+      "cd {} && timeout 60 openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext "
+      "subjectAltName=IP:127.0.0.1 -keyout server.pem -out a.crt && cat a.crt >> server.pem && "
+      "cp a.crt $(openssl x509 -noout -subject_hash -in a.crt).0";
+  ASSERT_EQ(run_command(fmt::format(fmt::runtime(command), keys.path().string())).code, 0);
+  S3Server server({"--open", "--certificate", pem});
+  server.put("b/x", "x");
+  const std::string name = fmt::format("127.0.0.1:{}/b/x", server.port());
+  EXPECT_TRUE(http_storage("https", {.ca_file = keys.path()})->find(name));
+  ::unsetenv("SSL_CERT_FILE");
+  ::setenv("SSL_CERT_DIR", keys.path().c_str(), 1);
+  const auto storage = http_storage("https");
+  ::unsetenv("SSL_CERT_DIR");
+  EXPECT_TRUE(storage->find(name));
 }
 
 // What is tried again until a deadline ends as a timeout.

@@ -234,7 +234,8 @@ TEST(Web, FilesAreReadByRangesOrWhole) {
   server.put("data/x.txt", content);
   const std::string directory = fmt::format("127.0.0.1:{}/data/", server.port());
   const std::string name = directory + "x.txt";
-  EXPECT_ERROR(http_storage("https")->find(name), io, {"certificate"});
+  EXPECT_ERROR(http_storage("https")->find(name), io, {"certificate", "SSL_CERT_FILE"});
+  EXPECT_ERROR(http_storage("https", {.ca_file = "/none"})->find(name), io, {"/none", "SSL_CERT_FILE"});
   const auto storage = http_storage("https", {.ca_file = pem + ".crt"});
   const auto file = storage->find(name);
   ASSERT_TRUE(file);
