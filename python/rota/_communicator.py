@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rota import _rota
-from rota._errors import Error, InvalidArgumentError, told
+from rota._errors import Error, InvalidArgumentError, TimeoutError, told
 from rota._values import World
 
 
@@ -72,7 +72,12 @@ def agreed(comm: Any, phase: str) -> Iterator[Any]:
     except BaseException as error:
         failed = error
     with first(lambda: failed):
-        ranks._agree(phase, told(failed))
+        try:
+            ranks._agree(phase, told(failed))
+        except TimeoutError as error:
+            if ranks not in _of_torch.values():
+                raise
+            raise TimeoutError(f"{error}. What one rank makes alone takes world=(0, 1), or comm=None") from None
     if failed is not None:
         raise failed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -25,8 +25,9 @@ _made: Counter[str] = Counter()  # groups of the same ranks that this process ha
 class _Call:
     """Under way; then calls `end`."""
 
-    def __init__(self, work: Any, end: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, group: Group, tensors: tuple, work: Any, end: Callable[[], None] = lambda: None) -> None:
         self._work, self._end = work, end
+        group._recent.append((work, tensors))
 
     def advance(self) -> bool | None:
         """Whether it is complete; None where a rank has gone."""
@@ -42,10 +43,12 @@ class _Call:
 
 class _Duplication(_Call):
     def __init__(self, group: Group) -> None:
-        self._number = torch.zeros(1, dtype=torch.int64)
-        super().__init__(group._gloo.allreduce([self._number]), lambda: setattr(self, "made", group._next(range(group.size))))
+        all_are_here = torch.zeros(1)
+        super().__init__(group, (all_are_here,), group._gloo.allreduce([all_are_here]), self._make)
+        self._group, self.made = group, None
 
-    made: Any = None
+    def _make(self) -> None:
+        self.made = self._group._next(range(self._group.size))
 
 
 def _tensor(memory: memoryview, dtype: torch.dtype = torch.uint8) -> torch.Tensor:
@@ -53,9 +56,8 @@ def _tensor(memory: memoryview, dtype: torch.dtype = torch.uint8) -> torch.Tenso
 
 
 def _packed(parts: list[memoryview]) -> torch.Tensor:
-    """All in one: where there is one alone, its memory."""
-    tensors = [_tensor(part) for part in parts if len(part)]
-    return tensors[0] if len(tensors) == 1 else torch.cat([torch.empty(0, dtype=torch.uint8), *tensors])
+    """A copy, all in one."""
+    return torch.cat([torch.empty(0, dtype=torch.uint8), *(_tensor(part) for part in parts if len(part))])
 
 
 class Group:
@@ -67,6 +69,8 @@ class Group:
     def __init__(self, store: Any, rank: int, size: int) -> None:
         self.rank, self.size = rank, size
         self._store, self._children, self._taken = store, 0, 0
+        # A thread of gloo may be the last that has a call. It would want Python's lock then, and abort where Python ends.
+        self._recent: deque[Any] = deque(maxlen=4)
         self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT)
         self._gloo._set_default_timeout(_FOR_EVER)
 
@@ -96,7 +100,7 @@ class Group:
     def _reduce(self, values: torch.Tensor, how: Any) -> _Call:
         options = dist.AllreduceOptions()
         options.reduceOp = how
-        return _Call(self._gloo.allreduce([values], options))
+        return _Call(self, (values,), self._gloo.allreduce([values], options))
 
     def reduce(self, values: memoryview, how: int) -> _Call:
         return self._reduce(_tensor(values, torch.int64), _REDUCE[how])
@@ -107,21 +111,23 @@ class Group:
     def broadcast(self, memory: memoryview, source: int) -> _Call:
         options = dist.BroadcastOptions()
         options.rootRank = source
-        return _Call(self._gloo.broadcast([_tensor(memory)], options))
+        bytes = _tensor(memory)
+        return _Call(self, (bytes,), self._gloo.broadcast([bytes], options))
 
     def exchange(self, outgoing: list[memoryview], incoming: list[memoryview]) -> _Call:
         outgoing[self.rank] = incoming[self.rank] = memoryview(b"")
         sizes = [len(part) for part in incoming]
-        lone = sum(size > 0 for size in sizes) == 1
-        room = _packed(incoming) if lone else torch.empty(sum(sizes), dtype=torch.uint8)
+        sent, room = _packed(outgoing), torch.empty(sum(sizes), dtype=torch.uint8)
 
         def unpack() -> None:
             for part, came in zip(incoming, room.split(sizes)):
                 if len(part):
                     _tensor(part).copy_(came)
+            room.untyped_storage().resize_(0)
+            sent.untyped_storage().resize_(0)
 
-        work = self._gloo.alltoall_base(room, _packed(outgoing), sizes, [len(part) for part in outgoing])
-        return _Call(work) if lone else _Call(work, unpack)
+        work = self._gloo.alltoall_base(room, sent, sizes, [len(part) for part in outgoing])
+        return _Call(self, (sent, room), work, unpack)
 
     def duplicate(self) -> _Call:
         return _Duplication(self)
