@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import hashlib
 import time
 from collections import Counter, deque
@@ -20,6 +22,9 @@ _REDUCE = dist.ReduceOp.SUM, dist.ReduceOp.MIN, dist.ReduceOp.MAX
 _LOOK = 0.05  # seconds between two looks at who has come
 
 _made: Counter[str] = Counter()  # groups of the same ranks that this process has made
+_alive: set[Group] = set()
+# A group that dies waits for what is under way on it, which may be for ever. So none dies with Python.
+atexit.register(ctypes.pythonapi.Py_IncRef, ctypes.py_object(_alive))
 
 
 class _Call:
@@ -73,6 +78,8 @@ class Group:
         self._recent: deque[Any] = deque(maxlen=4)
         self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT)
         self._gloo._set_default_timeout(_FOR_EVER)
+        self._is_closed = False
+        _alive.add(self)
 
     @classmethod
     def of(cls, group: Any, task: str, deadline: float) -> Group | None:
@@ -80,7 +87,7 @@ class Group:
         members = dist.get_process_group_ranks(group)
         if len(members) == 1:
             return None
-        name = hashlib.sha1(str(members).encode()).hexdigest()
+        name = hashlib.blake2b(str(members).encode(), digest_size=16).hexdigest()
         _made[name] += 1
         store = dist.PrefixStore(f"rota/{name}/{_made[name]}", dist.distributed_c10d._get_default_store())
         rank = members.index(dist.get_rank())
@@ -94,6 +101,13 @@ class Group:
             return None
         store = dist.PrefixStore(f"{self._children}.{members[0]}", self._store)
         return Group(store, members.index(self.rank), len(members))
+
+    def close(self) -> None:
+        """To be used no more. It dies with a later one, where something is under way."""
+        self._is_closed = True
+        for group in [*_alive]:
+            if group._is_closed and all(work.is_completed() for work, _ in group._recent):
+                _alive.discard(group)
 
     # ---- calls ----
 
@@ -164,18 +178,15 @@ class Group:
 
 def _meet(store: Any, rank: int, size: int, task: str, deadline: float) -> None:
     """Waits until all have come; names those who do not."""
-    store.set(f"here {rank}", "")
-    missing = set(range(size))
+    keys = [f"here {other}" for other in range(size)]
+    store.set(keys[rank], "")
     until = time.monotonic() + deadline
-    while True:
-        missing = {other for other in missing if not store.check([f"here {other}"])}
-        if not missing:
-            return
+    while not store.check(keys):
         if 0 < deadline and until < time.monotonic():
-            break
+            missing = [str(other) for other in range(size) if not store.check([keys[other]])]
+            names = f"rank{'s' * (len(missing) > 1)} {', '.join(missing)}"
+            raise TimeoutError(f"{task}: {names} did not arrive before the deadline; all ranks must come here")
         time.sleep(_LOOK)
-    names = ", ".join(map(str, sorted(missing)))
-    raise TimeoutError(f"{task}: rank{'s' * (len(missing) > 1)} {names} did not arrive before the deadline; all ranks must come here")
 
 
 def group_of(what: Any) -> Any:

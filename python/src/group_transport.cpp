@@ -74,14 +74,14 @@ Transport::Begun begin(const Shared& group, const char* method, const Arguments&
 
 GroupTransport::GroupTransport(const py::object& group)
     : Transport(group.attr("rank").cast<int>(), group.attr("size").cast<int>(), &python_has_ended),
-      kept_(group),
-      group_(group) {
-  kept_.inc_ref();
-}
+      group_(group) {}
 
 GroupTransport::~GroupTransport() {
-  if (is_leaked() || has_ended()) return;
-  call_python([&] { kept_.dec_ref(); });
+  if (maker_ != internal::this_process() || has_ended()) return;
+  try {
+    call_python([&] { group_->attr("close")(); });
+  } catch (const Error&) {  // Python ends meanwhile
+  }
 }
 
 Transport::Begun GroupTransport::reduce(std::span<std::int64_t> values, ranks::Reduction how) {

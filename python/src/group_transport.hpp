@@ -9,17 +9,17 @@
 
 #include "errors.hpp"
 #include "ranks/transport.hpp"
+#include "rota/world.hpp"
 
 namespace rota::python {
 
-/// `group` has `rank`, `size`, and the methods of a Transport, which return calls: objects with `advance()`,
-/// which says True where a call is complete, and None where a rank has gone. They get memory as memoryviews.
+/// `group` has `rank`, `size`, `close()`, and the methods of a Transport, which return calls: objects with
+/// `advance()`, which says True where a call is complete, and None where a rank has gone. They get memory as
+/// memoryviews.
 class GroupTransport final : public ranks::Transport {
  public:
   /// With the GIL.
   explicit GroupTransport(const py::object& group);
-  /// Lets go of the group where nothing can be under way on it; else it lives as long as the process, for a
-  /// group may wait for its calls when it dies.
   ~GroupTransport() override;
 
   Begun reduce(std::span<std::int64_t> values, ranks::Reduction how) override;
@@ -33,8 +33,8 @@ class GroupTransport final : public ranks::Transport {
   std::vector<int> lost() override;
 
  private:
-  py::handle kept_;
   Shared group_;
+  int maker_ = internal::this_process();
 };
 
 }  // namespace rota::python
