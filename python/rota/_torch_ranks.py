@@ -19,6 +19,7 @@ from rota._errors import InvalidArgumentError, TimeoutError
 _FOR_EVER = timedelta(days=3650)  # rota has deadlines of its own
 _TO_CONNECT = timedelta(minutes=1)  # for ranks that are all there
 _REDUCE = dist.ReduceOp.SUM, dist.ReduceOp.MIN, dist.ReduceOp.MAX
+_REST = timedelta(milliseconds=10)
 _LOOK = 0.05  # seconds between two looks at who has come
 
 _made: Counter[str] = Counter()  # groups of the same ranks that this process has made
@@ -44,6 +45,13 @@ class _Call:
         except RuntimeError:
             return None
         return True
+
+    def rest(self) -> None:
+        """Waits for it, without Python's lock."""
+        try:
+            self._work.wait(_REST)
+        except RuntimeError:  # not yet; or never, which `advance` tells
+            pass
 
 
 class _Duplication(_Call):

@@ -41,6 +41,10 @@ class GroupCall : public ranks::Call {
       return is_done.cast<bool>();
     });
   }
+  bool rest() override {
+    call_python([&] { call_->attr("rest")(); });
+    return true;
+  }
 
  protected:
   [[nodiscard]] const Shared& call() const noexcept { return call_; }

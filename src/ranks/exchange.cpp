@@ -90,7 +90,7 @@ void Exchange::finish(Operation& operation) {
 }
 
 void Exchange::complete(Operation& operation) {
-  wait(operation.phase(), [&] { return move(operation); });
+  wait(operation.phase(), [&] { return move(operation); }, &operation);
 }
 
 bool Exchange::advance(Operation& operation) {

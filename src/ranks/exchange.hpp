@@ -39,6 +39,8 @@ class Operation {
 
   /// Starts it if need be; whether it is complete. Throws Error{io}, RankLost.
   bool advance(Transport& transport);
+  /// As Call::rest.
+  [[nodiscard]] bool rest() { return call_ && call_->rest(); }
 
  private:
   std::string phase_;
@@ -79,9 +81,10 @@ class Exchange {
   bool advance(Operation& operation);
   /// The same without a look at what others say.
   bool move(Operation& operation);
-  /// **Collective.** Calls `is_done` until it says so. The one loop in which a rank waits for others.
+  /// **Collective.** Calls `is_done` until it says so, of `operation`, if there is one. The one loop in which
+  /// a rank waits for others.
   template <typename IsDone>
-  void wait(std::string_view phase, IsDone&& is_done);
+  void wait(std::string_view phase, IsDone&& is_done, Operation* operation = nullptr);
   /// Looks whether others have given up, and answers them: to be called now and then while this rank is
   /// otherwise busy waiting. Throws Error{timeout}, and what ends a wait early.
   void attend(std::string_view phase);
@@ -127,12 +130,13 @@ class Exchange {
 };
 
 template <typename IsDone>
-void Exchange::wait(std::string_view phase, IsDone&& is_done) {
+void Exchange::wait(std::string_view phase, IsDone&& is_done, Operation* operation) {
   attend(phase);  // this rank may have been given up meanwhile
   const auto begun = DeadlineClock::now();
-  for (Backoff backoff; !is_done(); backoff.wait()) {
+  for (Backoff backoff; !is_done();) {
     attend(phase);
     if (is_late(begun)) give_up(phase);
+    if (operation == nullptr || !operation->rest()) backoff.wait();
   }
 }
 

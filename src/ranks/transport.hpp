@@ -22,6 +22,9 @@ class Call {
   virtual ~Call() = default;
   /// Moves it on without waiting; whether it is complete. Throws Error{io}, RankLost.
   virtual bool advance() = 0;
+  /// Waits some milliseconds until it is complete, where that costs less than to ask again and again; else
+  /// false.
+  virtual bool rest() { return false; }
 };
 
 /// A call cannot be completed, for a rank has gone.
