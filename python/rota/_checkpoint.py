@@ -171,6 +171,16 @@ def _refuse(name: str, value: Any) -> None:
     )
 
 
+def _rows_of(value: Any) -> Any:
+    """Of a DTensor that is sharded, as FSDP leaves it, this rank's rows."""
+    if not hasattr(value, "placements"):
+        return value
+    from rota import _torch_ranks
+
+    local, _, counts = _torch_ranks.rows_of(value)
+    return Rows(local if counts else local[:0])
+
+
 def _to_array(value: Any) -> tuple[np.ndarray, Any]:
     """A contiguous array of one dimension at least, and its dtype."""
     import numpy as np
@@ -190,6 +200,7 @@ def _add(snapshot: Any, name: str, value: Any, is_root: bool) -> None:
         value = value.encode()
     if isinstance(value, (bytes, bytearray, memoryview)):
         return snapshot.blob(name, bytes(value))
+    value = _rows_of(value)
     is_rows = isinstance(value, Rows)
     is_mine = is_root or is_rows
     if is_rows:

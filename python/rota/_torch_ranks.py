@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from rota._errors import InvalidArgumentError, TimeoutError
+from rota._errors import InvalidArgumentError, TimeoutError, UnsupportedError
 
 _FOR_EVER = timedelta(days=3650)  # rota has deadlines of its own
 _TO_CONNECT = timedelta(minutes=1)  # for ranks that are all there
@@ -195,6 +195,29 @@ def _meet(store: Any, rank: int, size: int, task: str, deadline: float) -> None:
             names = f"rank{'s' * (len(missing) > 1)} {', '.join(missing)}"
             raise TimeoutError(f"{task}: {names} did not arrive before the deadline; all ranks must come here")
         time.sleep(_LOOK)
+
+
+def rows_of(tensor: Any) -> tuple[Any, int, bool] | None:
+    """Of a DTensor: this rank's rows, which of all the first is, and whether it is the one replica that counts. Of others None.
+
+    As torch shards: rows / ranks, rounded up, to each, and what is left to the last.
+    """
+    if not hasattr(tensor, "placements"):
+        return None
+    first, counts = 0, True
+    shards = [place for place in tensor.placements if not place.is_replicate()]
+    if len(shards) > 1 or any(not place.is_shard(0) for place in shards):
+        raise UnsupportedError(
+            f"take the rows of a DTensor of placements {tensor.placements}: its first dimension may be sharded, once; give tensor.full_tensor()"
+        )
+    for dimension, place in enumerate(tensor.placements):
+        at = tensor.device_mesh.get_local_rank(dimension)
+        if place.is_replicate():
+            counts = counts and at == 0
+        else:
+            ranks, rows = tensor.device_mesh.size(dimension), tensor.shape[0]
+            first = min(rows, -(-rows // ranks) * at)
+    return tensor.to_local(), first, counts
 
 
 def group_of(what: Any) -> Any:

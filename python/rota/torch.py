@@ -24,7 +24,7 @@ import torch
 from torch.utils import data as _data
 
 import rota
-from rota import _rota, _sampler, _sources
+from rota import _rota, _sampler, _sources, _torch_ranks
 from rota._communicator import torchs_ranks, torchs_world
 from rota._errors import CallbackError, InvalidArgumentError, MismatchError
 from rota._loader import Loader
@@ -32,7 +32,10 @@ from rota._sampler import ElasticBatchSampler
 from rota._sources import Source
 from rota._values import Index, Position, Ragged, World
 
-__all__ = ["BatchInfo", "Communicator", "DataLoader", "Tensors", "ToDevice", "open", "pinned", "seeded", "tensors", "to_device", "world"]
+__all__ = [
+    "BatchInfo", "Communicator", "DataLoader", "Tensors", "ToDevice", "fill", "open", "pinned", "seeded", "tensors", "to_device",
+    "world",
+]  # fmt: skip
 
 
 def Communicator(group: Any = None, deadline: float = 600.0) -> rota.Communicator:
@@ -45,6 +48,19 @@ def Communicator(group: Any = None, deadline: float = 600.0) -> rota.Communicato
             raise InvalidArgumentError("make a communicator: call torch.distributed.init_process_group() first")
         group = torch.distributed.group.WORLD
     return rota.Communicator(group, deadline)
+
+
+def fill(tensor: torch.Tensor, checkpoint: Any, name: str) -> None:
+    """Fills a tensor with that of the checkpoint, in place: of a DTensor that is sharded, this rank's rows, in any world."""
+    infos = [info for info in checkpoint.tensors if info.name == name]
+    found = _torch_ranks.rows_of(tensor)
+    local, first = (tensor, 0) if found is None else found[:2]
+    rows = checkpoint.rows(name, first, len(local) if local.ndim else 1)  # which refuses a name that is not there
+    if infos[0].shape != (tuple(tensor.shape) or (1,)):
+        raise MismatchError(f'fill a tensor of shape {[*tensor.shape]} with "{name}" of a checkpoint, which has {[*infos[0].shape]}')
+    values = torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16) if infos[0].dtype == "bfloat16" else torch.from_numpy(rows)
+    with torch.no_grad():
+        local.copy_(values.reshape(local.shape))
 
 
 def world(group: Any = None) -> World:
