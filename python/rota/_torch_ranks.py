@@ -58,10 +58,11 @@ class _Duplication(_Call):
     def __init__(self, group: Group) -> None:
         all_are_here = torch.zeros(1)
         super().__init__(group, (all_are_here,), group._gloo.allreduce([all_are_here]), self._make)
-        self._group, self.made = group, None
+        self._group = group
+        self.made: Group | None = None
 
     def _make(self) -> None:
-        self.made = self._group._next(range(self._group.size))
+        self.made = self._group._next(list(range(self._group.size)))
 
 
 def _tensor(memory: memoryview, dtype: torch.dtype = torch.uint8) -> torch.Tensor:
@@ -86,7 +87,7 @@ class Group:
         self._recent: deque[Any] = deque(maxlen=4)
         self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT)
         self._gloo._set_default_timeout(_FOR_EVER)
-        self._is_closed = False
+        self._is_closed, self._has_store = False, True
         _alive.add(self)
 
     @classmethod
@@ -102,7 +103,7 @@ class Group:
         _meet(store, rank, len(members), task, deadline)
         return cls(store, rank, len(members))
 
-    def _next(self, members: range | list[int]) -> Group | None:
+    def _next(self, members: list[int]) -> Group | None:
         """Another one, of these ranks; all ranks count them."""
         self._children += 1
         if len(members) == 1:
@@ -160,17 +161,31 @@ class Group:
     # ---- beside them ----
 
     def post(self, to: int, text: bytes) -> None:
-        number = self._store.add(f"posted to {to}", 1)
-        self._store.set(f"to {to}: {number}", f"{self.rank} {text.decode()}")
+        def add(store: Any) -> None:
+            number = store.add(f"posted to {to}", 1)
+            store.set(f"to {to}: {number}", f"{self.rank} {text.decode()}")
+
+        self._ask(add)
 
     def take(self) -> tuple[int, bytes] | None:
+        return self._ask(self._next_mail)
+
+    def _next_mail(self, store: Any) -> tuple[int, bytes] | None:
         key = f"to {self.rank}: {self._taken + 1}"
-        if not self._store.check([key]):
+        if not store.check([key]):
             return None
         self._taken += 1
-        sender, _, text = self._store.get(key).decode().partition(" ")
-        self._store.delete_key(key)
+        sender, _, text = store.get(key).decode().partition(" ")
+        store.delete_key(key)
         return int(sender), text.encode()
+
+    def _ask(self, what: Callable[[Any], Any]) -> Any:
+        """Of the store. It goes with the process that has it, which calls then find."""
+        try:
+            return what(self._store) if self._has_store else None
+        except RuntimeError:
+            self._has_store = False
+            return None
 
     def lost(self) -> list[int]:
         """Those whose connections are closed, which a message to them shows at once."""
