@@ -1,13 +1,16 @@
 """Builds rota's wheel by CMake, for `pip install .`: a build backend as in PEP 517.
 
-`pip install . --config-settings build-dir=DIR` keeps CMake's build in DIR, where the next one begins.
+`pip install . --config-settings build-dir=DIR` keeps CMake's build in DIR, where the next one begins. `cmake=OPTIONS` are for
+CMake. `./run wheel` gives -DROTA_BUNDLE=ON: rota's libraries and their licences are then in the wheel.
 """
 
 import base64
 import hashlib
+import importlib.metadata
 import io
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -42,34 +45,93 @@ def _pybind11():
     return [f"-Dpybind11_DIR={pybind11.get_cmake_dir()}"]
 
 
-def _cmake(*arguments):
-    for tool, package in (("cmake", "cmake"), ("ninja", "ninja-build")):
+def _check_tools():
+    for tool, package in (("cmake", "cmake"), ("ninja", "ninja-build"), (os.environ.get("CXX", "c++").split()[0], "g++")):
         if shutil.which(tool) is None:
             raise SystemExit(f"rota is compiled, and there is no {tool}. On Debian: apt install {package}")
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        raise SystemExit(f"rota is compiled, and there is no Python.h of {sys.executable}. On Debian: apt install python3-dev")
+
+
+def _tell(text):
+    """Tells people at once: pip keeps what a backend prints, unless it is asked with -v."""
+    print(text, flush=True)
+    if sys.stdout.isatty():
+        return
+    try:
+        with open("/dev/tty", "w") as terminal:
+            terminal.write(f"\n{text}\n")
+    except OSError:
+        pass  # there is no terminal
+
+
+def _cmake(*arguments):
     if subprocess.run(["cmake", *map(str, arguments)]).returncode != 0:
         raise SystemExit("rota was not built: see what CMake said above")
 
 
-def _install(build, prefix):
+def _install(build, prefix, options=()):
+    _check_tools()
+    minutes = -(-6 // (os.cpu_count() or 1))
+    _tell(f"rota: compiling C++, which takes about {minutes} min on this machine; `pip -v` shows how far it is")
     # -U: a build that is kept may be of another interpreter.
     _cmake("-S", ROOT, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DROTA_BUILD_PYTHON=ON",
            "-DROTA_UNITY_BUILD=ON", "-DROTA_BUILD_TESTS=OFF", "-DROTA_BUILD_EXAMPLES=OFF", "-DROTA_BUILD_BENCHES=OFF",
            "-DROTA_BUILD_CLI=OFF", "-U*Python_*", "-Upybind11_DIR", f"-DPython_EXECUTABLE={sys.executable}",
-           "-DROTA_PYTHON_DIR=.", *_pybind11())  # fmt: skip
+           "-DROTA_PYTHON_DIR=.", *_pybind11(), *options)  # fmt: skip
     _cmake("--build", build, "--target", "rota_python", "--parallel", os.cpu_count())
     _cmake("--install", build, "--component", "python", "--prefix", prefix)
 
 
-def _metadata(version):
+def _metadata(version, licences=("LICENSE",)):
+    classifiers = [
+        "Development Status :: 4 - Beta", "Intended Audience :: Science/Research", "Operating System :: POSIX :: Linux",
+        "Programming Language :: C++", "Programming Language :: Python :: 3", "Topic :: Scientific/Engineering", "Typing :: Typed",
+    ]  # fmt: skip
     return (
-        f"Metadata-Version: 2.1\nName: rota\nVersion: {version}\n"
+        f"Metadata-Version: 2.4\nName: rota\nVersion: {version}\n"
         "Summary: Elastic, exactly-once data loading for training loops on many ranks\n"
-        f"License: Apache-2.0\nRequires-Python: >={OLDEST[0]}.{OLDEST[1]}\nRequires-Dist: numpy>=1.24\n"
+        "Keywords: machine learning,data loading,MPI,PyTorch,checkpoints\n"
+        + "".join(f"Classifier: {classifier}\n" for classifier in classifiers)
+        + "".join(f"License-File: {name}\n" for name in licences)
+        + f"License-Expression: Apache-2.0\nRequires-Python: >={OLDEST[0]}.{OLDEST[1]}\n"
+        "Requires-Dist: numpy>=1.24\nDescription-Content-Type: text/markdown\n\n" + (ROOT / "README.md").read_text()
     )
+
+
+def _output(*command, **how):
+    return subprocess.run([*map(str, command)], stdout=subprocess.PIPE, text=True, **how).stdout
+
+
+def _licences(build):
+    """The licences of all Debian packages of which something is in the module, and those that they refer to, by name."""
+    link = _output("ninja", "-C", build, "-t", "commands", "rota_python", check=True).splitlines()[-1].split()
+    shared = re.findall(r"=> (/\S+)", _output("ldd", next(Path(build).glob("python/rota/_rota*.so")), check=True))
+    headers = re.findall(r"^    (/usr/include/\S+)", _output("ninja", "-C", build, "-t", "deps", check=True), re.M)
+    static = [_output("c++", f"-print-file-name={name}", check=True).strip() for name in ("libstdc++.a",)]
+    used = {path for path in [*link, *shared, *headers, *static] if path.endswith((".a", "so", ".h", ".hpp")) or ".so." in path}
+    used |= {os.path.realpath(path) for path in used if path.startswith("/")}
+    owners = _output("dpkg", "-S", *sorted(used), stderr=subprocess.DEVNULL)  # of some it does not know the owner
+    packages = set(re.findall(r"^([^:,\s]+)", owners, re.M)) - {"libc6", "libc6-dev", "linux-libc-dev", "libgcc-s1"}
+    texts = {name: Path("/usr/share/doc", name, "copyright").read_bytes() for name in sorted(packages)}
+    for name in set(re.findall(rb"/usr/share/common-licenses/([\w.-]*\w)", b"".join(texts.values()))):
+        texts[f"common-licenses/{name.decode()}"] = Path("/usr/share/common-licenses", name.decode()).read_bytes()
+    try:
+        texts["pybind11"] = importlib.metadata.distribution("pybind11").read_text("licenses/LICENSE").encode()
+    except importlib.metadata.PackageNotFoundError:
+        pass  # it is Debian's
+    return texts
 
 
 def _digest(data):
     return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    info = Path(metadata_directory, f"rota-{_version()}.dist-info")
+    info.mkdir()
+    (info / "METADATA").write_text(_metadata(_version()))
+    return info.name
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
@@ -80,12 +142,20 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     info = f"rota-{version}.dist-info"
     name = f"rota-{version}-{tag}.whl"
     wheel = f"Wheel-Version: 1.0\nGenerator: rota\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    settings = config_settings or {}
+    options = shlex.split(settings.get("cmake", ""))
     with tempfile.TemporaryDirectory() as work, zipfile.ZipFile(Path(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as out:
         prefix = Path(work, "prefix")
-        _install(Path((config_settings or {}).get("build-dir", Path(work, "build"))), prefix)
+        build = Path(settings.get("build-dir", Path(work, "build")))
+        _install(build, prefix, options)
         files = {path.relative_to(prefix).as_posix(): path.read_bytes() for path in sorted(prefix.rglob("*")) if path.is_file()}
-        files[f"{info}/METADATA"] = _metadata(version).encode()
+        licences = {"LICENSE": (ROOT / "LICENSE").read_bytes()}
+        if "-DROTA_BUNDLE=ON" in options:
+            licences |= _licences(build)
+        files |= {f"{info}/licenses/{licence}": text for licence, text in licences.items()}
+        files[f"{info}/METADATA"] = _metadata(version, licences).encode()
         files[f"{info}/WHEEL"] = wheel.encode()
+        files[f"{info}/entry_points.txt"] = b"[console_scripts]\nrota = rota._tool:main\n"
         record = [f"{path},{_digest(data)},{len(data)}" for path, data in files.items()] + [f"{info}/RECORD,,"]
         files[f"{info}/RECORD"] = ("\n".join(record) + "\n").encode()
         for path, data in files.items():

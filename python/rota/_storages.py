@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import os
 from collections.abc import Callable, Iterable, Mapping
-from hashlib import blake2b
 from typing import Any
 
 from rota._errors import CorruptError, IOError, NotFoundError, UnsupportedError
@@ -73,6 +72,8 @@ def _version(info: Mapping[str, Any]) -> int:
     mark = next((by_name[name] for name in MARKS if by_name.get(name)), None)
     if mark is None:
         return 0
+    from hashlib import blake2b  # here, for it loads OpenSSL, which takes longer than all else of rota
+
     text = str(mark.timestamp() if hasattr(mark, "timestamp") else mark).strip('"')
     return int.from_bytes(blake2b(text.encode(errors="replace"), digest_size=8).digest(), "little") or 1
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "cli/verbs.hpp"
 #include "errors.hpp"
 #include "rota/error.hpp"
 #include "rota/message.hpp"
@@ -181,6 +182,16 @@ void send_messages_to(const py::function& function) {
       raised.discard_as_unraisable("a message of rota");
     }
   });
+}
+
+int run_tool(const py::list& command_line) {
+  set_message_sink({});
+  auto words = command_line.cast<std::vector<std::string>>();
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const py::gil_scoped_release unlocked;
+  return cli::run(static_cast<int>(words.size()), argv.data());
 }
 
 Items::Items(std::string_view task, std::vector<Field> fields)

@@ -64,6 +64,9 @@ inline py::object give(const ProgressFunction& /*none*/) { return py::none(); }
 /// Calls it with each message of the process.
 void send_messages_to(const py::function& function);
 
+/// Runs the tool with a command line, a list of bytes, and returns its exit code. Its messages go to stderr.
+int run_tool(const py::list& command_line);
+
 /// Takes what Python code returned as arrays of these fields: `rota._values.Items`. Throws Error{callback}
 /// naming the field; `task` begins the message. Made and used with the GIL.
 class Items {

@@ -16,6 +16,7 @@ PYBIND11_MODULE(_rota, module) {
   module.def("send_messages_to", &python::send_messages_to);
   module.def("add_ca_file",
              [](const std::string& file) { rota::internal::known_ca_files().push_back(file); });
+  module.def("run_tool", &python::run_tool);
   module.def("drop_shared", &python::drop_shared);
   module.def("end_waits", &python::end_waits);
   python::define_options(module);

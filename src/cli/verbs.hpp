@@ -17,6 +17,10 @@ namespace rota::cli {
 inline constexpr int kProblems = 1;  ///< exit code where something is wrong with what was looked at
 inline constexpr int kUsage = 2;
 
+/// The tool: does what the command line says, and returns its exit code. Closes stdout. The program `rota` is
+/// this; so is the module for Python.
+int run(int argc, char** argv);
+
 /// `path`, of a file system. Throws Error{unsupported} for a URL.
 const std::filesystem::path& require_on_disk(const std::filesystem::path& path);
 

@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -43,7 +45,8 @@ def backend(monkeypatch):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
 
-    def take(build, prefix):
+    def take(build, prefix, options):
+        assert options == []
         install(prefix / "all")
         shutil.move(next((prefix / "all").rglob("rota")), prefix / "rota")
         shutil.rmtree(prefix / "all")
@@ -61,6 +64,8 @@ def test_a_wheel_is_one_that_pip_takes(tmp_path, backend):
         pytest.skip("pip is not installed")
     assert done.returncode == 0, done.stderr
     assert use(tmp_path / "to") == tmp_path / "to"
+    script = [str(tmp_path / "to" / "bin" / "rota"), "--version"]
+    assert subprocess.check_output(script, env={**os.environ, "PYTHONPATH": str(tmp_path / "to")}, timeout=60).startswith(b"rota ")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +90,26 @@ def test_what_building_lacks_is_named_by_its_package(tmp_path, backend, monkeypa
     assert done.returncode != 0 and "rota needs Minizip. On Debian: apt install libminizip-dev" in " ".join(done.stderr.split())
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SystemExit, match="there is no cmake. On Debian: apt install cmake"):
-        backend._cmake("--version")
+        backend._check_tools()
+
+
+def test_that_it_compiles_is_said_on_the_terminal_though_pip_keeps_what_is_printed():
+    told = f"import sys; sys.path.insert(0, {os.path.dirname(os.environ['ROTA_BACKEND'])!r}); import build_backend as b; b._tell('It compiles.')"
+    command = f"{sys.executable} -B -c {shlex.quote(told)} > /dev/null 2>&1"
+    done = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "\nIt compiles." in done.stdout.replace("\r", "")
+
+
+def test_the_packages_that_a_program_needs_to_run_are_listed():
+    if shutil.which("dpkg") is None:
+        pytest.skip("this is no Debian")
+    needed = re.findall(r"NEEDED.*\[(.*)\]", subprocess.check_output(["readelf", "-d", os.environ["ROTA_TOOL"]], text=True))
+    found = dict(re.findall(r"(\S+) => (\S+)", subprocess.check_output(["ldd", os.environ["ROTA_TOOL"]], text=True)))
+    files = [path for name in needed if name in found for path in (found[name], os.path.realpath(found[name]))]  # it knows one
+    owners = set(re.findall(r"^([^:]+):", subprocess.run(["dpkg", "-S", *files], stdout=subprocess.PIPE, text=True).stdout, re.M))
+    text = " ".join(Path(os.environ["ROTA_ROOT"], "docs", "embed.md").read_text().split())
+    listed = re.search(r"it needs these packages of Debian 12, .*?: (.*?)\. ", text)[1].replace(" and ", ", ").split(", ")
+    assert set(listed) == owners - {"libc6", "libgcc-s1", "libstdc++6"} and listed == sorted(listed)
 
 
 def test_a_source_archive_has_what_builds_a_wheel(tmp_path, backend):

@@ -1,4 +1,4 @@
-"""`pip install .` into a fresh environment of each Python that is here, with numpy 1 and 2; older Pythons are refused."""
+"""`pip install .` into a fresh environment of each Python that is here, and its wheel, with numpy 1 and 2; older Pythons are refused."""
 
 import os
 import subprocess
@@ -59,6 +59,9 @@ def test_a_fresh_environment_is_exact(version, tmp_path):
         run(python, "-m", "pip", "install", f"numpy=={numpy}")
         if numpy == NUMPY[version][0]:
             run(python, "-m", "pip", "install", ROOT, *BUILD)
+        run(python, "-c", EXACT.format(numpy=numpy))
+    for wheel in Path(ROOT, "build", "wheels").glob(f"*-cp{version.replace('.', '')}-*.whl"):  # of ./run wheel
+        run(python, "-m", "pip", "install", "--no-deps", "--force-reinstall", wheel)
         run(python, "-c", EXACT.format(numpy=numpy))
     data = tmp_path / "data"
     data.mkdir()

@@ -1,0 +1,15 @@
+"""The console script `rota`: the tool of C++, out of the module."""
+
+import os
+import signal
+import sys
+
+from rota import _rota
+
+
+def main() -> None:
+    for name in ("SIGINT", "SIGPIPE", "SIGXFSZ"):  # what Python has changed; nohup's SIGINT stays ignored
+        number = getattr(signal, name)
+        if number != signal.SIGINT or signal.getsignal(number) is signal.default_int_handler:
+            signal.signal(number, signal.SIG_DFL)
+    os._exit(_rota.run_tool([b"rota", *map(os.fsencode, sys.argv[1:])]))
