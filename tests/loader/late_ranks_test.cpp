@@ -27,10 +27,7 @@ void step_together(Loader& loader) {
   everyone().together("take a step", [&] { EXPECT_TRUE(loader.next()); });
 }
 
-class LateRanks : public TestWithParam<bool> {};
-
-TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
-  const bool comes_late = GetParam();
+TEST(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
   if (!are_three_threads()) GTEST_SKIP() << "takes seconds: on three threads";
   for (const int missing : {0, everyone().size() - 1}) {
     const auto source = faulty(4000, true);
@@ -40,7 +37,7 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
     wait_without(missing, [&] {
       for (int attempt = 0; attempt < 2; ++attempt) expect_timeout(loader, missing);
     });
-    if (everyone().rank() == missing && comes_late) expect_timeout(loader, missing);
+    if (is_root() && missing == 0) expect_timeout(loader, missing);
   }
 }
 
@@ -58,8 +55,6 @@ TEST(LateRank, LeavesThePositionBehindTheLastBatch) {
   });
   EXPECT_EQ(loader.position(), (Position{.epoch = 0, .consumed = 8 * steps, .step = steps}));
 }
-
-INSTANTIATE_TEST_SUITE_P(ComesLate, LateRanks, Bool());
 
 TEST(LoaderDeadline, OfBadSamplesMustNotBeBelowZeroAndIsTenMinutes) {
   EXPECT_EQ(LoaderOptions{}.deadline, 10min);
