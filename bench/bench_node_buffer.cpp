@@ -1,6 +1,6 @@
 // How do a million paths get from rank 0 to all ranks? As rota hands them out, packed while they are found,
 // in one copy a node, and, in the same run, as strings in a plain broadcast of which each rank keeps every
-// P-th. With nodes = 0, ranks are where MPI says; with nodes = 1 as if each were a node of its own, so that
+// P-th. With nodes = 0, ranks are where they are; with nodes = 1 as if each were a node of its own, so that
 // all bytes are sent. Run it under mpirun; times are those of the slowest rank.
 
 #include <fmt/format.h>
@@ -68,8 +68,7 @@ struct Rivals {
 };
 
 void paths(benchmark::State& state, const Setting& setting) {
-  const rota::ranks::Nodes nodes(setting.comm.duplicate(),
-                                 {.ranks_per_node = static_cast<int>(state.range(0))});
+  const rota::ranks::Nodes nodes(setting.comm.duplicate(), static_cast<int>(state.range(0)));
   const std::vector<std::string> all =
       setting.comm.rank() == 0 ? numbered_paths() : std::vector<std::string>();
   Rivals rivals;

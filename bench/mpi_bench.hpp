@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "ranks/collectives.hpp"
+#include "rota/mpi.hpp"
 
 namespace rota_bench {
 

@@ -13,6 +13,9 @@ namespace rota::test {
 inline bool is_root() { return everyone().rank() == 0; }
 inline bool is_last() { return everyone().rank() + 1 == everyone().size(); }
 
+/// Those of a test that takes seconds at any number of ranks.
+inline bool are_three_threads() { return are_threads() && everyone().size() == 3; }
+
 /// A directory that all ranks see, gone when all have left it.
 class SharedDirectory {
  public:
@@ -48,13 +51,20 @@ inline std::optional<Communicator> part_of(const Communicator& comm, const std::
 /// Longer than any wait of a test.
 constexpr auto kDeadline = 10min;
 
+/// **Collective.** Runs `work` on every rank, in which the clock of deadlines may move. Threads have one
+/// clock: nobody waits by it before all have come, nor after `work` before all have done theirs.
+inline void while_time_passes(const std::function<void()>& work) {
+  const Communicator patient = everyone().duplicate(0ms);
+  ranks::agree(patient, "begin", nullptr);
+  work();
+  ranks::agree(patient, "go on", nullptr);
+}
+
 /// **Collective.** Runs `work` on all ranks but `missing`, and lets kDeadline pass once all of them wait, and
 /// have done so for a moment, in which comes what they wait for of each other.
 inline void wait_without(int missing, const std::function<void()>& work) {
-  const bool is_missing = everyone().rank() == missing;
   const auto others = part_of(
       everyone(), [missing](int rank) { return rank != missing; }, 0ms);
-  if (is_missing) return;
   int asked = 0;
   const auto come = [&] {
     if (asked++ == 0) {
@@ -63,12 +73,15 @@ inline void wait_without(int missing, const std::function<void()>& work) {
     }
     if (asked > 5) DeadlineClock::advance(kDeadline + 1s);
   };
-  {
-    const WaitScope scope{Wait(come)};
-    std::this_thread::sleep_for(Wait::kInterval);  // from now on the first look asks
-    work();
-  }
-  if (asked == 0) come();
+  while_time_passes([&] {
+    if (!others) return;
+    {
+      const WaitScope scope{Wait(come)};
+      std::this_thread::sleep_for(Wait::kInterval);  // from now on the first look asks
+      work();
+    }
+    if (asked == 0) come();
+  });
 }
 
 /// **Collective.** The numbers of all ranks of `comm`, in order of rank, on every rank.

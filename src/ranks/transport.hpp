@@ -84,8 +84,7 @@ class Transport {
   void leak() noexcept { is_leaked_ = true; }
 
  protected:
-  Transport(int rank, int size, HasEnded has_ended = nullptr)
-      : rank_(rank), size_(size), has_ended_(has_ended) {}
+  Transport(int rank, int size, HasEnded ended = nullptr) : rank_(rank), size_(size), has_ended_(ended) {}
   [[nodiscard]] bool is_leaked() const noexcept { return is_leaked_; }
 
  private:

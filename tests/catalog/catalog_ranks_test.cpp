@@ -184,6 +184,7 @@ TEST_F(CatalogTogether, RefuseToOpenDifferentPaths) {
 }
 
 TEST_F(CatalogTogether, ThrowOnAllRanksWhatOneCannotOpen) {
+  if (are_threads()) GTEST_SKIP() << "the limit is of the process";
   write(200, 2);
   const Catalog catalog = together();
   rlimit before{};

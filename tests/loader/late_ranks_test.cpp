@@ -27,11 +27,8 @@ void step_together(Loader& loader) {
   everyone().together("take a step", [&] { EXPECT_TRUE(loader.next()); });
 }
 
-class LateRanks : public TestWithParam<bool> {};
-
-TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
-  const bool comes_late = GetParam();
-  if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
+TEST(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
+  if (!are_three_threads()) GTEST_SKIP() << "takes seconds: on three threads";
   for (const int missing : {0, everyone().size() - 1}) {
     const auto source = faulty(4000, true);
     source->corrupt = {3, 900};
@@ -40,8 +37,7 @@ TEST_P(LateRanks, AreNamedByNextOfAllOthersAndToldWhenTheyComeAfterAll) {
     wait_without(missing, [&] {
       for (int attempt = 0; attempt < 2; ++attempt) expect_timeout(loader, missing);
     });
-    ranks::agree(everyone(), "wait for the others", nullptr);
-    if (everyone().rank() == missing && comes_late) expect_timeout(loader, missing);
+    if (is_root() && missing == 0) expect_timeout(loader, missing);
   }
 }
 
@@ -58,12 +54,9 @@ TEST(LateRank, LeavesThePositionBehindTheLastBatch) {
                 is_error(ErrorCode::timeout, {"did not arrive"}));
   });
   EXPECT_EQ(loader.position(), (Position{.epoch = 0, .consumed = 8 * steps, .step = steps}));
-  ranks::agree(everyone(), "wait for the others", nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(ComesLate, LateRanks, Bool());
-
-TEST(Deadline, OfBadSamplesMustNotBeBelowZeroAndIsTenMinutes) {
+TEST(LoaderDeadline, OfBadSamplesMustNotBeBelowZeroAndIsTenMinutes) {
   EXPECT_EQ(LoaderOptions{}.deadline, 10min);
   EXPECT_NO_THROW(options(0ms).validate());
   EXPECT_THAT(error_of([] { options(-1ms).validate(); }),

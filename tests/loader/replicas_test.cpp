@@ -71,6 +71,7 @@ TEST(Replicas, AreRefusedWhereTwoSayThatTheyWrite) {
 }
 
 TEST(World, ThatIsLeftOutIsAnErrorUnlessTheProcessIsAlone) {
+  if (are_threads()) GTEST_SKIP() << "their process is alone";
   const int ranks = everyone().size();
   const auto source = counting(10);
   const Mixture mixture{.datasets = {{.source = source}}};

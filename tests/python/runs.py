@@ -9,11 +9,24 @@ import textwrap
 from collections import Counter
 
 import numpy as np
+import pytest
 import rota
 
 DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 SHUFFLES = ("none", "within", "global", "block")
 TAILS = ("partial", "carry", "drop", "pad")
+
+
+def error_of_mpi():
+    """What a communicator of mpi4py is refused with before MPI runs."""
+    try:
+        return rota.Communicator(type("Comm", (), {"py2f": lambda self: 0, "Split": None})())
+    except rota.Error as error:
+        return error
+
+
+HAS_MPI = not isinstance(error_of_mpi(), rota.UnsupportedError)
+needs_mpi = pytest.mark.skipif(not HAS_MPI, reason="this rota is built without MPI")
 
 
 def settings(seed, count):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import rota
-from runs import DTYPES, ids, in_child, loader, python, source
+from runs import DTYPES, HAS_MPI, error_of_mpi, ids, in_child, loader, python, source
 
 SAVE = """
 import sys, rota, numpy as np
@@ -338,7 +338,12 @@ def test_a_communicator_of_one_needs_no_mpi():
         rota.Loader(source(40), 4, comm=alone)
 
 
-def test_a_communicator_before_mpi_runs_is_refused():
-    comm = "type('Comm', (), {'py2f': lambda self: 0, 'Split': None})"
-    told = python(f"import rota.mpi; rota.mpi.Communicator({comm}())", returns=1).stderr
-    assert "InvalidArgumentError" in told and "MPI does not run" in told, told
+def test_a_communicator_before_mpi_runs_is_refused_and_without_mpi_built_in_always():
+    told = repr(error_of_mpi())
+    if HAS_MPI:
+        assert "InvalidArgumentError" in told and "MPI does not run" in told, told
+        return
+    assert "UnsupportedError" in told and "this rota is built without it; for ranks of MPI build it where" in told, told
+    pytest.importorskip("mpi4py")
+    code = "import rota.mpi; from mpi4py import MPI; rota.mpi.Communicator(MPI.COMM_WORLD)"
+    assert "this rota is built without it; for ranks of MPI build it where" in python(code, returns=1).stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import rota
-from runs import python
+from runs import needs_mpi, python
 
 NAMES = sorted({"rota", *(f"rota.{module.name}" for module in pkgutil.iter_modules(rota.__path__))} - {"rota._rota"})
 
@@ -96,6 +96,7 @@ def run(ranks, output, *options):
     return [int(step) for step in begins], sum(map(int, re.findall(r"read (\d+) bytes", text)))
 
 
+@needs_mpi
 def test_the_quickstart_goes_on_with_other_numbers_of_ranks(tmp_path):
     pytest.importorskip("mpi4py")
     files = tmp_path / "data"

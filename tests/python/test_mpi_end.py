@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 import rota
-from runs import python
+from runs import needs_mpi, python
 
 pytest.importorskip("mpi4py")
-pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
+pytestmark = [needs_mpi, pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")]
 
 # Whichever is imported first.
 IMPORTS = "from mpi4py import MPI; import rota.mpi", "import rota.mpi; from mpi4py import MPI"

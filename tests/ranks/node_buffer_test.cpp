@@ -4,7 +4,9 @@
 
 #include "ranks/node_buffer.hpp"
 
+#ifdef ROTA_MPI
 #include <mpi.h>
+#endif
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -19,11 +21,14 @@ namespace {
 
 std::int64_t broadcasts = 0;
 bool is_damaging = false;
-std::byte* to_damage = nullptr;  // once it has come
-bool is_forbidding = false;
+std::atomic<bool> is_forbidding = false;
 
 }  // namespace
 
+#ifdef ROTA_MPI
+namespace {
+std::byte* to_damage = nullptr;  // once it has come
+}
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the names are MPI's own
 extern "C" int MPI_Ibcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm,
                           MPI_Request* request) {
@@ -36,16 +41,18 @@ extern "C" int MPI_Testall(int count, MPI_Request requests[], int* is_done, MPI_
   if (*is_done != 0 && to_damage != nullptr) *std::exchange(to_damage, nullptr) ^= std::byte{1};
   return status;
 }
+// NOLINTEND(readability-inconsistent-declaration-parameter-name)
+#endif
 // As a container forbids it.
 extern "C" int memfd_create(const char* name, unsigned flags) noexcept {
   if (!is_forbidding) return static_cast<int>(::syscall(SYS_memfd_create, name, flags));
   errno = EPERM;
   return -1;
 }
-// NOLINTEND(readability-inconsistent-declaration-parameter-name)
 
 namespace rota::test::node_buffer_test {
 
+using namespace ranks;  // NOLINT(google-build-using-namespace)
 using Bytes = std::vector<std::byte>;
 
 const Communicator& comm() { return everyone(); }
@@ -107,15 +114,17 @@ TEST_P(NodeBuffers, BringAllThatRankZeroMakesToAllRanks) {
 
 TEST_P(NodeBuffers, AreHandedOutWhereMemfdIsForbidden) {
   is_forbidding = true;
+  agree(comm(), "forbid", nullptr);
   expect_handed_out(nodes_, some_bytes(1'000'000, 1));
   const NodeMemory shared = make_node_memory(nodes_, 100);
-  is_forbidding = false;
   if (shared.is_first) shared.memory.get()[99] = std::byte{7};
-  MPI_Barrier(mpi::handle_of(comm()));
+  agree(comm(), "write", nullptr);
+  is_forbidding = false;
   EXPECT_EQ(shared.memory.get()[99], std::byte{7});
 }
 
 TEST(MemoryFileTest, SaysWhatToDoWhereThereIsNoMemoryToShare) {
+  if (are_threads()) GTEST_SKIP() << "the limit is of the process";
   rlimit before{};
   ::getrlimit(RLIMIT_NOFILE, &before);
   const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
@@ -207,11 +216,13 @@ TEST_F(NodeBufferFaults, RanksThatGotOtherBytesAreAnErrorOnAll) {
   const auto expect_told = [](const std::string& error) {
     EXPECT_THAT(error, HasSubstr(comm().size() == 1 ? "nothing" : "did not get the same"));
   };
-  is_damaging = is_last && comm().size() > 1;
-  const std::string error = error_here([&] { (void)hand_out(each_alone_, bytes_); });
-  is_damaging = false;
-  expect_told(error);
-  expect_handed_out(each_alone_, bytes_);
+  if (!are_threads()) {
+    is_damaging = is_last && comm().size() > 1;
+    const std::string error = error_here([&] { (void)hand_out(each_alone_, bytes_); });
+    is_damaging = false;
+    expect_told(error);
+    expect_handed_out(each_alone_, bytes_);
+  }
 
   Bytes bytes = some_bytes(1000, 3);
   EXPECT_EQ(error_of_all([&] { require_same_bytes(comm(), "test", bytes); }), "nothing was thrown");
@@ -220,6 +231,7 @@ TEST_F(NodeBufferFaults, RanksThatGotOtherBytesAreAnErrorOnAll) {
 }
 
 TEST_F(NodeBufferFaults, WhateverRankLacksMemoryAllThrowAndGoOn) {
+  if (are_threads()) GTEST_SKIP() << "the limit is of the process";
   for (int lacking = 0; lacking < comm().size(); ++lacking) {
     EXPECT_THAT(error_of_all([&] {
                   const FileLimit limit(comm().rank() == lacking ? 300'000 : RLIM_INFINITY);
@@ -231,6 +243,7 @@ TEST_F(NodeBufferFaults, WhateverRankLacksMemoryAllThrowAndGoOn) {
 }
 
 TEST_F(NodeBufferFaults, WhatIsJoinedInVainIsNotLeftForTheNextOne) {
+  if (are_threads()) GTEST_SKIP() << "the limit is of the process";
   const Bytes mine(500'000, static_cast<std::byte>(comm().rank()));
   EXPECT_THAT(error_of_all([&] {
                 const FileLimit limit(comm().rank() == 0 ? 700'000 : RLIM_INFINITY);
@@ -245,6 +258,7 @@ TEST_F(NodeBufferFaults, WhatIsJoinedInVainIsNotLeftForTheNextOne) {
 }
 
 TEST_F(NodeBufferFaults, BytesGoToOtherNodesWhileTheyAreMade) {
+  if (are_threads()) GTEST_SKIP() << "counts what MPI is asked to do";
   if (comm().size() == 1) GTEST_SKIP() << "one rank has no others";
   const NodeBuffer shared = broadcast_to_nodes(each_alone_, "test", [&](const ByteSink& sink) {
     const std::int64_t before = broadcasts;
@@ -255,6 +269,7 @@ TEST_F(NodeBufferFaults, BytesGoToOtherNodesWhileTheyAreMade) {
 }
 
 TEST_F(NodeBufferFaults, NothingIsLeftOfBytesThatNobodyKeeps) {
+  if (are_threads()) GTEST_SKIP() << "looks at the memory of the process";
   const auto descriptors = [] { return std::distance(fs::directory_iterator("/proc/self/fd"), {}); };
   const auto before = descriptors();
   for (const ranks::Nodes& nodes : {ranks::Nodes(comm().duplicate()), ranks::Nodes(comm().duplicate(), 1)}) {
