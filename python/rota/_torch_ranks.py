@@ -212,13 +212,11 @@ def _meet(store: Any, rank: int, size: int, task: str, deadline: float) -> None:
         time.sleep(_LOOK)
 
 
-def rows_of(tensor: Any) -> tuple[Any, int, bool] | None:
-    """Of a DTensor: this rank's rows, which of all the first is, and whether it is the one replica that counts. Of others None.
+def rows_of(tensor: Any) -> tuple[Any, int, bool]:
+    """This rank's rows of a DTensor, which of all the first is, and whether it is the one replica that counts.
 
     As torch shards: rows / ranks, rounded up, to each, and what is left to the last.
     """
-    if not hasattr(tensor, "placements"):
-        return None
     first, counts = 0, True
     shards = [place for place in tensor.placements if not place.is_replicate()]
     if len(shards) > 1 or any(not place.is_shard(0) for place in shards):

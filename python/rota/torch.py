@@ -53,8 +53,7 @@ def Communicator(group: Any = None, deadline: float = 600.0) -> rota.Communicato
 def fill(tensor: torch.Tensor, checkpoint: Any, name: str) -> None:
     """Fills a tensor with that of the checkpoint, in place: of a DTensor that is sharded, this rank's rows, in any world."""
     infos = [info for info in checkpoint.tensors if info.name == name]
-    found = _torch_ranks.rows_of(tensor)
-    local, first = (tensor, 0) if found is None else found[:2]
+    local, first = _torch_ranks.rows_of(tensor)[:2] if hasattr(tensor, "placements") else (tensor, 0)
     rows = checkpoint.rows(name, first, len(local) if local.ndim else 1)  # which refuses a name that is not there
     if infos[0].shape != (tuple(tensor.shape) or (1,)):
         raise MismatchError(f'fill a tensor of shape {[*tensor.shape]} with "{name}" of a checkpoint, which has {[*infos[0].shape]}')

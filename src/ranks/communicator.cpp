@@ -88,8 +88,8 @@ Communicator Communicator::duplicate() const {
 
 Communicator Communicator::duplicate(std::chrono::milliseconds deadline) const {
   ranks::require_ranks(*this);
-  ranks::require_deadline(deadline);
   if (!exchange_) return {};
+  ranks::require_deadline(deadline);
   Communicator copy = ranks::make_communicator(ranks::duplicate(*exchange_), deadline);
   copy.world_ = world_;
   return copy;

@@ -131,7 +131,7 @@ def test_ranks_open_files_together_as_each_alone_does(comm, data):
             assert len(copy) in (len(together), len(source))
     whole = rota.open(data, comm=COMM)
     assert len(whole) == 21 and whole[RANK]["text"].tobytes() == rota.open(data)[RANK]["text"].tobytes()
-    with pytest.raises(rota.InvalidArgumentError, match="comm= to the catalog"):
+    with pytest.raises(rota.InvalidArgumentError, match="give comm="):
         rota.open(rota.Catalog(data), comm=comm)
 
 
