@@ -49,7 +49,7 @@ class ThreadCall final : public Call {
   ThreadCall(std::shared_ptr<Group> group, int rank, std::vector<Wanted> wanted, End end)
       : group_(std::move(group)), rank_(rank), wanted_(std::move(wanted)), end_(std::move(end)) {}
 
-  bool advance() override {
+  bool advance(bool /*may_rest*/) override {
     {
       const std::scoped_lock lock(group_->mutex);
       std::erase_if(wanted_, [&](const Wanted& wanted) {

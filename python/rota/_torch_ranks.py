@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import hashlib
 import time
@@ -18,7 +19,6 @@ from rota._errors import InvalidArgumentError, TimeoutError, UnsupportedError
 
 _FOR_EVER = timedelta(days=3650)  # rota has deadlines of its own
 _TO_CONNECT = timedelta(minutes=1)  # for ranks that are all there
-_REDUCE = dist.ReduceOp.SUM, dist.ReduceOp.MIN, dist.ReduceOp.MAX
 _REST = timedelta(milliseconds=10)
 _LOOK = 0.05  # seconds between two looks at who has come
 
@@ -28,6 +28,15 @@ _alive: set[Group] = set()
 atexit.register(ctypes.pythonapi.Py_IncRef, ctypes.py_object(_alive))
 
 
+def _to_reduce(how: Any) -> Any:
+    options = dist.AllreduceOptions()
+    options.reduceOp = how
+    return options
+
+
+_REDUCE = [_to_reduce(how) for how in (dist.ReduceOp.SUM, dist.ReduceOp.MIN, dist.ReduceOp.MAX)]
+
+
 class _Call:
     """Under way; then calls `end`."""
 
@@ -35,8 +44,11 @@ class _Call:
         self._work, self._end = work, end
         group._recent.append((work, tensors))
 
-    def advance(self) -> bool | None:
-        """Whether it is complete; None where a rank has gone."""
+    def advance(self, may_rest: bool) -> bool | None:
+        """Whether it is complete; None where a rank has gone. It waits without Python's lock."""
+        if may_rest:
+            with contextlib.suppress(RuntimeError):  # it takes longer; or fails, as is found below
+                self._work.wait(_REST)
         if not self._work.is_completed():
             return False
         try:
@@ -45,13 +57,6 @@ class _Call:
         except RuntimeError:
             return None
         return True
-
-    def rest(self) -> None:
-        """Waits for it, without Python's lock."""
-        try:
-            self._work.wait(_REST)
-        except RuntimeError:  # not yet; or never, which `advance` tells
-            pass
 
 
 class _Duplication(_Call):
@@ -120,16 +125,14 @@ class Group:
 
     # ---- calls ----
 
-    def _reduce(self, values: torch.Tensor, how: Any) -> _Call:
-        options = dist.AllreduceOptions()
-        options.reduceOp = how
-        return _Call(self, (values,), self._gloo.allreduce([values], options))
+    def _reduce(self, values: torch.Tensor, how: int) -> _Call:
+        return _Call(self, (values,), self._gloo.allreduce([values], _REDUCE[how]))
 
     def reduce(self, values: memoryview, how: int) -> _Call:
-        return self._reduce(_tensor(values, torch.int64), _REDUCE[how])
+        return self._reduce(_tensor(values, torch.int64), how)
 
     def sum(self, values: memoryview) -> _Call:
-        return self._reduce(_tensor(values, torch.float64), _REDUCE[0])
+        return self._reduce(_tensor(values, torch.float64), 0)
 
     def broadcast(self, memory: memoryview, source: int) -> _Call:
         options = dist.BroadcastOptions()

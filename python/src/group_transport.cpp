@@ -34,16 +34,12 @@ class GroupCall : public ranks::Call {
   // With the GIL.
   explicit GroupCall(const py::object& call) : call_(call), advance_(call.attr("advance")) {}
 
-  bool advance() override {
+  bool advance(bool may_rest) override {
     return call_python([&] {
-      const py::object is_done = (*advance_)();
+      const py::object is_done = (*advance_)(may_rest);
       if (is_done.is_none()) throw ranks::RankLost();
       return is_done.cast<bool>();
     });
-  }
-  bool rest() override {
-    call_python([&] { call_->attr("rest")(); });
-    return true;
   }
 
  protected:
@@ -58,8 +54,8 @@ class Duplication final : public GroupCall {
  public:
   Duplication(const py::object& call, std::unique_ptr<Transport>& made) : GroupCall(call), made_(&made) {}
 
-  bool advance() override {
-    if (!GroupCall::advance()) return false;
+  bool advance(bool may_rest) override {
+    if (!GroupCall::advance(may_rest)) return false;
     *made_ = call_python([&] { return std::make_unique<GroupTransport>(call()->attr("made")); });
     return true;
   }

@@ -14,8 +14,8 @@
 namespace rota::python {
 
 /// `group` has `rank`, `size`, `close()`, and the methods of a Transport, which return calls: objects with
-/// `advance()`, which says True where a call is complete, and None where a rank has gone, and `rest()`. They
-/// get memory as memoryviews.
+/// `advance(may_rest)`, which says True where a call is complete, and None where a rank has gone. They get
+/// memory as memoryviews.
 class GroupTransport final : public ranks::Transport {
  public:
   /// With the GIL.

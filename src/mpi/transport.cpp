@@ -47,7 +47,7 @@ class Requests final : public ranks::Call {
   MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
   void end_of_receives() noexcept { receives_ = requests_.size(); }
 
-  bool advance() override {
+  bool advance(bool /*may_rest*/) override {
     int done = 0;
     check(MPI_Testall(to_count(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE),
           "MPI_Testall");
@@ -91,8 +91,8 @@ class Duplication final : public ranks::Call {
   Duplication(const Duplication&) = delete;
   Duplication& operator=(const Duplication&) = delete;
 
-  bool advance() override {
-    if (!requests_.advance()) return false;
+  bool advance(bool /*may_rest*/) override {
+    if (!requests_.advance(false)) return false;
     *made_ = std::make_unique<MpiTransport>(*copy_);
     return true;
   }

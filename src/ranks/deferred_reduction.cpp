@@ -46,7 +46,7 @@ void DeferredReduction::begin(Values mine) {
   // Where ranks were given up, or have gone, `end` says so: what this one did until here is good.
   const Exchange& exchange = exchange_of(comm_);
   try {
-    if (!exchange.is_broken()) operation_->advance(exchange.transport());
+    if (!exchange.is_broken()) operation_->start(exchange.transport());
   } catch (const RankLost&) {
   }
 }

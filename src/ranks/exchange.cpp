@@ -38,12 +38,13 @@ Operation::~Operation() {
   if (is_started_ && !is_done_) keep_for_ever(std::move(memory_));
 }
 
-bool Operation::advance(Transport& transport) {
-  if (!is_started_) {
-    is_started_ = true;
-    call_ = start_(transport);
-  }
-  return is_done_ = is_done_ || call_->advance();
+void Operation::start(Transport& transport) {
+  if (!std::exchange(is_started_, true)) call_ = start_(transport);
+}
+
+bool Operation::advance(Transport& transport, bool may_rest) {
+  start(transport);
+  return is_done_ = is_done_ || call_->advance(may_rest);
 }
 
 Exchange::Exchange(std::unique_ptr<Transport> transport, std::chrono::milliseconds deadline)
@@ -90,7 +91,7 @@ void Exchange::finish(Operation& operation) {
 }
 
 void Exchange::complete(Operation& operation) {
-  wait(operation.phase(), [&] { return move(operation); }, &operation);
+  wait(operation.phase(), [&] { return move(operation, true); });
 }
 
 bool Exchange::advance(Operation& operation) {
@@ -98,9 +99,9 @@ bool Exchange::advance(Operation& operation) {
   return move(operation);
 }
 
-bool Exchange::move(Operation& operation) {
+bool Exchange::move(Operation& operation, bool may_rest) {
   try {
-    return operation.advance(*transport_);
+    return operation.advance(*transport_, may_rest);
   } catch (const RankLost&) {
     lose(operation.phase());
     return false;

@@ -37,10 +37,10 @@ class Operation {
   [[nodiscard]] const std::string& phase() const noexcept { return phase_; }
   [[nodiscard]] bool is_started() const noexcept { return is_started_; }
 
-  /// Starts it if need be; whether it is complete. Throws Error{io}, RankLost.
-  bool advance(Transport& transport);
-  /// As Call::rest.
-  [[nodiscard]] bool rest() { return call_ && call_->rest(); }
+  void start(Transport& transport);
+  /// Starts it if need be; whether it is complete. `may_rest` is as of Call::advance. Throws Error{io},
+  /// RankLost.
+  bool advance(Transport& transport, bool may_rest = false);
 
  private:
   std::string phase_;
@@ -80,11 +80,11 @@ class Exchange {
   /// where other ranks have given up.
   bool advance(Operation& operation);
   /// The same without a look at what others say.
-  bool move(Operation& operation);
+  bool move(Operation& operation, bool may_rest = false);
   /// **Collective.** Calls `is_done` until it says so, of `operation`, if there is one. The one loop in which
   /// a rank waits for others.
   template <typename IsDone>
-  void wait(std::string_view phase, IsDone&& is_done, Operation* operation = nullptr);
+  void wait(std::string_view phase, IsDone&& is_done);
   /// Looks whether others have given up, and answers them: to be called now and then while this rank is
   /// otherwise busy waiting. Throws Error{timeout}, and what ends a wait early.
   void attend(std::string_view phase);
@@ -130,13 +130,12 @@ class Exchange {
 };
 
 template <typename IsDone>
-void Exchange::wait(std::string_view phase, IsDone&& is_done, Operation* operation) {
+void Exchange::wait(std::string_view phase, IsDone&& is_done) {
   attend(phase);  // this rank may have been given up meanwhile
   const auto begun = DeadlineClock::now();
-  for (Backoff backoff; !is_done();) {
+  for (Backoff backoff; !is_done(); backoff.wait()) {
     attend(phase);
     if (is_late(begun)) give_up(phase);
-    if (operation == nullptr || !operation->rest()) backoff.wait();
   }
 }
 

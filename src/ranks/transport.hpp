@@ -20,11 +20,9 @@ class Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   virtual ~Call() = default;
-  /// Moves it on without waiting; whether it is complete. Throws Error{io}, RankLost.
-  virtual bool advance() = 0;
-  /// Waits some milliseconds until it is complete, where that costs less than to ask again and again; else
-  /// false.
-  virtual bool rest() { return false; }
+  /// Moves it on; whether it is complete. It may wait for that some milliseconds, where `may_rest` and that
+  /// costs less than to be asked again and again. Throws Error{io}, RankLost.
+  virtual bool advance(bool may_rest) = 0;
 };
 
 /// A call cannot be completed, for a rank has gone.
