@@ -61,11 +61,11 @@ class OnAllThreads : public ::testing::Test {
 
 class FactoryForThreads : public ::testing::internal::TestFactoryBase {
  public:
-  explicit FactoryForThreads(::testing::internal::TestFactoryBase& one) : one_(&one) {}
+  explicit FactoryForThreads(::testing::internal::TestFactoryBase* one) : one_(one) {}
   ::testing::Test* CreateTest() override { return new OnAllThreads(*one_); }
 
  private:
-  ::testing::internal::TestFactoryBase* one_;
+  std::unique_ptr<::testing::internal::TestFactoryBase> one_;
 };
 
 void run_tests_on_threads() {
@@ -74,7 +74,7 @@ void run_tests_on_threads() {
     for (int t = 0; t < all.GetTestSuite(s)->total_test_count(); ++t) {
       auto& test = const_cast<::testing::TestInfo&>(*all.GetTestSuite(s)->GetTestInfo(t));
       auto& factory = const_cast<::testing::internal::TestFactoryBase*&>(test.*opened(Factory()));
-      factory = new FactoryForThreads(*factory);
+      factory = new FactoryForThreads(factory);
     }
   }
 }

@@ -51,7 +51,7 @@ TEST_F(Async, GoesOnWhenTheLoopComesByAndNeedsNoWait) {
     ++steps;
     std::this_thread::sleep_for(rank() * 100us);  // ranks come by when they like
   }
-  EXPECT_GT(steps, 0);
+  EXPECT_TRUE(steps > 0 || size() == 1);  // which may be done at once
   EXPECT_THAT(names(), ElementsAre("checkpoint-000000000000.h5"));
   EXPECT_TRUE(directory.poll());
   expect_latest(directory, 1);
