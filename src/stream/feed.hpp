@@ -14,6 +14,7 @@ struct FeedHead {
   enum class Kind : std::int64_t { batch, epoch_end, failed };
   Kind kind = Kind::batch;
   std::int64_t epoch = 0;
+  std::int64_t ready = 1;  ///< batches of this epoch that are there, one behind the other, and cannot fail
 };
 
 /// Where one rank's batches come from, and how far they were taken. *One thread.*

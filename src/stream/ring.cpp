@@ -57,14 +57,23 @@ StreamRing::~StreamRing() {
 
 std::optional<FeedHead> StreamRing::peek() const {
   const MutexLock lock(mutex_);
-  return ready_.empty() ? std::nullopt : std::optional(ready_.front().head);
+  return ready_.empty() ? std::nullopt : std::optional(head());
+}
+
+FeedHead StreamRing::head() const {
+  FeedHead head = ready_.front().head;
+  const auto follows = [&](const Item& item) {
+    return item.batch != nullptr && item.head.epoch == head.epoch;
+  };
+  head.ready = std::ranges::find_if_not(ready_, follows) - ready_.begin();
+  return head;
 }
 
 FeedHead StreamRing::wait() {
   const MutexLock lock(mutex_);
   while (threads_.empty() && ready_.empty()) make(0);
   while (ready_.empty()) mutex_.wait(caller_wakes_, Wait::here());
-  return ready_.front().head;
+  return head();
 }
 
 std::unique_ptr<BatchMemory> StreamRing::take(ShardRun& run) {

@@ -92,6 +92,8 @@ class StreamRing {
     std::int64_t bytes = 0;               // that it counts as
   };
 
+  // What is in front of the ready.
+  [[nodiscard]] FeedHead head() const ROTA_REQUIRES(mutex_);
   void work(const std::stop_token& stop, std::size_t worker);
   [[nodiscard]] bool has_work(std::size_t worker) const noexcept ROTA_REQUIRES(mutex_);
   void make(std::size_t worker) ROTA_REQUIRES(mutex_);

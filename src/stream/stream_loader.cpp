@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
@@ -22,13 +24,18 @@ using internal::StreamRun;
 namespace {
 
 // What a rank says of what comes next for it. The least of all ranks decides on the step: if any has failed,
-// all throw; if any has a batch of epoch e, the step is of that epoch; if all are at its end, it is over.
+// all throw; if any has a batch of epoch e, the step is of that epoch; if all are at its end, it is over. So
+// are the steps behind it for which those that are not at the end have batches: nobody asks again for them.
 constexpr std::int64_t kFailed = -1;
 constexpr std::int64_t of_batch(std::int64_t epoch) { return 2 * epoch; }
 constexpr std::int64_t of_end(std::int64_t epoch) { return 2 * epoch + 1; }
+constexpr std::int64_t kAnyNumber = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t of(const FeedHead& head) {
   if (head.kind == FeedHead::Kind::failed) return kFailed;
   return head.kind == FeedHead::Kind::batch ? of_batch(head.epoch) : of_end(head.epoch);
+}
+std::vector<std::int64_t> say(const FeedHead& head) {
+  return {of(head), head.kind == FeedHead::Kind::batch ? head.ready : kAnyNumber};
 }
 
 // For a loader that is made without a communicator.
@@ -179,16 +186,24 @@ void StreamLoader::Impl::set_quiet(bool is_quiet) noexcept {
 // **Collective.** What all ranks together come to next.
 std::int64_t StreamLoader::Impl::agree() {
   if (is_elsewhere_) {
-    if (!agreement_.is_under_way()) agreement_.begin({kFailed});
+    if (!agreement_.is_under_way()) agreement_.begin({kFailed, kAnyNumber});
     static_cast<void>(agreement_.end());
     is_elsewhere_ = false;
+    agreed_steps_ = 0;
+  }
+  if (agreed_steps_ > 0) {
+    internal::Wait::here().check_now();
+    --agreed_steps_;
+    return of_batch(run_.position.epoch);
   }
   if (!agreement_.is_under_way()) {
     const auto head = feed().wait();
     internal::Wait::here().check_now();  // as long as no rank counts on this one
-    agreement_.begin({of(head)});
+    agreement_.begin(say(head));
   }
-  return agreement_.end().front();
+  const auto least = agreement_.end();
+  if (least[0] == of_batch(run_.position.epoch)) agreed_steps_ = least[1] - 1;
+  return least[0];
 }
 
 // **Collective.** A rank that has failed tries again when it is called again.
@@ -226,7 +241,7 @@ Batch StreamLoader::Impl::deliver(std::int64_t epoch) {
   } catch (...) {
     // This batch is good. It is tried again for the next one.
   }
-  if (after && world().size > 1) agreement_.begin({of(*after)});
+  if (after && world().size > 1 && agreed_steps_ == 0) agreement_.begin(say(*after));
   return pool_->wrap(std::move(batch));
 }
 

@@ -68,8 +68,9 @@ class StreamLoader::Impl {
   ranks::DeferredReduction agreement_;
   Communicator states_comm_;  // apart, for on the other a step may have been begun
   internal::StreamRun run_;
-  bool is_over_ = false;       // an epoch had no samples
-  bool is_elsewhere_ = false;  // what ranks may have said of a step before does not count
+  bool is_over_ = false;           // an epoch had no samples
+  std::int64_t agreed_steps_ = 0;  // steps of this epoch for which no rank is asked
+  bool is_elsewhere_ = false;      // what ranks may have said of a step before does not count
   LoaderStats stats_;
   std::shared_ptr<internal::BatchPool> pool_;
   std::unique_ptr<internal::ShardFeed> shards_;
