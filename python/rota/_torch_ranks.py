@@ -24,8 +24,13 @@ _LOOK = 0.05  # seconds between two looks at who has come
 
 _made: Counter[str] = Counter()  # groups of the same ranks that this process has made
 _alive: set[Group] = set()
-# A group that dies waits for what is under way on it, which may be for ever. So none dies with Python.
-atexit.register(ctypes.pythonapi.Py_IncRef, ctypes.py_object(_alive))
+
+
+@atexit.register
+def _end() -> None:
+    """Lets no group die with Python: it would wait for what is under way on it."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_alive))
+    time.sleep(0.05)  # for threads of gloo that have a call of long ago, and want Python's lock to drop it
 
 
 def _to_reduce(how: Any) -> Any:
@@ -62,12 +67,20 @@ class _Call:
 class _Duplication(_Call):
     def __init__(self, group: Group) -> None:
         all_are_here = torch.zeros(1)
-        super().__init__(group, (all_are_here,), group._gloo.allreduce([all_are_here]), self._make)
+        super().__init__(group, (all_are_here,), group._gloo.allreduce([all_are_here]))
         self._group = group
         self.made: Group | None = None
 
-    def _make(self) -> None:
-        self.made = self._group._next(list(range(self._group.size)))
+    def advance(self, may_rest: bool) -> bool | None:
+        is_done = super().advance(may_rest)
+        if is_done:
+            try:
+                self.made = self._group._next(list(range(self._group.size)))
+            except RuntimeError:  # once: others may have connected
+                if not self._group.lost():
+                    raise
+                return None
+        return is_done
 
 
 def _tensor(memory: memoryview, dtype: torch.dtype = torch.uint8) -> torch.Tensor:
@@ -89,7 +102,7 @@ class Group:
         self.rank, self.size = rank, size
         self._store, self._children, self._taken = store, 0, 0
         # A thread of gloo may be the last that has a call. It would want Python's lock then, and abort where Python ends.
-        self._recent: deque[Any] = deque(maxlen=4)
+        self._recent: deque[Any] = deque(maxlen=64)
         self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT)
         self._gloo._set_default_timeout(_FOR_EVER)
         self._is_closed, self._has_store = False, True
@@ -117,11 +130,13 @@ class Group:
         return Group(store, members.index(self.rank), len(members))
 
     def close(self) -> None:
-        """To be used no more. It dies with a later one, where something is under way."""
+        """To be used no more. It dies with a later one, when all ranks have closed it: some may still be connecting."""
         self._is_closed = True
+        self._ask(lambda store: store.add("closed", 1))
         for group in [*_alive]:
             if group._is_closed and all(work.is_completed() for work, _ in group._recent):
-                _alive.discard(group)
+                if group._ask(lambda store: store.add("closed", 0)) == group.size:
+                    _alive.discard(group)
 
     # ---- calls ----
 
@@ -207,12 +222,16 @@ def _meet(store: Any, rank: int, size: int, task: str, deadline: float) -> None:
     keys = [f"here {other}" for other in range(size)]
     store.set(keys[rank], "")
     until = time.monotonic() + deadline
-    while not store.check(keys):
+    late = ""
+    while not store.check(keys) and not store.check(["late"]):
         if 0 < deadline and until < time.monotonic():
-            missing = [str(other) for other in range(size) if not store.check([keys[other]])]
-            names = f"rank{'s' * (len(missing) > 1)} {', '.join(missing)}"
-            raise TimeoutError(f"{task}: {names} did not arrive before the deadline; all ranks must come here")
+            late = ", ".join(str(other) for other in range(size) if not store.check([keys[other]]))
+            break
         time.sleep(_LOOK)
+    late = store.compare_set("late", "", late or "none").decode()  # what is said first holds for all
+    if late != "none":
+        names = f"rank{'s' * (',' in late)} {late}"
+        raise TimeoutError(f"{task}: {names} did not arrive before the deadline; all ranks must come here")
 
 
 def rows_of(tensor: Any) -> tuple[Any, int, bool]:

@@ -25,7 +25,7 @@ from torch.utils import data as _data
 
 import rota
 from rota import _rota, _sampler, _sources, _torch_ranks
-from rota._communicator import torchs_ranks, torchs_world
+from rota._communicator import as_world, torchs_ranks, torchs_world
 from rota._errors import CallbackError, InvalidArgumentError, MismatchError
 from rota._loader import Loader
 from rota._sampler import ElasticBatchSampler
@@ -68,7 +68,12 @@ def world(group: Any = None) -> World:
     `group` is a dimension of a DeviceMesh, such as `mesh["dp"]`, or the process group of data-parallel ranks. **Collective**
     over all ranks of torch.distributed, each of which is in one such group, all as large.
     """
-    return torchs_world(group if group is None or isinstance(group, torch.distributed.ProcessGroup) else group.get_group())
+    if group is None:
+        return torchs_world(None)
+    found = as_world(group)
+    if not isinstance(found, World):
+        raise TypeError(f"a {type(group).__name__} is no process group, nor a dimension of a DeviceMesh")
+    return found
 
 
 class BatchInfo(_sampler.BatchInfo):

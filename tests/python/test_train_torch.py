@@ -2,38 +2,22 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 
 pytest.importorskip("torch")
+from torch_jobs import torchrun  # noqa: E402
+
 EXAMPLE = os.path.join(os.environ["ROTA_EXAMPLES"], "train_torch.py")
 EPOCHS, SAMPLES = 3, 200
 
 
 def train(ranks, directory, *options):
     """The exit code of a run of `ranks` processes, which goes on from what is in `directory`."""
-    # They meet at a file: --standalone takes port 29400, whoever else has it.
-    meet = ["--rdzv_backend=c10d", "--rdzv_id=run", f"--rdzv_endpoint={directory / 'meet'}", "--rdzv_conf=store_type=file"]
-    (directory / "meet").unlink(missing_ok=True)
-    streams = ",".join(f"{rank}:1" for rank in range(ranks))
-    command = [sys.executable, "-m", "torch.distributed.run", *meet, f"--nproc_per_node={ranks}"]
-    command += ["-r", streams, "-t", streams, "--log-dir", str(directory / "out"), EXAMPLE]
-    command += ["--checkpoint", str(directory / "run.pt"), "--history", str(directory / "log"), *map(str, options)]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "PMI"))}
-    environment |= {"OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
-    with open(directory / "output", "w+") as output:
-        run = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
-        try:
-            code = run.wait(timeout=180)
-        except subprocess.TimeoutExpired:
-            os.killpg(run.pid, signal.SIGABRT)  # each says where it waits
-            code = f"none: it hung, and ended with {run.wait(timeout=60)}"
-        output.seek(0)
-        return code, output.read()[-10000:]
+    return torchrun(
+        ranks, directory, EXAMPLE, "--checkpoint", directory / "run.pt", "--history", directory / "log", *options
+    )
 
 
 def logged(directory):

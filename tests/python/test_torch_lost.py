@@ -1,0 +1,120 @@
+"""Ranks of torch.distributed that are killed, that hang, or that come late: who is named, when, and what goes on then."""
+
+import re
+import signal
+import time
+
+import pytest
+
+pytest.importorskip("torch", minversion="2")
+from torch_jobs import Job  # noqa: E402
+
+LOOP = """
+deadline, kind, victim = float(sys.argv[4]), sys.argv[5], int(sys.argv[6])
+comm = rota.torch.Communicator(deadline=deadline)
+if kind == "streams":
+    loader = rota.StreamLoader(Endless(), 8, comm=comm, deadline=deadline)
+    calls = [loader.next]
+elif kind == "samples":
+    loader = rota.Loader(rows(), 8, comm=comm, on_bad_sample="skip", max_skipped=10**6, deadline=deadline)
+    calls = [loader.next]
+elif kind == "dispatch":
+    loader = rota.StreamLoader(dispatch(), 8, comm=comm, deadline=deadline)
+    calls = [loader.next]
+elif kind == "saves":
+    directory = rota.CheckpointDirectory(comm, path + "/checkpoints", deadline=deadline)
+    calls = [lambda: directory.save(1, {"w": rota.Rows(np.zeros(3))}), directory.latest]
+else:
+    calls = [lambda: comm._require_same("compare", "the same"), lambda: comm._agree("agree", None)]
+for step in range(10**9):
+    if step == 10: print("at 10", flush=True)
+    if step >= 10 and os.path.exists(path + "/late") and rank == victim: time.sleep(2 * deadline)
+    try:
+        for call in calls: call()
+    except rota.TimeoutError as error:
+        print("timeout", time.time(), error, flush=True)
+        break
+for _ in range(3):
+    for call in calls:
+        begun = time.time()
+        try: call()
+        except rota.TimeoutError as error: print("again", time.time() - begun, error)
+print("end", flush=True)
+if rank != victim: time.sleep(min(2 * deadline, 6))  # those who give up later would miss it
+"""
+KINDS = "streams", "samples", "dispatch", "saves", "calls"
+
+
+def job(directory, kind, victim, deadline=60, **environment):
+    return Job(directory, LOOP, 3, deadline, kind, victim, **environment)
+
+
+def timeout_of(told, is_store_gone=False):
+    """When a rank gave up, and the words; all that it tries later is refused at once."""
+    said, complained = told
+    [line] = [line for line in said.splitlines() if line.startswith("timeout ")]
+    again = [line.split(" ", 2) for line in said.splitlines() if line.startswith("again ")]
+    assert len(again) in (3, 6) and max(float(seconds) for _, seconds, _ in again) < 1, said
+    assert said.endswith("end\n") and (is_store_gone or complained == ""), told  # of which torch says much
+    _, when, words = line.split(" ", 2)
+    return float(when), words
+
+
+VICTIMS = [(0, {}), (2, {}), (2, {"MEET_AT_RANK_0": 1}), (0, {"MEET_AT_RANK_0": 1})]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("victim, meeting", VICTIMS)
+def test_a_rank_that_is_killed_is_named_on_all_others_at_once(tmp_path, kind, victim, meeting):
+    with job(tmp_path, kind, victim, **meeting) as ranks:
+        for rank in range(3):
+            ranks.wait_until_it_says(rank, "at 10")
+        killed = ranks.signal(victim, signal.SIGKILL)
+        codes = ranks.codes()
+        for rank, told in enumerate(ranks.texts()):
+            if rank == victim:
+                continue
+            when, words = timeout_of(told, is_store_gone=victim == 0 and meeting != {})
+            assert f"rank {victim} cannot be reached any more" in words, (rank, words)
+            assert when - killed < 10 and codes[rank] == 0, (rank, when - killed)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("victim, meeting", VICTIMS[:-1])  # where the store hangs, nobody can be asked
+def test_a_rank_that_hangs_is_named_by_the_deadline_and_told_when_it_comes_late(tmp_path, kind, victim, meeting):
+    with job(tmp_path, kind, victim, deadline=3, **meeting) as ranks:
+        for rank in range(3):
+            ranks.wait_until_it_says(rank, "at 10")
+        stopped = ranks.signal(victim, signal.SIGSTOP)
+        others = [rank for rank in range(3) if rank != victim]
+        for rank in others:
+            ranks.wait_until_it_says(rank, "end")
+            when, words = timeout_of(ranks.texts()[rank])
+            assert f"rank {victim} did not arrive before the deadline" in words, words
+            assert 2.5 < when - stopped < 10
+        ranks.signal(victim, signal.SIGCONT)
+        assert ranks.codes() == [0, 0, 0]
+        when, words = timeout_of(ranks.texts()[victim])
+        assert f"rank {victim} did not arrive before the deadline" in words, words
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_rank_that_comes_late_is_told(tmp_path, kind):
+    with job(tmp_path, kind, 1, deadline=3) as ranks:
+        ranks.wait_until_it_says(1, "at 10")
+        (tmp_path / "late").touch()
+        assert ranks.codes() == [0, 0, 0]
+        for told in ranks.texts():
+            assert "rank 1 did not arrive before the deadline" in timeout_of(told)[1], told
+
+
+def test_a_rank_that_does_not_make_a_communicator_is_named(tmp_path):
+    code = """
+    if rank == 1:
+        time.sleep(4)
+    try: rota.torch.Communicator(deadline=2)
+    except rota.TimeoutError as error: print(error)
+    """
+    with Job(tmp_path, code, 3) as ranks:
+        assert ranks.codes() == [0, 0, 0]
+        assert all("make a communicator: rank 1 did not arrive" in ranks.said(rank) for rank in (0, 2)), ranks.texts()
