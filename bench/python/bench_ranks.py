@@ -21,6 +21,7 @@ WHAT = {
     "agree": "agreement, us a step",
     "skip": "Loader that skips, 512 a step, us",
     "stream": "StreamLoader, 512 of 4 KiB a step, us",
+    "training": "the same, and 2 ms of training, us",
     "dispatch": "Dispatch, 512 of 4 KiB a step, us",
     "save": f"save of {MEBIBYTES} MiB, ms",
     "barrier": "the transport's own reduction, us",
@@ -70,16 +71,18 @@ def measured(over):
     class One(Numbers):
         shards = 1
 
-    def steps(loader):
+    def steps(loader, training=0):
         begin, count = time.perf_counter(), 0
         for _ in loader:
             count += 1
+            time.sleep(training)
         return (time.perf_counter() - begin) / count * 1e6
 
     result = {"agree": seconds(lambda: comm._agree("bench", None), STEPS) * 1e6, "barrier": seconds(barrier, STEPS) * 1e6}
     source = rota.PythonSource([{"x": i} for i in range(SAMPLES)])
     result["skip"] = steps(rota.Loader(source, 512, comm=comm, on_bad_sample="skip"))
     result["stream"] = steps(rota.StreamLoader(Numbers(), 512, comm=comm))
+    result["training"] = steps(rota.StreamLoader(Numbers(), 512, comm=comm), 0.002)
     result["dispatch"] = steps(rota.StreamLoader(rota.Dispatch(One() if comm.rank == 0 else None), 512, comm=comm))
     rows = np.ones((MEBIBYTES * 2**20 // 1024 // comm.size, 128))
     directory = rota.CheckpointDirectory(comm, Path(os.environ["WORK"]))
