@@ -15,7 +15,7 @@ Communicator mpi::of_fortran(int /*handle*/, std::chrono::milliseconds /*deadlin
   throw Error(
       ErrorCode::unsupported,
       "use a communicator of MPI: this rota is built without it; for ranks of MPI build it where Open MPI "
-      "is installed: pip install --no-binary rota rota, or pip install . in a clone");
+      "is installed: pip install . in a clone, or -DROTA_MPI=ON for C++");
 }
 
 }  // namespace rota
