@@ -366,7 +366,8 @@ def open(path: Any, format: str = "auto", **options: Any) -> Source:
 
     **Collective.** What one rank fails at is raised on all. Without torch.distributed it is `rota.open`.
     """
-    return _sources.open(path, format, comm=torchs_ranks(), **options)
+    ranks = None if isinstance(path, rota.Catalog) else torchs_ranks()  # a catalog has its own
+    return _sources.open(path, format, comm=ranks, **options)
 
 
 def pinned() -> Any:

@@ -21,6 +21,7 @@ for name, failing in ("tokens", None), ("none", None), ("tokens", 1):
         print(len(source), source.fingerprint, source[2]["tokens"].tolist())
     except rota.Error as error:
         print(type(error).__name__, error)
+assert len(rota.torch.open(rota.Catalog(f"{directory}/tokens", comm=rota.torch.Communicator()), "tokens", length=4)) == 5
 dist.destroy_process_group()
 """
 
