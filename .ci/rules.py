@@ -30,7 +30,7 @@ STATE = {
     "known_ca_files[abi:cxx11]()::all": "Python adds where certifi is",
     "start_curl()::started": "libcurl is started once",
     "keep_for_ever(std::shared_ptr<void const>)::mutex": "of what follows",
-    "keep_for_ever(std::shared_ptr<void const>)::kept": "memory that unfinished operations of MPI may touch",
+    "keep_for_ever(std::shared_ptr<void const>)::kept": "memory that unfinished operations of ranks may touch",
     "signalled": "a StopSignal's flag",
     "in_use": "there is one StopSignal",
     "former_actions": "handlers of signals that were there before",

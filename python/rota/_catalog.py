@@ -77,9 +77,9 @@ class Catalog(_rota.Catalog):
     - `storages`: file systems of fsspec by scheme, such as `{"gs": fsspec.filesystem("gs", token="anon")}`. Without it,
       `gs://`, `az://`, `hf://` and whatever else rota has not itself are those of fsspec, where it is installed.
 
-    With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks make the catalog together, and later open it together:
+    With `comm`, which `rota.Communicator` takes, its ranks make the catalog together, and later open it together:
     rank 0 alone reads directories, and ranks share the work of looking into files. **Collective**; so are `save`,
-    `to_bytes`, `rota.find_format` and `rota.open` of such a catalog. It ends before MPI does.
+    `to_bytes`, `rota.find_format` and `rota.open` of such a catalog. It ends before its ranks do.
 
     >>> import rota, tempfile, pathlib
     >>> directory = pathlib.Path(tempfile.mkdtemp())

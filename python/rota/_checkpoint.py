@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota import _rota
 from rota._communicator import agreed, as_communicator, first, needed_ranks
-from rota._errors import Error, InvalidArgumentError, told
+from rota._errors import Error, InvalidArgumentError, UnsupportedError, told
 from rota._loader import make_mapping
 from rota._sampler import ElasticBatchSampler
 from rota._values import World, of_torch
@@ -171,13 +171,33 @@ def _refuse(name: str, value: Any) -> None:
     )
 
 
-def _rows_of(value: Any) -> Any:
-    """Of a DTensor that is sharded, as FSDP leaves it, this rank's rows."""
+def first_row_of(tensor: Any) -> int:
+    """Which row of all is the first that this rank has of a DTensor. As torch shards: rows / ranks, rounded up, to each."""
+    shards = [at for at, place in enumerate(tensor.placements) if not place.is_replicate()]
+    if len(shards) > 1 or any(not tensor.placements[at].is_shard(0) for at in shards):
+        raise UnsupportedError(
+            f"take the rows of a DTensor of placements {tensor.placements}: its first dimension may be sharded, once; give "
+            "tensor.full_tensor()"
+        )
+    rows = tensor.shape[0] if shards else 0
+    return min([rows, *(-(-rows // tensor.device_mesh.size(at)) * tensor.device_mesh.get_local_rank(at) for at in shards)])
+
+
+def _rows_of(value: Any, world: World) -> Any:
+    """Of a DTensor that is sharded, as FSDP leaves it, this rank's rows; none, where another rank has the same."""
     if not hasattr(value, "placements"):
         return value
-    from rota import _torch_ranks
-
-    local, _, counts = _torch_ranks.rows_of(value)
+    first_row_of(value)  # refuses what has no rows here
+    local, mesh = value.to_local(), value.device_mesh
+    if all(place.is_replicate() for place in value.placements):
+        return local
+    ranks = mesh.mesh.flatten().tolist()
+    if len(ranks) != world.size or ranks != sorted(ranks) or ranks[world.rank] != mesh.get_rank():
+        raise UnsupportedError(
+            f"save a DTensor that is sharded over ranks {ranks}: this directory is of {world.size} ranks, and these must be all of "
+            "them, in ascending order; give tensor.full_tensor(), or open the directory with comm= of that mesh"
+        )
+    counts = all(not place.is_replicate() or mesh.get_local_rank(at) == 0 for at, place in enumerate(value.placements))
     return Rows(local if counts else local[:0])
 
 
@@ -192,7 +212,7 @@ def _to_array(value: Any) -> tuple[np.ndarray, Any]:
     return array, "bfloat16" if is_bfloat16 else array.dtype
 
 
-def _add(snapshot: Any, name: str, value: Any, is_root: bool) -> None:
+def _add(snapshot: Any, name: str, value: Any, world: World) -> None:
     loader = _loader_of(value)
     if loader is not None:
         return loader._save_to(snapshot, name)
@@ -200,9 +220,9 @@ def _add(snapshot: Any, name: str, value: Any, is_root: bool) -> None:
         value = value.encode()
     if isinstance(value, (bytes, bytearray, memoryview)):
         return snapshot.blob(name, bytes(value))
-    value = _rows_of(value)
+    value = _rows_of(value, world)
     is_rows = isinstance(value, Rows)
-    is_mine = is_root or is_rows
+    is_mine = world.rank == 0 or is_rows
     if is_rows:
         value = value.array
         if not getattr(value, "ndim", 0):
@@ -240,9 +260,9 @@ def close_all() -> None:
 class CheckpointDirectory(_rota.CheckpointDirectory):
     """A directory of checkpoints. A file appears whole or not at all, and the newest good one is found again.
 
-    **Collective**: in an MPI job, all ranks make the same calls, and all return or all raise. `comm` is
-    mpi4py's or a `rota.mpi.Communicator`, or None for a process alone. The directory belongs to one job at a time:
-    BusyError otherwise. One thread at a time uses it.
+    **Collective**: all ranks of `comm` make the same calls, and all return or all raise. `rota.Communicator` takes it; None is
+    a process alone; left out, it is that of torch.distributed. The directory belongs to one job at a time: BusyError
+    otherwise. One thread at a time uses it.
 
     What is saved are states:
 
@@ -323,7 +343,7 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
         try:
             step = operator.index(step)
             for name, value in _named(states):
-                _add(snapshot, name, value, self._world.rank == 0)
+                _add(snapshot, name, value, self._world)
         except BaseException as error:
             if self._world.size == 1:
                 raise

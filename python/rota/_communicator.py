@@ -30,7 +30,7 @@ it after Python's end.
 
 def group_of(comm: Any, deadline: float) -> Any:
     """**Collective**, where `comm` is of torch.distributed: what carries its calls, or None of one rank. Else False."""
-    if "torch.distributed" not in sys.modules:
+    if _imported_distributed() is None:
         return False
     from rota import _torch_ranks
 
@@ -75,7 +75,7 @@ def agreed(comm: Any, phase: str) -> Iterator[Any]:
         try:
             ranks._agree(phase, told(failed))
         except TimeoutError as error:
-            if ranks not in _of_torch.values():
+            if ranks not in _of_torch.values() or "did not arrive" not in str(error):
                 raise
             raise TimeoutError(f"{error}. What one rank makes alone takes world=(0, 1), or comm=None") from None
     if failed is not None:
@@ -95,10 +95,16 @@ def compared(comm: Any, phase: str) -> Iterator[Callable[[str], None]]:
 # ---- the world of this process ----
 
 
+def _imported_distributed() -> Any:
+    """The module, of a torch that was built with it; else None."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed if distributed is not None and distributed.is_available() else None
+
+
 def torch_distributed() -> Any:
     """The module, where it is initialised; else None."""
-    distributed = sys.modules.get("torch.distributed")
-    return distributed if distributed is not None and distributed.is_available() and distributed.is_initialized() else None
+    distributed = _imported_distributed()
+    return distributed if distributed is not None and distributed.is_initialized() else None
 
 
 _is_told = False
@@ -133,12 +139,25 @@ def find_world() -> World:
     return _rota.world_from_environment()
 
 
+def check_world(is_given: bool, world: World) -> None:
+    """Refuses at a `for` a world that was found before torch.distributed had another one."""
+    distributed = None if is_given else torch_distributed()
+    if distributed is None or distributed.get_world_size() == 1:
+        return
+    theirs = World(distributed.get_rank(), distributed.get_world_size())
+    if theirs[:2] != world[:2]:
+        raise InvalidArgumentError(
+            f"begin a `for`: this was made for rank {world.rank} of {world.size}, and is rank {theirs.rank} of {theirs.size} of "
+            "torch.distributed by now; make it after init_process_group(), or say where it is: world=(0, 1), of streams comm=None"
+        )
+
+
 _of_torch: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # of the group of all ranks, its own
 
 
 def as_world(world: Any) -> Any:
     """(rank, size), or that of a dimension of a DeviceMesh, or of a process group."""
-    if not isinstance(world, (tuple, list)) and "torch.distributed" in sys.modules:
+    if not isinstance(world, (tuple, list)) and _imported_distributed() is not None:
         from rota import _torch_ranks
 
         group = _torch_ranks.group_of(world)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rota import _rota, _sources
-from rota._communicator import Communicator, agreed, as_communicator, as_world, find_world, torchs_ranks
+from rota._communicator import Communicator, agreed, as_communicator, as_world, check_world, find_world, torchs_ranks
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
 from rota._sources import Source
@@ -198,6 +198,7 @@ class Loader(_rota.Loader):
             if isinstance(self._source, Mixture):
                 _rota.check_mixture(self._source)
         super().__init__(self._source, given, place)
+        self._is_placed = world is not None or comm is not ...
         self._functions = transform, collate  # which C++ holds weakly
         opened(self)
 
@@ -206,9 +207,14 @@ class Loader(_rota.Loader):
         """What the loader was made of."""
         return self._source
 
+    def __iter__(self) -> Iterator[_rota.Batch]:
+        check_world(self._is_placed, self.world)
+        return super().__iter__()
+
     def rescale(self, world: Any = None, *, comm: Any = ...) -> None:
         """Goes on from the same position in another world: (rank, size); or that of `comm`, whose ranks all call it."""
         self._rescale(_place(world, comm))
+        self._is_placed = world is not None or comm is not ...
 
     def __repr__(self) -> str:
         if not hasattr(self, "_process") or self.is_closed:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rota import _rota
-from rota._communicator import as_world, compared, find_world, torchs_ranks
+from rota._communicator import as_world, check_world, compared, find_world, torchs_ranks
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
 from rota._loader import Loader, Mixture
 from rota._options import in_rotas_words
@@ -169,6 +169,7 @@ class ElasticBatchSampler:
             )  # fmt: skip
             self._epochs = self._options["epochs"]
             self._loader = self._make(find_world() if world is None else as_world(world))
+            self._is_placed = world is not None
             describe(self._loader._described())
             self._evaluation = bool(evaluation)
             self._changes = 0
@@ -188,6 +189,7 @@ class ElasticBatchSampler:
 
     def __iter__(self) -> BatchIterator:
         """The batches from `position` on. Changes nothing here: what is drawn ahead is not delivered."""
+        check_world(self._is_placed, self.world)
         if self._drawn_at == self.position and not self._evaluation:
             self._warn(
                 "this iterator begins with the same batches as the one before: batches that are drawn from a sampler count by "
@@ -338,6 +340,7 @@ class ElasticBatchSampler:
     def rescale(self, world: Any = None) -> None:
         """Goes on from the same position in another world: (rank, size)."""
         self._loader.rescale(world)
+        self._is_placed = world is not None
         self._changes += 1
 
     def set_global_batch_size(self, size: int) -> None:

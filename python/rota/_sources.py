@@ -99,7 +99,7 @@ def open(
     mds       MosaicML's shards: `columns` (all)
     ========  ======================================================================================================
 
-    With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks open the files together. Files may be in a bucket, or in
+    With `comm`, which `rota.Communicator` takes, its ranks open the files together. Files may be in a bucket, or in
     a file system of fsspec (`storages`). See `Catalog` for both.
 
     A source is pickled with its catalog: whoever loads it lists no files, and indexes none again.
@@ -208,7 +208,7 @@ def pack(
 
     Fields, all [length]: the tokens, `segment_ids` (int32; 0 is padding) and `position_ids` (int32).
 
-    With `comm`, of mpi4py or a `rota.mpi.Communicator`, its ranks share the work of asking for lengths. **Collective**.
+    With `comm`, which `rota.Communicator` takes, its ranks share the work of asking for lengths. **Collective**.
     """
     options = dict(locals())
     del options["documents"], options["comm"]

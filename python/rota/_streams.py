@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
-from rota._communicator import agreed, needed_ranks
+from rota._communicator import agreed, check_world, needed_ranks
 from rota._errors import Refusal
 from rota._loader import opened
 from rota._options import in_rotas_words
@@ -270,7 +270,7 @@ class StreamLoader(_rota.StreamLoader):
             else:
                 data = _source(stream)
         super().__init__(data, given, ranks)
-        self._is_placed = not callable(ranks)
+        self._is_placed = callable(ranks) or comm is not ...
         self._stream = stream
         opened(self)
 
@@ -279,10 +279,15 @@ class StreamLoader(_rota.StreamLoader):
         """What the loader was made of."""
         return self._stream
 
+    def __iter__(self) -> Iterator[_rota.Batch]:
+        if not self._is_placed:
+            check_world(False, self.world)
+        return super().__iter__()
+
     def __repr__(self) -> str:
         if not hasattr(self, "_process") or self.is_closed:
             return "<rota.StreamLoader, closed>"
-        if not self._is_placed:
+        if not self._is_made:
             return f"<rota.StreamLoader of {self._stream!r}, whose ranks are asked for when it is used first>"
         at, world = self.position, self.world
         return (

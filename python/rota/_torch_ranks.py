@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import ctypes
 import hashlib
 import time
@@ -15,10 +14,10 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from rota._errors import InvalidArgumentError, TimeoutError, UnsupportedError
+from rota._errors import InvalidArgumentError, TimeoutError
 
 _FOR_EVER = timedelta(days=3650)  # rota has deadlines of its own
-_TO_CONNECT = timedelta(minutes=1)  # for ranks that are all there
+_TO_CONNECT = timedelta(seconds=30)  # for ranks that are all there
 _REST = timedelta(milliseconds=10)
 _LOOK = 0.05  # seconds between two looks at who has come
 
@@ -31,6 +30,14 @@ def _end() -> None:
     """Lets no group die with Python: it would wait for what is under way on it."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_alive))
     time.sleep(0.05)  # for threads of gloo that have a call of long ago, and want Python's lock to drop it
+
+
+def _is_of_torch(error: RuntimeError) -> bool:
+    """Whether what is called here raised it, and not a signal handler meanwhile."""
+    trace: Any = error.__traceback__
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame.f_code.co_filename == __file__
 
 
 def _to_reduce(how: Any) -> Any:
@@ -51,16 +58,18 @@ class _Call:
 
     def advance(self, may_rest: bool) -> bool | None:
         """Whether it is complete; None where a rank has gone. It waits without Python's lock."""
-        if may_rest:
-            with contextlib.suppress(RuntimeError):  # it takes longer; or fails, as is found below
-                self._work.wait(_REST)
-        if not self._work.is_completed():
-            return False
         try:
-            self._work.wait()
-            self._end()
-        except RuntimeError:
-            return None
+            if may_rest:
+                self._work.wait(_REST)
+            elif not self._work.is_completed():
+                return False
+            else:
+                self._work.wait()
+        except RuntimeError as error:
+            if not _is_of_torch(error):
+                raise
+            return _Call.advance(self, False) if may_rest else None  # it takes longer; or fails, and does so again
+        self._end()
         return True
 
 
@@ -75,9 +84,9 @@ class _Duplication(_Call):
         is_done = super().advance(may_rest)
         if is_done:
             try:
-                self.made = self._group._next(list(range(self._group.size)))
-            except RuntimeError:  # once: others may have connected
-                if not self._group.lost():
+                self.made = self._group.split(list(range(self._group.size)))
+            except RuntimeError as error:  # once: others may have connected
+                if not _is_of_torch(error) or not self._group.lost():
                     raise
                 return None
         return is_done
@@ -105,7 +114,7 @@ class Group:
         self._recent: deque[Any] = deque(maxlen=64)
         self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT)
         self._gloo._set_default_timeout(_FOR_EVER)
-        self._is_closed, self._has_store = False, True
+        self._is_closed, self._has_store, self._next_probe = False, True, 0.0
         _alive.add(self)
 
     @classmethod
@@ -121,7 +130,7 @@ class Group:
         _meet(store, rank, len(members), task, deadline)
         return cls(store, rank, len(members))
 
-    def _next(self, members: list[int]) -> Group | None:
+    def split(self, members: list[int]) -> Group | None:
         """Another one, of these ranks; all ranks count them."""
         self._children += 1
         if len(members) == 1:
@@ -173,9 +182,6 @@ class Group:
     def duplicate(self) -> _Call:
         return _Duplication(self)
 
-    def split(self, members: list[int]) -> Group | None:
-        return self._next(members)
-
     # ---- beside them ----
 
     def post(self, to: int, text: bytes) -> None:
@@ -201,18 +207,25 @@ class Group:
         """Of the store. It goes with the process that has it, which calls then find."""
         try:
             return what(self._store) if self._has_store else None
-        except RuntimeError:
+        except RuntimeError as error:
+            if not _is_of_torch(error):
+                raise
             self._has_store = False
             return None
 
     def lost(self) -> list[int]:
-        """Those whose connections are closed, which a message to them shows at once."""
+        """Those whose connections are closed, which a message to them shows at once; looked for now and then."""
+        if time.monotonic() < self._next_probe:
+            return []
+        self._next_probe = time.monotonic() + _LOOK
         return [rank for rank in range(self.size) if rank != self.rank and not self._is_there(rank)]
 
     def _is_there(self, rank: int) -> bool:
         try:
             self._gloo.send([torch.zeros(1, dtype=torch.uint8)], rank, 0)
-        except RuntimeError:
+        except RuntimeError as error:
+            if not _is_of_torch(error):
+                raise
             return False
         return True
 
@@ -232,27 +245,6 @@ def _meet(store: Any, rank: int, size: int, task: str, deadline: float) -> None:
     if late != "none":
         names = f"rank{'s' * (',' in late)} {late}"
         raise TimeoutError(f"{task}: {names} did not arrive before the deadline; all ranks must come here")
-
-
-def rows_of(tensor: Any) -> tuple[Any, int, bool]:
-    """This rank's rows of a DTensor, which of all the first is, and whether it is the one replica that counts.
-
-    As torch shards: rows / ranks, rounded up, to each, and what is left to the last.
-    """
-    first, counts = 0, True
-    shards = [place for place in tensor.placements if not place.is_replicate()]
-    if len(shards) > 1 or any(not place.is_shard(0) for place in shards):
-        raise UnsupportedError(
-            f"take the rows of a DTensor of placements {tensor.placements}: its first dimension may be sharded, once; give tensor.full_tensor()"
-        )
-    for dimension, place in enumerate(tensor.placements):
-        at = tensor.device_mesh.get_local_rank(dimension)
-        if place.is_replicate():
-            counts = counts and at == 0
-        else:
-            ranks, rows = tensor.device_mesh.size(dimension), tensor.shape[0]
-            first = min(rows, -(-rows // ranks) * at)
-    return tensor.to_local(), first, counts
 
 
 def group_of(what: Any) -> Any:

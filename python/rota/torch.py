@@ -24,8 +24,9 @@ import torch
 from torch.utils import data as _data
 
 import rota
-from rota import _rota, _sampler, _sources, _torch_ranks
-from rota._communicator import as_world, torchs_ranks, torchs_world
+from rota import _rota, _sampler, _sources
+from rota._checkpoint import first_row_of
+from rota._communicator import as_world, torch_distributed, torchs_ranks, torchs_world
 from rota._errors import CallbackError, InvalidArgumentError, MismatchError
 from rota._loader import Loader
 from rota._sampler import ElasticBatchSampler
@@ -44,7 +45,7 @@ def Communicator(group: Any = None, deadline: float = 600.0) -> rota.Communicato
     They get a group by gloo of their own, whatever theirs is by. All of them make it together.
     """
     if group is None:
-        if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+        if torch_distributed() is None:
             raise InvalidArgumentError("make a communicator: call torch.distributed.init_process_group() first")
         group = torch.distributed.group.WORLD
     return rota.Communicator(group, deadline)
@@ -52,12 +53,12 @@ def Communicator(group: Any = None, deadline: float = 600.0) -> rota.Communicato
 
 def fill(tensor: torch.Tensor, checkpoint: Any, name: str) -> None:
     """Fills a tensor with that of the checkpoint, in place: of a DTensor that is sharded, this rank's rows, in any world."""
-    infos = [info for info in checkpoint.tensors if info.name == name]
-    local, first = _torch_ranks.rows_of(tensor)[:2] if hasattr(tensor, "placements") else (tensor, 0)
+    dtype, shape = next(((info.dtype, info.shape) for info in checkpoint.tensors if info.name == name), ("", ()))
+    if shape not in ((), tuple(tensor.shape) or (1,)):
+        raise MismatchError(f'fill a tensor of shape {[*tensor.shape]} with "{name}" of a checkpoint, which has {[*shape]}')
+    local, first = (tensor.to_local(), first_row_of(tensor)) if hasattr(tensor, "placements") else (tensor, 0)
     rows = checkpoint.rows(name, first, len(local) if local.ndim else 1)  # which refuses a name that is not there
-    if infos[0].shape != (tuple(tensor.shape) or (1,)):
-        raise MismatchError(f'fill a tensor of shape {[*tensor.shape]} with "{name}" of a checkpoint, which has {[*infos[0].shape]}')
-    values = torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16) if infos[0].dtype == "bfloat16" else torch.from_numpy(rows)
+    values = torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16) if dtype == "bfloat16" else torch.from_numpy(rows)
     with torch.no_grad():
         local.copy_(values.reshape(local.shape))
 

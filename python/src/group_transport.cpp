@@ -64,10 +64,10 @@ class Duplication final : public GroupCall {
   std::unique_ptr<Transport>* made_;
 };
 
+// With the GIL.
 template <typename... Arguments>
 Transport::Begun begin(const Shared& group, const char* method, const Arguments&... arguments) {
-  return call_python(
-      [&]() -> Transport::Begun { return std::make_unique<GroupCall>(group->attr(method)(arguments...)); });
+  return std::make_unique<GroupCall>(group->attr(method)(arguments...));
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ GroupTransport::~GroupTransport() {
   if (maker_ != internal::this_process() || has_ended()) return;
   try {
     call_python([&] { group_->attr("close")(); });
-  } catch (const Error&) {  // Python ends meanwhile
+  } catch (...) {  // Python ends meanwhile, or is interrupted
   }
 }
 

@@ -115,6 +115,7 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
                              "Counts since the loader was made: batches, samples, bytes, seconds that `next` "
                              "waited, and of each worker.")
       .def("close", &Self::close, "Ends the workers, and frees what they have read. Batches in hand stay.")
+      .def_property_readonly("_is_made", &Self::is_made)
       .def_property_readonly("is_closed", &Self::is_closed, "Whether `close` was called.");
   return made;
 }

@@ -53,13 +53,13 @@ struct PyStreamSource {
   std::shared_ptr<const StreamSource> source;
 };
 
-/// What a user's mpi4py communicator was duplicated to, or a world of one. Collective calls take it.
+/// What the communicator or group of a user was duplicated to, or a world of one. Collective calls take it.
 class PyCommunicator {
  public:
   explicit PyCommunicator(Communicator comm)
       : comm_(dies_without_gil(std::make_shared<const Communicator>(std::move(comm)))) {}
 
-  /// Throws Error{invalid_argument} where it was closed, or MPI has ended.
+  /// Throws Error{invalid_argument} where it was closed, or what it runs on has ended.
   [[nodiscard]] std::shared_ptr<const Communicator> get() const;
   void close() { comm_.reset(); }
 
@@ -117,6 +117,7 @@ class OneThread {
     static_cast<void>(new std::shared_ptr<T>(std::move(object_)));
   }
   [[nodiscard]] bool is_closed() const noexcept { return !object_ && !make_; }
+  [[nodiscard]] bool is_made() const noexcept { return object_ != nullptr; }
 
  private:
   void take(OneThread& made) {

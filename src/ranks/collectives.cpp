@@ -30,25 +30,16 @@ void run(Exchange& exchange, std::string_view phase, const std::shared_ptr<Memor
   exchange.finish(operation);
 }
 
-// Runs `work`, which exchanges something. Where it throws on this rank alone, the others are in other steps
-// than this one from then on.
 template <typename Work>
-void in_step(const Communicator& comm, Work&& work) {
-  if (is_alone(comm)) return;
-  Exchange& exchange = exchange_of(comm);
-  try {
-    work(exchange);
-  } catch (...) {
-    exchange.break_off("an exchange failed on this rank alone");
-    throw;
-  }
+void in_step(const Communicator& comm, std::string_view phase, Work&& work) {
+  if (!is_alone(comm)) exchange_of(comm).in_step(phase, [&] { work(exchange_of(comm)); });
 }
 
 template <typename T, typename... How>
 void reduce(const Communicator& comm, std::string_view what, std::span<T> values,
             Transport::Begun (Transport::*call)(std::span<T>, How...), How... how) {
   if (values.empty()) return require_ranks(comm);
-  in_step(comm, [&](Exchange& exchange) {
+  in_step(comm, what, [&](Exchange& exchange) {
     const auto copy = std::make_shared<std::vector<T>>(values.begin(), values.end());
     run(exchange, what, copy, [=](std::vector<T>& all, Transport& by) { return (by.*call)(all, how...); });
     std::ranges::copy(*copy, values.begin());
@@ -141,11 +132,12 @@ void require_same(const Communicator& comm, std::string_view phase, const std::s
 // Piece by piece, so that the copies are small.
 void broadcast_bytes(const Communicator& comm, std::span<std::byte> value) {
   constexpr std::size_t kPieceBytes = std::size_t{1} << 24;
-  in_step(comm, [&](Exchange& exchange) {
+  constexpr std::string_view kPhase = "take what rank 0 gives";
+  in_step(comm, kPhase, [&](Exchange& exchange) {
     for (auto rest = value; !rest.empty(); rest = rest.subspan(std::min(kPieceBytes, rest.size()))) {
       const auto piece = rest.first(std::min(kPieceBytes, rest.size()));
       const auto copy = std::make_shared<std::vector<std::byte>>(piece.begin(), piece.end());
-      run(exchange, "take what rank 0 gives", copy,
+      run(exchange, kPhase, copy,
           [](std::vector<std::byte>& bytes, Transport& by) { return by.broadcast(bytes, 0); });
       std::ranges::copy(*copy, piece.begin());
     }
@@ -156,11 +148,12 @@ void all_gather_bytes(const Communicator& comm, std::span<const std::byte> mine,
   require_ranks(comm);
   const auto of_rank = [&](std::size_t r) { return all.subspan(r * mine.size(), mine.size()); };
   std::ranges::copy(mine, of_rank(static_cast<std::size_t>(comm.rank())).begin());
-  in_step(comm, [&](Exchange& exchange) {
+  constexpr std::string_view kPhase = "gather what all ranks have";
+  in_step(comm, kPhase, [&](Exchange& exchange) {
     const auto memory = std::make_shared<Exchanged>();
     memory->to_all.assign(mine.begin(), mine.end());
     memory->incoming.assign(static_cast<std::size_t>(comm.size()), std::vector<std::byte>(mine.size()));
-    run(exchange, "gather what all ranks have", memory, transfer);
+    run(exchange, kPhase, memory, transfer);
     for (std::size_t r = 0; r < memory->incoming.size(); ++r) {
       if (std::cmp_not_equal(r, comm.rank())) std::ranges::copy(memory->incoming[r], of_rank(r).begin());
     }
@@ -215,14 +208,14 @@ Messages exchange(const Communicator& comm, std::string_view phase,
     fill(memory->outgoing);
   });
   std::vector<std::int64_t> sizes;
-  in_step(comm, [&](Exchange& exchange) { sizes = announce(exchange, phase, memory->outgoing); });
+  in_step(comm, phase, [&](Exchange& exchange) { sizes = announce(exchange, phase, memory->outgoing); });
   comm.together(phase, [&] {  // make room
     for (std::size_t r = 0; r < sizes.size(); ++r) {
       if (r != self) memory->incoming[r].resize(static_cast<std::size_t>(sizes[r]));
     }
   });
   std::swap(memory->incoming[self], memory->outgoing[self]);
-  in_step(comm, [&](Exchange& exchange) { run(exchange, phase, memory, transfer); });
+  in_step(comm, phase, [&](Exchange& exchange) { run(exchange, phase, memory, transfer); });
   return std::move(memory->incoming);
 }
 

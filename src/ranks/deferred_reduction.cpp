@@ -31,8 +31,7 @@ bool DeferredReduction::ends_in_time(Exchange& exchange) noexcept {
     for (const auto until = DeadlineClock::now() + kPatience; DeadlineClock::now() < until; backoff.wait()) {
       if (exchange.move(*operation_)) return true;
     }
-  } catch (const Error&) {
-    return false;  // nobody is left who could be told
+  } catch (...) {  // nobody is left who could be told
   }
   return false;
 }
@@ -44,11 +43,8 @@ void DeferredReduction::begin(Values mine) {
       [values = values_, how = reduction_](Transport& by) { return by.reduce(*values, how); });
   if (comm_.size() == 1) return;
   // Where ranks were given up, or have gone, `end` says so: what this one did until here is good.
-  const Exchange& exchange = exchange_of(comm_);
-  try {
-    if (!exchange.is_broken()) operation_->start(exchange.transport());
-  } catch (const RankLost&) {
-  }
+  Exchange& exchange = exchange_of(comm_);
+  if (!exchange.is_broken()) exchange.start(*operation_);
 }
 
 DeferredReduction::Values DeferredReduction::end() {

@@ -44,7 +44,7 @@ void Operation::start(Transport& transport) {
 
 bool Operation::advance(Transport& transport, bool may_rest) {
   start(transport);
-  return is_done_ = is_done_ || call_->advance(may_rest);
+  return is_done_ = is_done_ || (call_ != nullptr && call_->advance(may_rest));
 }
 
 Exchange::Exchange(std::unique_ptr<Transport> transport, std::chrono::milliseconds deadline)
@@ -99,26 +99,29 @@ bool Exchange::advance(Operation& operation) {
   return move(operation);
 }
 
+void Exchange::start(Operation& operation) {
+  in_step(operation.phase(), [&] { operation.start(*transport_); });
+}
+
 bool Exchange::move(Operation& operation, bool may_rest) {
-  try {
-    return operation.advance(*transport_, may_rest);
-  } catch (const RankLost&) {
-    lose(operation.phase());
-    return false;
-  }
+  return in_step(operation.phase(), [&] {
+    try {
+      return operation.advance(*transport_, may_rest);
+    } catch (const RankLost&) {
+      lose(operation.phase());
+      return false;
+    }
+  });
 }
 
 void Exchange::attend(std::string_view phase) {
   require_unbroken(phase);
-  try {
+  in_step(phase, [&] {
     internal::Wait::here().check();
-  } catch (...) {  // leaves the others alone: they miss this rank at their deadline
-    break_off(fmt::format("{}: interrupted on this rank", phase));
-    throw;
-  }
-  if (size() == 1 || deadline_.count() <= 0 || Clock::now() < next_look_) return;
-  next_look_ = Clock::now() + kLook;
-  if (answer()) give_up(phase);
+    if (size() == 1 || deadline_.count() <= 0 || Clock::now() < next_look_) return;
+    next_look_ = Clock::now() + kLook;
+    if (answer()) give_up(phase);
+  });
 }
 
 // Whether somebody is missed. Looks at all that has come: it may have been decided since.

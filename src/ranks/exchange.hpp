@@ -81,6 +81,12 @@ class Exchange {
   bool advance(Operation& operation);
   /// The same without a look at what others say.
   bool move(Operation& operation, bool may_rest = false);
+  /// Begins `operation`, and does not say whether ranks are missed.
+  void start(Operation& operation);
+  /// Runs `work`, which exchanges something. Where it throws on this rank alone, that leaves the others
+  /// alone: they miss it at their deadline.
+  template <typename Work>
+  auto in_step(std::string_view phase, Work&& work);
   /// **Collective.** Calls `is_done` until it says so, of `operation`, if there is one. The one loop in which
   /// a rank waits for others.
   template <typename IsDone>
@@ -128,6 +134,16 @@ class Exchange {
   mutable internal::Mutex mutex_;
   std::string verdict_ ROTA_GUARDED_BY(mutex_);  // why nothing is of use any more
 };
+
+template <typename Work>
+auto Exchange::in_step(std::string_view phase, Work&& work) {
+  try {
+    return work();
+  } catch (...) {
+    break_off(std::string(phase) + ": it ended early on this rank");
+    throw;
+  }
+}
 
 template <typename IsDone>
 void Exchange::wait(std::string_view phase, IsDone&& is_done) {

@@ -63,12 +63,6 @@ std::shared_ptr<Bytes> MessageMemory::take(std::size_t size) {
 
 PushQueue::PushQueue(Communicator channel) : channel_(std::move(channel)) { require_ranks(channel_); }
 
-std::unique_ptr<Operation> PushQueue::begin(std::shared_ptr<void> memory, Operation::Start start) {
-  auto operation = std::make_unique<Operation>(kPhase, std::move(memory), std::move(start));
-  exchange_of(channel_).move(*operation);
-  return operation;
-}
-
 void PushQueue::send(const std::vector<Message>& by_rank) {
   if (by_rank.size() == 1) return;
   struct Sent {
@@ -77,15 +71,19 @@ void PushQueue::send(const std::vector<Message>& by_rank) {
   };
   const auto sent = std::make_shared<Sent>(Sent{.messages = by_rank});
   for (const Message& message : by_rank) sent->sizes.push_back(std::ssize(*message));
+  Exchange& exchange = exchange_of(channel_);
   const auto send_parts = [&](const auto& part) {
-    under_way_.push_back(begin(sent, [sent, part](Transport& to) {
+    under_way_.push_back(std::make_unique<Operation>(kPhase, sent, [sent, part](Transport& to) {
       Parts<const std::byte> outgoing(sent->messages.size());
       for (std::size_t r = 1; r < outgoing.size(); ++r) outgoing[r] = part(*sent, r);
       return to.exchange(std::move(outgoing), Parts<std::byte>(sent->messages.size()));
     }));
+    exchange.move(*under_way_.back());
   };
-  send_parts([](const Sent& of, std::size_t r) { return std::as_bytes(std::span(&of.sizes[r], 1)); });
-  send_parts([](const Sent& of, std::size_t r) { return std::span<const std::byte>(*of.messages[r]); });
+  exchange.in_step(kPhase, [&] {
+    send_parts([](const Sent& of, std::size_t r) { return std::as_bytes(std::span(&of.sizes[r], 1)); });
+    send_parts([](const Sent& of, std::size_t r) { return std::span<const std::byte>(*of.messages[r]); });
+  });
 }
 
 void PushQueue::progress() {
@@ -94,12 +92,14 @@ void PushQueue::progress() {
 
 namespace {
 
-// Takes what comes from rank 0.
-Transport::Begun take(Transport& by, std::span<std::byte> bytes) {
-  const auto ranks = static_cast<std::size_t>(by.size());
-  Parts<std::byte> incoming(ranks);
-  incoming.front() = bytes;
-  return by.exchange(Parts<const std::byte>(ranks), std::move(incoming));
+// Takes what comes from rank 0 into `bytes`, of `memory`.
+std::unique_ptr<Operation> taking(std::shared_ptr<void> memory, std::span<std::byte> bytes) {
+  return std::make_unique<Operation>(kPhase, std::move(memory), [bytes](Transport& by) {
+    const auto ranks = static_cast<std::size_t>(by.size());
+    Parts<std::byte> incoming(ranks);
+    incoming.front() = bytes;
+    return by.exchange(Parts<const std::byte>(ranks), std::move(incoming));
+  });
 }
 
 }  // namespace
@@ -107,9 +107,7 @@ Transport::Begun take(Transport& by, std::span<std::byte> bytes) {
 bool PushQueue::has_size() {
   if (!size_operation_) {
     size_ = std::make_shared<std::int64_t>();
-    size_operation_ = begin(size_, [size = size_](Transport& by) {
-      return take(by, std::as_writable_bytes(std::span(size.get(), 1)));
-    });
+    size_operation_ = taking(size_, std::as_writable_bytes(std::span(size_.get(), 1)));
   }
   return exchange_of(channel_).move(*size_operation_);
 }
@@ -117,9 +115,9 @@ bool PushQueue::has_size() {
 PushQueue::Message PushQueue::receive() {
   while (has_size()) {
     const auto message = memory_.take(static_cast<std::size_t>(*size_));
-    coming_.push_back({.message = message});
+    coming_.push_back({.message = message, .operation = taking(message, *message)});
     size_operation_ = nullptr;
-    coming_.back().operation = begin(message, [message](Transport& by) { return take(by, *message); });
+    exchange_of(channel_).move(*coming_.back().operation);
   }
   if (coming_.empty() || !exchange_of(channel_).move(*coming_.front().operation)) return nullptr;
   auto message = std::move(coming_.front().message);

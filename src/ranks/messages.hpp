@@ -63,9 +63,8 @@ class PushQueue {
  private:
   struct Coming {
     std::shared_ptr<Bytes> message;
-    std::unique_ptr<Operation> operation = nullptr;
+    std::unique_ptr<Operation> operation;
   };
-  [[nodiscard]] std::unique_ptr<Operation> begin(std::shared_ptr<void> memory, Operation::Start start);
   bool has_size();
 
   Communicator channel_;

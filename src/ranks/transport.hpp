@@ -68,7 +68,8 @@ class Transport {
   /// among them, who pass the same; null where it is alone.
   virtual std::unique_ptr<Transport> split(std::span<const int> members) = 0;
 
-  /// Messages beside the calls: `post` waits for nobody, `take` gives the next that has come.
+  /// Messages beside the calls, to or from rank 0 at least: `post` waits for nobody, `take` gives the next
+  /// that has come.
   virtual void post(int to, std::string_view text) = 0;
   virtual std::optional<Mail> take() = 0;
   /// After RankLost: the ranks that have gone, as far as this one can tell.
@@ -78,7 +79,7 @@ class Transport {
   [[nodiscard]] bool has_ended() const noexcept { return has_ended_ != nullptr && has_ended_(); }
   using HasEnded = bool (*)() noexcept;
   [[nodiscard]] HasEnded end() const noexcept { return has_ended_; }
-  /// Something may be under way on it for ever: it frees nothing when it is destroyed.
+  /// Something may be under way on it for ever: what that needs is not freed when it is destroyed.
   void leak() noexcept { is_leaked_ = true; }
 
  protected:

@@ -1,6 +1,7 @@
 """How processes of torch.distributed end, with rota's objects in any state: with their code, and not a word too many."""
 
 import signal
+import time
 
 import pytest
 
@@ -103,11 +104,12 @@ try:
     if "directory" in globals(): directory.wait(); directory.save(2, {{}}); directory.save(3, {{}})
     if "loader" not in globals(): comm.data_parallel(0)
     while True: loader.next()
-except rota.TimeoutError as error: print(error, "after", time.monotonic() - begun)
+except rota.TimeoutError as error: print(error, "after", "at once" if time.monotonic() - begun < 10 else "long")
 """
     )
     said = end(tmp_path, code, [0, 0, 0], ranks=3)
     assert all(f"rank {leaver} " in said[rank][0] for rank in range(3) if rank != leaver), said
+    assert all(said[rank][0].endswith("after at once\n") for rank in range(3) if rank != leaver), said
 
 
 @pytest.mark.parametrize("state", ["a stream", "a dispatch", "samples"])
@@ -125,3 +127,26 @@ def test_ctrl_c_of_all_ends_all(tmp_path, state):
                 last = complained.splitlines()[-1]
                 assert last.endswith("KeyboardInterrupt") or "rota._errors.TimeoutError" in last, complained
                 assert "terminate called" not in complained and "Fatal Python error" not in complained
+
+
+CAUGHT = """
+if rank == 1: time.sleep(8); sys.exit(0)
+wait = lambda: loader.next() if "loader" in globals() else comm._agree("meet", None)
+print("ready", flush=True)
+try:
+    while True: wait()
+except KeyboardInterrupt: pass
+for _ in range(3):
+    try: wait()
+    except rota.TimeoutError as error: print("given up before" in str(error))
+"""
+
+
+@pytest.mark.parametrize("state", ["a stream", "samples", "a group"])
+def test_ranks_are_of_no_use_after_a_ctrl_c_that_was_caught(tmp_path, state):
+    for number in range(TIMES // 2):
+        with Job(tmp_path / str(number), STATES[state] + CAUGHT, 2) as job:
+            job.wait_until_it_says(0, "ready")
+            time.sleep(0.3 + number / 30)
+            job.signal(0, signal.SIGINT)
+            assert job.codes() == [0, 0] and job.said(0) == "ready\n" + "True\n" * 3, job.texts()

@@ -110,6 +110,26 @@ def test_ranks_of_which_only_the_environment_tells_are_refused_with_words_and_fo
         assert all("whose ranks are asked for when it is used first" in job.said(rank) for rank in range(2)), job.texts()
 
 
+EARLY = """
+made = [rota.Loader(rows(bad=0), 8), rota.StreamLoader(Numbers(), 8), rota.ElasticBatchSampler(20, 4)]
+said = [rota.Loader(rows(bad=0), 8, world=(0, 1)), rota.StreamLoader(Numbers(), 8, comm=None), rota.ElasticBatchSampler(20, 4, world=(0, 1))]
+for one in made[0], made[2]: assert len(list(zip(one, range(2)))) == 2
+init()
+for one in made:
+    try: iter(one)
+    except rota.InvalidArgumentError as error: assert f"is rank {rank} of 2 of torch.distributed by now; make it after" in str(error)
+    else: raise SystemExit(f"{one} is alone")
+for one in made[0], made[2]:
+    one.rescale((0, 1))
+for one in said + [made[0], made[2]]: next(iter(one))
+print("done")
+"""
+
+
+def test_what_was_made_alone_before_torch_was_initialised_is_refused(tmp_path):
+    assert said(tmp_path, EARLY, 2, init=False) == [["done"]] * 2
+
+
 ALONE = """
 if sys.argv[4] == "init": init()
 else: os.environ.update(RANK=str(rank), WORLD_SIZE="2")

@@ -84,7 +84,6 @@ class Job:
         self.directory = pathlib.Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.directory / "meeting").unlink(missing_ok=True)
-        self.began = time.monotonic()
         program = START + ("init()\n" if init else "") + textwrap.dedent(code)
         self.processes = []
         for rank in range(ranks):
@@ -115,13 +114,13 @@ class Job:
         self.processes[rank].send_signal(number)
         return time.time()
 
-    def codes(self, timeout=60, but=()):
-        """How they ended; None for those that are left out."""
+    def codes(self, timeout=60):
+        """How they ended."""
         until = time.monotonic() + timeout
         ended = []
         for rank, process in enumerate(self.processes):
             try:
-                ended.append(None if rank in but else process.wait(timeout=max(0.1, until - time.monotonic())))
+                ended.append(process.wait(timeout=max(0.1, until - time.monotonic())))
             except subprocess.TimeoutExpired:
                 process.send_signal(signal.SIGABRT)  # says where it waits
                 process.wait(timeout=20)

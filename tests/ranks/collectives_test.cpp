@@ -37,7 +37,7 @@ TEST(Interrupt, EndsAWaitForOtherRanksWhichIsNotTakenUpAgain) {
     EXPECT_THROW((void)sum.end(), Interrupted);
   }
   EXPECT_THAT(error_of([&] { (void)sum.end(); }),
-              is_error(ErrorCode::timeout, {"test: interrupted on this rank"}));
+              is_error(ErrorCode::timeout, {"test: it ended early on this rank"}));
 }
 
 TEST(Agree, PassesOnWhatIsNoError) {
