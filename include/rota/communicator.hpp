@@ -68,9 +68,6 @@ class Communicator {
   void min(std::span<std::int64_t> values) const;
   void max(std::span<std::int64_t> values) const;
 
-  /// Leaks what is behind it: operations that will never end are under way.
-  void abandon() const noexcept;
-
  private:
   friend struct CommunicatorAccess;
   explicit Communicator(std::unique_ptr<ranks::Exchange> exchange);

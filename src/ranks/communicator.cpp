@@ -95,10 +95,6 @@ Communicator Communicator::duplicate(std::chrono::milliseconds deadline) const {
   return copy;
 }
 
-void Communicator::abandon() const noexcept {
-  if (exchange_) exchange_->abandon();
-}
-
 Communicator Communicator::data_parallel(int rank) const {
   const std::vector<std::int64_t> said = ranks::all_gather(*this, std::int64_t{rank});
   const auto refuse = [&](const std::string& what) {

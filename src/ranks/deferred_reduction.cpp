@@ -19,7 +19,7 @@ DeferredReduction::DeferredReduction(const Communicator& comm, Reduction reducti
 DeferredReduction::~DeferredReduction() {
   if (comm_.size() == 1) return;
   Exchange& exchange = exchange_of(comm_);
-  if (exchange.is_broken() || !is_quiet_ || !ends_in_time(exchange)) comm_.abandon();
+  if (exchange.is_broken() || !is_quiet_ || !ends_in_time(exchange)) exchange.abandon();
 }
 
 // Not where the transport has ended: what it had begun is gone.

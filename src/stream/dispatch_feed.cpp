@@ -9,6 +9,7 @@
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "order/shard_plan.hpp"
+#include "ranks/access.hpp"
 #include "ranks/collectives.hpp"
 #include "rota/cereal.hpp"
 #include "stream/stream_facts.hpp"
@@ -108,7 +109,8 @@ DispatchFeed::DispatchFeed(const Dispatch& dispatch, BatchPool& pool, const Stre
 }
 
 DispatchFeed::~DispatchFeed() {
-  if (!is_quiet_) messages_.channel().abandon();
+  ranks::Exchange* const exchange = CommunicatorAccess::exchange(messages_.channel());
+  if (exchange != nullptr && !is_quiet_) exchange->abandon();
 }
 
 StepBuilder& DispatchFeed::builder() const {

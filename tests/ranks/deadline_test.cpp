@@ -3,6 +3,7 @@
 
 #include "all_of_ranks.hpp"
 #include "ranks/collectives.hpp"
+#include "ranks/exchange.hpp"
 #include "ranks/nodes.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
@@ -46,7 +47,7 @@ TEST_P(WhatWaits, NamesTheRankThatDoesNotComeAndIsOfNoUseFromThenOn) {
       EXPECT_THAT(error_of([&] { GetParam().second(comm); }),
                   is_error(ErrorCode::timeout, {fmt::format("rank {} did not arrive", missing)}));
     });
-    comm.abandon();
+    ranks::exchange_of(comm).abandon();
   }
 }
 
