@@ -1,7 +1,7 @@
 """Reads the bytes of all files below a directory, in any number of processes, stopped and resumed at will.
 
     python3 quickstart.py /usr/include checkpoints
-    mpirun -n 4 python3 -m mpi4py quickstart.py /usr/include checkpoints     # goes on with 4 ranks
+    mpirun -n 4 python3 -m mpi4py quickstart.py /usr/include checkpoints     # goes on with 4 ranks, if rota is built with MPI
 """
 
 import argparse

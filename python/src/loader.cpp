@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -73,7 +74,11 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
              if (!batch) throw py::stop_iteration();
              return std::move(*batch);
            })
-      .def("__iter__", [](py::object self) { return self; })
+      .def("__iter__",
+           [](py::object self) {
+             if constexpr (std::is_same_v<T, Loader>) self.cast<Self&>().use([](Loader& l) { l.begin_for(); });
+             return self;
+           })
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](Self& self, const py::args&) { self.close(); })
       .def_property_readonly("position", in_turn(&T::position), "Behind the last batch handed out.")
@@ -195,11 +200,6 @@ std::unique_ptr<PyLoader> make_loader_at(py::handle data, const LoaderOptions& o
 
 void define_place(LoaderClass& loader) {
   loader
-      .def("__iter__",
-           [](py::object self) {
-             self.cast<PyLoader&>().use([](Loader& l) { l.begin_for(); });
-             return self;
-           })
       .def("restart", in_turn(&Loader::restart), "Begins anew, with the first sample of the first epoch.")
       .def(
           "seek",

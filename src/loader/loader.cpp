@@ -190,10 +190,9 @@ NextBatch Loader::next() {
   return run.maker.wrap(std::move(batch));
 }
 
-// Once, at the end of an epoch.
+// Once, when an epoch's number of samples was delivered, wherever the run began.
 void Loader::Impl::tell_decodes() {
-  const bool is_over = position.epoch > 0 || stats.samples * world.size >= run_order.firsts.back();
-  if (has_told_decodes || !is_over) return;
+  if (has_told_decodes || stats.samples * world.size < run_order.firsts.back()) return;
   has_told_decodes = true;
   const internal::DecodeCounts now = internal::decoded_by(*source);
   const double times = static_cast<double>(now.decodes - decoded_before.decodes) /

@@ -51,6 +51,13 @@ def test_every_member_says_what_it_is(name):
         assert text and not text.startswith(f"{member}("), f"{name}.{member}"
 
 
+def test_no_method_of_the_module_is_defined_twice():
+    # The first of two of one name answers alone, if it takes what the second does.
+    classes = [thing for thing in vars(rota._rota).values() if isinstance(thing, type)]
+    twice = [f"{cls.__name__}.{name}" for cls in classes for name, it in vars(cls).items() if "Overloaded" in (it.__doc__ or "")]
+    assert len(classes) > 10 and twice == []
+
+
 def blocks():
     """The Python programs of the pages."""
     for page in ("README.md", "docs/python.md", "docs/traces.md", "docs/validate.md"):

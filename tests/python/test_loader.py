@@ -244,6 +244,28 @@ def test_a_loader_has_a_length():
     assert endless and rota.Loader(source, 40, tail="drop")
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_for_begins_where_the_page_says(workers):
+    def made(**options):
+        return rota.Loader(rota.PythonSource([{"x": i} for i in range(10)]), 4, shuffle="none", workers=workers, **options)
+
+    def firsts(loader):
+        return [int(batch["x"][0]) for batch in loader]
+
+    evaluation = made(evaluation=True)
+    assert next(iter(evaluation)).size == 4
+    assert [firsts(evaluation) for _ in range(3)] == [[0, 4, 8]] * 3
+    loader = made(epochs=2)
+    assert next(iter(loader)).size == 4 and firsts(loader) == [4, 8, 0, 4, 8]
+    with pytest.raises(ValueError, match=r"epochs is 2.*restart\(\)"):
+        iter(loader)
+    loader.restart()
+    assert len(firsts(loader)) == 6
+    over = made(epochs=2)
+    over.load_state_dict(loader.state_dict())
+    assert firsts(over) == []
+
+
 def test_each_worker_has_a_copy_of_the_dataset():
     class Opens:
         opened = []
