@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rota import _rota
-from rota._errors import Error, InvalidArgumentError, TimeoutError, told
+from rota._errors import Error, InvalidArgumentError, TimeoutError, UnsupportedError, told
 from rota._values import World
 
 
@@ -75,7 +76,7 @@ def agreed(comm: Any, phase: str) -> Iterator[Any]:
         try:
             ranks._agree(phase, told(failed))
         except TimeoutError as error:
-            if ranks not in _of_torch.values() or "did not arrive" not in str(error):
+            if ranks not in _of_torch.values():
                 raise
             raise TimeoutError(f"{error}. What one rank makes alone takes world=(0, 1), or comm=None") from None
     if failed is not None:
@@ -139,18 +140,30 @@ def find_world() -> World:
     return _rota.world_from_environment()
 
 
-def check_world(is_given: bool, world: World) -> None:
-    """Refuses at a `for` a world that was found before torch.distributed had another one."""
-    distributed = None if is_given else torch_distributed()
+def check_world(world: World) -> None:
+    """Refuses to read in a world that was found before torch.distributed had another one."""
+    distributed = torch_distributed()
     if distributed is None or distributed.get_world_size() == 1:
         return
     theirs = World(distributed.get_rank(), distributed.get_world_size())
     if theirs[:2] != world[:2]:
         raise InvalidArgumentError(
-            f"begin a `for`: this was made for rank {world.rank} of {world.size}, and is rank {theirs.rank} of {theirs.size} of "
+            f"read batches: this was made for rank {world.rank} of {world.size}, and is rank {theirs.rank} of {theirs.size} of "
             "torch.distributed by now; make it after init_process_group(), or say where it is: world=(0, 1), of streams comm=None"
         )
 
+
+_of_parent: Any = None  # the group of all ranks that a forked child has from its parent
+
+
+def _keep_parents() -> None:
+    global _of_parent
+    distributed = torch_distributed()
+    _of_parent = None if distributed is None else distributed.group.WORLD
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_keep_parents)
 
 _of_torch: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # of the group of all ranks, its own
 
@@ -171,9 +184,13 @@ def torchs_world(group: Any) -> World:
     ranks = torchs_ranks()
     if ranks is None:
         return World()
-    placed = ranks.data_parallel(torch_distributed().get_rank(group))
+    distributed = torch_distributed()
+    rank, size = distributed.get_rank(group), distributed.get_world_size(group)
+    placed = ranks.data_parallel(rank)
     world: World = placed.world
     placed.close()
+    if world.size != size:
+        raise InvalidArgumentError(f"take the world of a group of {size} ranks: others gave one of {world.size}; all give as large ones")
     return world
 
 
@@ -184,6 +201,11 @@ def torchs_ranks() -> Any:
         return None
     find_world()  # which MPI, if it is there, must not contradict
     world = distributed.group.WORLD
+    if world is _of_parent:
+        raise UnsupportedError(
+            "find the ranks that work together: torch.distributed is the parent's, of which this process was forked; say that it is "
+            "alone: comm=None, or world=(0, 1)"
+        )
     if world not in _of_torch:
         _of_torch[world] = Communicator(world)
     return _of_torch[world]

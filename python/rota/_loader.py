@@ -208,8 +208,18 @@ class Loader(_rota.Loader):
         return self._source
 
     def __iter__(self) -> Iterator[_rota.Batch]:
-        check_world(self._is_placed, self.world)
+        if not self._is_placed:
+            check_world(self.world)
         return super().__iter__()
+
+    def next(self) -> _rota.Batch | None:
+        """The next batch, or None after the last epoch. Waits until it is read.
+
+        What fails is raised in its batch's place. The position stays: the next call tries the same batch again.
+        """
+        if not self._is_placed:
+            check_world(self.world)
+        return super().next()
 
     def rescale(self, world: Any = None, *, comm: Any = ...) -> None:
         """Goes on from the same position in another world: (rank, size); or that of `comm`, whose ranks all call it."""

@@ -189,7 +189,8 @@ class ElasticBatchSampler:
 
     def __iter__(self) -> BatchIterator:
         """The batches from `position` on. Changes nothing here: what is drawn ahead is not delivered."""
-        check_world(self._is_placed, self.world)
+        if not self._is_placed:
+            check_world(self.world)
         if self._drawn_at == self.position and not self._evaluation:
             self._warn(
                 "this iterator begins with the same batches as the one before: batches that are drawn from a sampler count by "

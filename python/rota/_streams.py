@@ -281,8 +281,17 @@ class StreamLoader(_rota.StreamLoader):
 
     def __iter__(self) -> Iterator[_rota.Batch]:
         if not self._is_placed:
-            check_world(False, self.world)
+            check_world(self.world)
         return super().__iter__()
+
+    def next(self) -> _rota.Batch | None:
+        """The next batch, or None after the last epoch. Waits until it is read, on all ranks. **Collective.**
+
+        What fails is raised in its batch's place, on all ranks.
+        """
+        if not self._is_placed:
+            check_world(self.world)
+        return super().next()
 
     def __repr__(self) -> str:
         if not hasattr(self, "_process") or self.is_closed:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import atexit
 import ctypes
 import hashlib
+import queue
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable
@@ -20,6 +22,7 @@ _FOR_EVER = timedelta(days=3650)  # rota has deadlines of its own
 _TO_CONNECT = timedelta(seconds=30)  # for ranks that are all there
 _REST = timedelta(milliseconds=10)
 _LOOK = 0.05  # seconds between two looks at who has come
+_TO_ANSWER = 3.0  # seconds for a store; the process that has it may hang
 
 _made: Counter[str] = Counter()  # groups of the same ranks that this process has made
 _alive: set[Group] = set()
@@ -85,8 +88,8 @@ class _Duplication(_Call):
         if is_done:
             try:
                 self.made = self._group.split(list(range(self._group.size)))
-            except RuntimeError as error:  # once: others may have connected
-                if not _is_of_torch(error) or not self._group.lost():
+            except TimeoutError:  # once: others may have connected
+                if not self._group.lost():
                     raise
                 return None
         return is_done
@@ -101,20 +104,64 @@ def _packed(parts: list[memoryview]) -> torch.Tensor:
     return torch.cat([torch.empty(0, dtype=torch.uint8), *(_tensor(part) for part in parts if len(part))])
 
 
+class _Asker:
+    """Asks a store of torch.distributed by a thread of its own: it goes, or hangs, with the process that has it."""
+
+    _last: tuple[Any, Any] = None, None
+
+    def __init__(self) -> None:
+        self._has_store = True
+        self._asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        threading.Thread(target=self._answer, name="rota asks a store", daemon=True).start()
+
+    @classmethod
+    def of(cls, store: Any) -> _Asker:
+        """One for all groups that have the same."""
+        if cls._last[0] is not store:
+            cls._last = store, cls()
+        return cls._last[1]
+
+    def _answer(self) -> None:
+        while True:
+            what, answers = self._asked.get()
+            try:
+                answers.put((what(), None))
+            except Exception as error:
+                answers.put((None, error))
+
+    def ask(self, what: Callable[[], Any]) -> Any:
+        """What `what` returns; None where there is no store any more, which calls then find."""
+        if not self._has_store:
+            return None
+        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._asked.put((what, answers))
+        try:
+            answer, error = answers.get(timeout=_TO_ANSWER)
+        except queue.Empty:
+            answer, error = None, RuntimeError("it does not answer")
+        self._has_store = not isinstance(error, RuntimeError)
+        if error is not None and self._has_store:
+            raise error
+        return answer
+
+
 class Group:
     """`rank` of `size`: calls of all ranks by gloo, messages beside them by a store of torch.distributed.
 
     See src/ranks/transport.hpp, which it fulfils by way of python/src/group_transport.cpp.
     """
 
-    def __init__(self, store: Any, rank: int, size: int) -> None:
-        self.rank, self.size = rank, size
+    def __init__(self, store: Any, asker: _Asker, rank: int, size: int) -> None:
+        self.rank, self.size, self._asker = rank, size, asker
         self._store, self._children, self._taken = store, 0, 0
         # A thread of gloo may be the last that has a call. It would want Python's lock then, and abort where Python ends.
         self._recent: deque[Any] = deque(maxlen=64)
-        self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT)
+        try:
+            self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT)
+        except RuntimeError as error:
+            raise TimeoutError(f"connect ranks: one has ended meanwhile, or the network failed ({error}); end the job") from error
         self._gloo._set_default_timeout(_FOR_EVER)
-        self._is_closed, self._has_store, self._next_probe = False, True, 0.0
+        self._is_closed, self._next_probe = False, 0.0
         _alive.add(self)
 
     @classmethod
@@ -125,10 +172,11 @@ class Group:
             return None
         name = hashlib.blake2b(str(members).encode(), digest_size=16).hexdigest()
         _made[name] += 1
-        store = dist.PrefixStore(f"rota/{name}/{_made[name]}", dist.distributed_c10d._get_default_store())
+        theirs = dist.distributed_c10d._get_default_store()
+        store, asker = dist.PrefixStore(f"rota/{name}/{_made[name]}", theirs), _Asker.of(theirs)
         rank = members.index(dist.get_rank())
-        _meet(store, rank, len(members), task, deadline)
-        return cls(store, rank, len(members))
+        _meet(store, asker, rank, len(members), task, deadline)
+        return cls(store, asker, rank, len(members))
 
     def split(self, members: list[int]) -> Group | None:
         """Another one, of these ranks; all ranks count them."""
@@ -136,16 +184,20 @@ class Group:
         if len(members) == 1:
             return None
         store = dist.PrefixStore(f"{self._children}.{members[0]}", self._store)
-        return Group(store, members.index(self.rank), len(members))
+        return Group(store, self._asker, members.index(self.rank), len(members))
 
     def close(self) -> None:
         """To be used no more. It dies with a later one, when all ranks have closed it: some may still be connecting."""
         self._is_closed = True
-        self._ask(lambda store: store.add("closed", 1))
+        self._closed(1)
         for group in [*_alive]:
             if group._is_closed and all(work.is_completed() for work, _ in group._recent):
-                if group._ask(lambda store: store.add("closed", 0)) == group.size:
+                if group._closed(0) == group.size:
                     _alive.discard(group)
+
+    def _closed(self, more: int) -> Any:
+        """How many ranks have closed it."""
+        return self._asker.ask(lambda: self._store.add("closed", more))
 
     # ---- calls ----
 
@@ -185,33 +237,23 @@ class Group:
     # ---- beside them ----
 
     def post(self, to: int, text: bytes) -> None:
-        def add(store: Any) -> None:
-            number = store.add(f"posted to {to}", 1)
-            store.set(f"to {to}: {number}", f"{self.rank} {text.decode()}")
+        def add() -> None:
+            number = self._store.add(f"posted to {to}", 1)
+            self._store.set(f"to {to}: {number}", f"{self.rank} {text.decode()}")
 
-        self._ask(add)
+        self._asker.ask(add)
 
     def take(self) -> tuple[int, bytes] | None:
-        return self._ask(self._next_mail)
+        return self._asker.ask(self._next_mail)
 
-    def _next_mail(self, store: Any) -> tuple[int, bytes] | None:
+    def _next_mail(self) -> tuple[int, bytes] | None:
         key = f"to {self.rank}: {self._taken + 1}"
-        if not store.check([key]):
+        if not self._store.check([key]):
             return None
         self._taken += 1
-        sender, _, text = store.get(key).decode().partition(" ")
-        store.delete_key(key)
+        sender, _, text = self._store.get(key).decode().partition(" ")
+        self._store.delete_key(key)
         return int(sender), text.encode()
-
-    def _ask(self, what: Callable[[Any], Any]) -> Any:
-        """Of the store. It goes with the process that has it, which calls then find."""
-        try:
-            return what(self._store) if self._has_store else None
-        except RuntimeError as error:
-            if not _is_of_torch(error):
-                raise
-            self._has_store = False
-            return None
 
     def lost(self) -> list[int]:
         """Those whose connections are closed, which a message to them shows at once; looked for now and then."""
@@ -230,18 +272,25 @@ class Group:
         return True
 
 
-def _meet(store: Any, rank: int, size: int, task: str, deadline: float) -> None:
+def _meet(store: Any, asker: _Asker, rank: int, size: int, task: str, deadline: float) -> None:
     """Waits until all have come; names those who do not."""
     keys = [f"here {other}" for other in range(size)]
-    store.set(keys[rank], "")
+
+    def late_ones() -> str:
+        return ", ".join(str(other) for other in range(size) if not store.check([keys[other]]))
+
+    asker.ask(lambda: store.set(keys[rank], ""))
     until = time.monotonic() + deadline
-    late = ""
-    while not store.check(keys) and not store.check(["late"]):
+    late: Any = ""
+    while asker.ask(lambda: store.check(keys) or store.check(["late"])) is False:
         if 0 < deadline and until < time.monotonic():
-            late = ", ".join(str(other) for other in range(size) if not store.check([keys[other]]))
+            late = asker.ask(late_ones)
             break
         time.sleep(_LOOK)
-    late = store.compare_set("late", "", late or "none").decode()  # what is said first holds for all
+    said = asker.ask(lambda: store.compare_set("late", "", late or "none"))  # what is said first holds for all
+    if said is None:
+        raise TimeoutError(f"{task}: the process that has torch's store has ended, or hangs; end the job")
+    late = said.decode()
     if late != "none":
         names = f"rank{'s' * (',' in late)} {late}"
         raise TimeoutError(f"{task}: {names} did not arrive before the deadline; all ranks must come here")

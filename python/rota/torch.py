@@ -59,6 +59,9 @@ def fill(tensor: torch.Tensor, checkpoint: Any, name: str) -> None:
     local, first = (tensor.to_local(), first_row_of(tensor)) if hasattr(tensor, "placements") else (tensor, 0)
     rows = checkpoint.rows(name, first, len(local) if local.ndim else 1)  # which refuses a name that is not there
     values = torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16) if dtype == "bfloat16" else torch.from_numpy(rows)
+    if values.dtype != local.dtype or local.is_meta:
+        what = "on the device meta, which has no memory: call to_empty() first" if local.is_meta else f"{local.dtype}; convert it"
+        raise MismatchError(f'fill a tensor with "{name}" of a checkpoint, of {values.dtype}: it is {what}')
     with torch.no_grad():
         local.copy_(values.reshape(local.shape))
 

@@ -60,6 +60,14 @@ std::optional<Batch> next_of(OneThread<T>& self) {
   return batch ? std::optional(std::move(*batch)) : std::nullopt;
 }
 
+template <typename T>
+py::object begin_for(py::object self) {
+  if constexpr (std::is_same_v<T, Loader>) {
+    self.cast<OneThread<T>&>().use([](Loader& loader) { loader.begin_for(); });
+  }
+  return self;
+}
+
 // The class of loaders `T`, but for how they are made and what they alone have.
 template <typename T>
 py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* type) {
@@ -74,11 +82,7 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
              if (!batch) throw py::stop_iteration();
              return std::move(*batch);
            })
-      .def("__iter__",
-           [](py::object self) {
-             if constexpr (std::is_same_v<T, Loader>) self.cast<Self&>().use([](Loader& l) { l.begin_for(); });
-             return self;
-           })
+      .def("__iter__", &begin_for<T>)
       .def("__enter__", [](py::object self) { return self; })
       .def("__exit__", [](Self& self, const py::args&) { self.close(); })
       .def_property_readonly("position", in_turn(&T::position), "Behind the last batch handed out.")
@@ -199,8 +203,7 @@ std::unique_ptr<PyLoader> make_loader_at(py::handle data, const LoaderOptions& o
 }
 
 void define_place(LoaderClass& loader) {
-  loader
-      .def("restart", in_turn(&Loader::restart), "Begins anew, with the first sample of the first epoch.")
+  loader.def("restart", in_turn(&Loader::restart), "Begins anew, with the first sample of the first epoch.")
       .def(
           "seek",
           [](PyLoader& self, const py::iterable& position) {

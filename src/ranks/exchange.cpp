@@ -58,7 +58,7 @@ void Exchange::require_maker() const {
   if (maker_ == internal::this_process()) return;
   throw internal::failure(ErrorCode::unsupported,
                           "use a communicator in process {}, which was forked of process {} that made it: "
-                          "only that one is a rank; pass a default-made one here",
+                          "only that one is a rank; pass a default-made one here, comm=None in Python",
                           internal::this_process(), maker_);
 }
 

@@ -115,10 +115,10 @@ made = [rota.Loader(rows(bad=0), 8), rota.StreamLoader(Numbers(), 8), rota.Elast
 said = [rota.Loader(rows(bad=0), 8, world=(0, 1)), rota.StreamLoader(Numbers(), 8, comm=None), rota.ElasticBatchSampler(20, 4, world=(0, 1))]
 for one in made[0], made[2]: assert len(list(zip(one, range(2)))) == 2
 init()
-for one in made:
-    try: iter(one)
+for use in [*map(lambda one: lambda: iter(one), made), made[0].next, made[1].next]:
+    try: use()
     except rota.InvalidArgumentError as error: assert f"is rank {rank} of 2 of torch.distributed by now; make it after" in str(error)
-    else: raise SystemExit(f"{one} is alone")
+    else: raise SystemExit(f"{use} is alone")
 for one in made[0], made[2]:
     one.rescale((0, 1))
 for one in said + [made[0], made[2]]: next(iter(one))
@@ -128,6 +128,30 @@ print("done")
 
 def test_what_was_made_alone_before_torch_was_initialised_is_refused(tmp_path):
     assert said(tmp_path, EARLY, 2, init=False) == [["done"]] * 2
+
+
+FORKED = """
+import traceback
+child = os.fork()
+if child == 0:
+    try:
+        for use in (lambda: rota.StreamLoader(Numbers(), 8), lambda: rota.Loader(rows(), 8), lambda: rota.ElasticBatchSampler(20, 4)):
+            try: use()
+            except rota.UnsupportedError as error: assert "is the parent's, of which this process was forked" in str(error), error
+            else: raise SystemExit("a child is a rank")
+        assert len(rota.StreamLoader(Numbers(), 8, comm=None).next()["x"]) == len(rota.Loader(rows(bad=0), 8, world=(0, 1)).next().ids) == 8
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+assert rota.StreamLoader(Numbers(), 8).world == rota.World(rank, size)
+print("done")
+"""
+
+
+def test_a_forked_child_is_no_rank(tmp_path):
+    assert said(tmp_path, FORKED, 2) == [["done"]] * 2
 
 
 ALONE = """

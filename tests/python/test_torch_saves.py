@@ -101,6 +101,10 @@ assert all(torch.equal(torch.from_numpy(last[name]), value) for name, value in w
 for length in 2, 4:
     try: rota.torch.fill(torch.zeros(length), last, "half")
     except rota.MismatchError as error: print("told", f"shape [{length}]" in str(error))
+for other in torch.zeros(3), torch.zeros(3, dtype=torch.bfloat16, device="meta"):
+    try: rota.torch.fill(other, last, "half")
+    except rota.MismatchError as error: assert "convert it" in str(error) or "to_empty" in str(error), error
+    else: raise SystemExit(f"{other} is filled")
 directory.close()
 if size == 4:
     from torch.distributed.tensor import DeviceMesh, Replicate, Shard, distribute_tensor
