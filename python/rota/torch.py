@@ -17,7 +17,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -91,37 +91,102 @@ def _unless_empty(collate: Callable[[list], Any], samples: list) -> Any:
     return collate(samples) if samples else None
 
 
-class DataLoader(_data.DataLoader):
+T = TypeVar("T", covariant=True)
+
+
+class _NoOrder(_data.DistributedSampler):
+    """What trainers ask for, whether a loader shares samples among ranks by itself; it orders nothing."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__((), num_replicas=world.size, rank=world.rank, shuffle=False)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Nothing: the count of a trainer begins anew at each start."""
+
+
+class DataLoader(_data.DataLoader[T]):
     """torch's DataLoader in rota's order, which counts what it delivers.
 
     A batch is counted before the loop's body gets it. So a state saved in the body has the batch in hand, and none that
     was drawn ahead. A new `for` goes on behind the last batch delivered, whatever ended the one before.
 
-    All of torch's options work, but for those that make an order of their own. With `tail` "partial", "carry" or "drop"
-    a rank may have no sample in an epoch's last batch: then the batch is None.
+    All of torch's options work, but for those that make an order of their own. The sampler may be called `batch_sampler`,
+    as torch does. With `tail` "partial", "carry" or "drop" a rank may have no sample in an epoch's last batch: then the
+    batch is None.
+
+    Trainers leave it as it is: Lightning and Fabric see that it shares samples by itself (`sampler`), and so does
+    `prepare` of Accelerate, which saves and loads its state.
     """
 
-    def __init__(self, dataset: Any, sampler: ElasticBatchSampler, **options: Any) -> None:
+    _is_accelerate_prepared = True
+    use_stateful_dataloader = True
+
+    def __init__(
+        self,
+        dataset: _data.Dataset[T] | Any,
+        sampler: ElasticBatchSampler | None = None,
+        num_workers: int = 0,
+        *,
+        batch_sampler: ElasticBatchSampler | None = None,
+        collate_fn: Callable[[list], Any] | None = None,
+        pin_memory: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: torch.Generator | None = None,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        **options: Any,
+    ) -> None:
+        if (sampler is None) == (batch_sampler is None):
+            raise TypeError("give a rota.ElasticBatchSampler, as sampler or as batch_sampler")
+        sampler = sampler if batch_sampler is None else batch_sampler
         if not isinstance(sampler, ElasticBatchSampler):
             raise TypeError(f"a {type(sampler).__name__} is no rota.ElasticBatchSampler")
         if isinstance(dataset, _data.IterableDataset):
             raise TypeError("an IterableDataset has an order of its own; see rota.Stream")
-        for name in ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"):
+        for name in ("batch_size", "shuffle", "drop_last"):
             if name in options:
                 raise TypeError(f"{name}= is the sampler's: see rota.ElasticBatchSampler")
         if not options.get("in_order", True):
             raise InvalidArgumentError("in_order=False: batches would come in another order at every run")
         if hasattr(dataset, "__len__") and len(dataset) != sampler.samples:
             raise MismatchError(f"the dataset has {len(dataset)} samples, the sampler orders {sampler.samples}")
-        options["collate_fn"] = functools.partial(_unless_empty, options.get("collate_fn") or _data.default_collate)
-        # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
-        self._has_own_generator = options.setdefault("generator", None) is None
-        options["generator"] = options["generator"] or torch.Generator()
-        super().__init__(dataset, batch_sampler=sampler, **options)
         self._iterations = 0
         self._order = sampler
+        # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
+        self._has_own_generator = generator is None
+        super().__init__(
+            dataset,
+            batch_sampler=sampler,
+            num_workers=num_workers,
+            collate_fn=functools.partial(_unless_empty, collate_fn or _data.default_collate),
+            pin_memory=pin_memory,
+            timeout=timeout,
+            worker_init_fn=worker_init_fn,
+            multiprocessing_context=multiprocessing_context,
+            generator=generator or torch.Generator(),
+            prefetch_factor=prefetch_factor,
+            persistent_workers=persistent_workers,
+            **options,
+        )
         self._info: BatchInfo | None = None
         self._batches, self._waited = 0, 0.0
+
+    @property
+    def sampler(self) -> _NoOrder:  # type: ignore[override]
+        """Says to trainers which rank this is, and that they need not share samples among ranks."""
+        return _NoOrder(self._order.world)
+
+    @sampler.setter
+    def sampler(self, of_torch: Any) -> None:
+        pass  # torch sets one of its own, and does not use it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_info": None}
+
+    def __repr__(self) -> str:
+        return f"<rota.torch.DataLoader over {self._order!r}, {self.num_workers} workers>"
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         sampler = self._order

@@ -133,6 +133,7 @@ void RunOrder::add(const Source& source, const LoaderOptions& options, std::uint
 }
 
 std::int64_t RunOrder::steps(const LoaderOptions& options, std::int64_t epochs) const {
+  if (mix_plan && mix_plan->rules.end == MixtureEnd::steps) return mix_plan->rules.steps;
   if (mix_plan || epochs == kEndless) {
     throw Error(ErrorCode::unsupported,
                 mix_plan ? "count a loader's steps: datasets of a mixture have epochs of their own"

@@ -241,6 +241,8 @@ def test_a_loader_has_a_length():
         with pytest.raises(TypeError):
             len(endless)
     assert len(list(rota.Loader(rota.Mixture([source], [1]), 4))) == 3
+    counted = rota.Loader(rota.Mixture([source, source], [1, 2], "steps", 7), 4)
+    assert len(counted) == len(list(counted)) == 7
     assert endless and rota.Loader(source, 40, tail="drop")
 
 

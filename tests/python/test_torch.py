@@ -2,6 +2,7 @@
 
 import gc
 import json
+import pickle
 import random
 
 import numpy as np
@@ -88,6 +89,32 @@ def test_a_batch_is_counted_before_the_body_gets_it():
 
 def test_len_is_that_of_an_epoch_and_tqdm_needs_no_more():
     assert len(loader()) == 8 == sum(1 for _ in loader()) and len(loader(epochs=3)) == 24
+
+
+def test_a_loader_is_generic_tells_what_it_is_and_can_be_pickled():
+    sampler = rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1))
+    run = rota.torch.DataLoader[tuple](Noisy(), batch_sampler=sampler)
+    take(run, 3)
+    assert "8, rank 0 of 1, at epoch 0, sample 24, step 3>, 0 workers" in repr(run)
+    again = pickle.loads(pickle.dumps(run))
+    assert again.position == run.position
+    assert [id for _, id, _ in take(again, 2)] == [id for _, id, _ in take(run, 2)]
+    for given in {}, dict(sampler=sampler, batch_sampler=sampler):
+        with pytest.raises(TypeError, match="as sampler or as batch_sampler"):
+            rota.torch.DataLoader(Noisy(), **given)
+
+
+def test_trainers_see_that_a_loader_shares_samples_by_itself():
+    run = loader(1, 2)
+    run.sampler.set_epoch(5)
+    assert isinstance(run.sampler, torch.utils.data.DistributedSampler) and list(run.sampler) == []
+    assert (run.sampler.rank, run.sampler.num_replicas, run.position.epoch) == (1, 2, 0)
+    assert run._is_accelerate_prepared and run.use_stateful_dataloader
+
+
+def test_a_mixture_that_ends_by_steps_has_a_length():
+    sampler = rota.ElasticBatchSampler([5, 9], 4, weights=[1, 2], end="steps", steps=6, world=(0, 1))
+    assert len(sampler) == len(list(sampler)) == 6
 
 
 def test_an_error_of_the_dataset_leaves_the_position():

@@ -1,0 +1,37 @@
+"""rota in Hugging Face's Accelerate: a loader on the accelerator's device that tells of an epoch's last batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from accelerate.state import AcceleratorState, GradientState
+from accelerate.utils import send_to_device
+
+import rota.torch
+
+__all__ = ["DataLoader"]
+
+
+class DataLoader(rota.torch.DataLoader):
+    """`rota.torch.DataLoader` for `accelerator.prepare`, which leaves it as it is; `save_state` and `load_state` keep its place.
+
+    Batches are on the accelerator's device. `accumulate` takes an epoch's last batch for the end of an accumulation, and
+    `gather_for_metrics` leaves out what pads the last batch.
+    """
+
+    end_of_dataloader = False
+    remainder = -1
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        state, device = GradientState(), AcceleratorState().device
+        self.end_of_dataloader, self.remainder = False, 0
+        state._add_dataloader(self)
+        try:
+            begin = self.position.epoch
+            for batch in super().__iter__():
+                self.end_of_dataloader = self._order._is_done(begin)
+                self.remainder = self.info.global_real % self._order.global_batch_size
+                yield send_to_device(batch, device)
+        finally:
+            state._remove_dataloader(self)

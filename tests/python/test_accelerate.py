@@ -1,0 +1,59 @@
+"""Accelerate: what `prepare` leaves as it is, what `save_state` keeps, and where an accumulation and an epoch end."""
+
+import pytest
+
+accelerate = pytest.importorskip("accelerate")
+import rota  # noqa: E402
+import rota.accelerate  # noqa: E402
+import rota.torch  # noqa: E402
+import torch  # noqa: E402
+from accelerate.state import AcceleratorState, GradientState  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Accelerate's own
+DATA = torch.arange(34.0).reshape(-1, 1)  # nine steps an epoch, of which the last has two samples
+
+
+def train(path, after=None, accumulated=1, make=rota.accelerate.DataLoader, epochs=3):
+    """What one start has trained, its updates, and the weights that are left. It goes on from what was saved at `path`."""
+    AcceleratorState._reset_state(True)
+    GradientState._reset_state()
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=accumulated)
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(1, 1)
+    loader = make(DATA, rota.ElasticBatchSampler(DATA, 4, seed=1, world=(0, 1)))
+    model, optimizer, prepared = accelerator.prepare(layer, torch.optim.SGD(layer.parameters(), 0.1), loader)
+    assert prepared is loader
+    if path.exists():
+        accelerator.load_state(path)
+    seen, updates, gathered = [], 0, []
+    for _ in range(loader.position.epoch, epochs):
+        for batch in loader:
+            with accelerator.accumulate(model):
+                accelerator.backward(model(batch / 40).square().mean())
+                optimizer.step()
+                optimizer.zero_grad()
+            updates += accelerator.sync_gradients
+            gathered += accelerator.gather_for_metrics(batch)[:, 0].int().tolist()
+            seen.append(tuple(map(int, batch[:, 0])))
+            if len(seen) == after:
+                accelerator.save_state(path)
+                return seen, updates, layer.weight.item(), gathered
+    return seen, updates, layer.weight.item(), gathered
+
+
+@pytest.mark.parametrize("accumulated", [1, 3, 4])
+@pytest.mark.parametrize("chain", [(4,), (9,), (9, 9), (9, 4), (4, 5, 2), (12, 3)])
+def test_a_run_goes_on_behind_what_it_has_trained(tmp_path, chain, accumulated):
+    whole, updates, weight, gathered = train(tmp_path / "whole", accumulated=accumulated)
+    assert len(whole) == 27 and updates == 3 * -(-9 // accumulated)  # an epoch's last update is of what is left
+    assert sorted(gathered) == sorted(3 * [*range(34)])  # without pads
+    found = [train(tmp_path / "stopped", after, accumulated) for after in (*chain, None)]
+    assert sum((seen for seen, *_ in found), []) == whole
+    if all(sum(chain[: at + 1]) % 9 % accumulated == 0 for at in range(len(chain))):  # else gradients of the last batches are lost
+        assert sum(updates for _, updates, *_ in found) == updates and found[-1][2] == pytest.approx(weight, abs=1e-7)
+
+
+def test_the_loader_for_torch_keeps_its_place_too(tmp_path):
+    whole, *_ = train(tmp_path / "whole", make=rota.torch.DataLoader)
+    first, *_ = train(tmp_path / "stopped", 4, make=rota.torch.DataLoader)
+    assert first + train(tmp_path / "stopped", make=rota.torch.DataLoader)[0] == whole

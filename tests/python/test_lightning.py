@@ -1,0 +1,103 @@
+"""Lightning's Trainer with rota's callback: checkpoints of any place, loaded again and again."""
+
+import logging
+
+import pytest
+
+lightning = pytest.importorskip("lightning")
+import rota  # noqa: E402
+import rota.lightning  # noqa: E402
+import rota.torch  # noqa: E402
+import torch  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of Lightning's own
+logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+DATA = torch.arange(36.0).reshape(-1, 1)  # nine steps an epoch
+
+
+class Module(lightning.LightningModule):
+    def __init__(self, cycle):
+        super().__init__()
+        self.layer, self.cycle, self.seen = torch.nn.Linear(1, 1), cycle, []
+
+    def training_step(self, batch, number):
+        self.seen.append(tuple(map(int, batch[:, 0])))
+        return self.layer(batch / 40).square().mean()
+
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), 0.1)
+        if not self.cycle:
+            return optimizer
+        steps = self.trainer.estimated_stepping_batches  # which sets the data up before the checkpoint is read
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+class Stop(lightning.Callback):
+    """Saves and ends behind so many batches, or at the end of the first epoch."""
+
+    def __init__(self, path, after):
+        self.path, self.after = path, after
+
+    def stop(self, trainer):
+        trainer.save_checkpoint(self.path)
+        raise RuntimeError("stopped")
+
+    def on_train_batch_end(self, trainer, *_):
+        self.after = self.after - 1 if isinstance(self.after, int) else self.after
+        if self.after == 0:
+            self.stop(trainer)
+
+    def on_train_epoch_end(self, trainer, _):
+        if self.after == "epoch":
+            self.stop(trainer)
+
+
+def train(path, after=None, cycle=False, **options):
+    """What one start has trained, and the weights that are left. It goes on from the checkpoint at `path`, if there is one."""
+    torch.manual_seed(0)
+    module = Module(cycle)
+    loader = rota.torch.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, seed=1, world=(0, 1)))
+    quiet = dict(logger=False, enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False)
+    trainer = lightning.Trainer(
+        max_epochs=3, accelerator="cpu", callbacks=[rota.lightning.Elastic(), Stop(path, after)], default_root_dir=path.parent,
+        **quiet, **options,
+    )  # fmt: skip
+    try:
+        trainer.fit(module, loader, ckpt_path=path if path.exists() else None, weights_only=False)
+    except RuntimeError as error:
+        assert str(error) == "stopped"
+    return module.seen, module.layer.weight.item()
+
+
+CHAINS = [(4,), (9,), (4, 2), (9, 3), (9, 9), (9, 4, 5, 2), ("epoch",), ("epoch", "epoch"), ("epoch", 3)]
+
+
+@pytest.mark.parametrize("options", [{}, {"cycle": True}, {"accumulate_grad_batches": 2}, {"cycle": True, "accumulate_grad_batches": 3}])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_a_run_goes_on_behind_what_it_has_trained(tmp_path, chain, options):
+    whole, weight = train(tmp_path / "whole", **options)
+    assert len(whole) == 27 and all(sorted(sum(whole[at : at + 9], ())) == [*range(36)] for at in (0, 9, 18))
+    seen = []
+    for after in (*chain, None):
+        trained, found = train(tmp_path / "stopped", after, **options)
+        seen += trained
+    assert seen == whole
+    accumulated = options.get("accumulate_grad_batches", 1)
+    if all(after == "epoch" or after % accumulated == 0 for after in chain):  # else gradients of the last batches are lost
+        assert found == pytest.approx(weight, abs=1e-7)
+
+
+def test_an_epoch_of_limited_batches_begins_at_its_first_sample(tmp_path):
+    whole, _ = train(tmp_path / "whole")
+    limited, _ = train(tmp_path / "limited", limit_train_batches=5)
+    assert limited == whole[0:5] + whole[9:14] + whole[18:23]
+    stopped = [train(tmp_path / "stopped", after, limit_train_batches=5)[0] for after in (7, 4, None)]
+    assert sum(stopped, []) == limited
+
+
+def test_a_trainer_without_a_loader_of_rotas_is_refused(tmp_path):
+    quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, default_root_dir=tmp_path)
+    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", callbacks=[rota.lightning.Elastic()], **quiet)
+    with pytest.raises(rota.InvalidArgumentError, match="rota.torch.DataLoader"):
+        trainer.fit(Module(False), torch.utils.data.DataLoader(DATA, 4))
