@@ -98,6 +98,7 @@ TEST_F(EveryVerb, EndsWithoutAWordWhereTheReaderHasEnough) {
   }
 }
 
+#ifdef ROTA_MPI
 TEST_F(EveryVerb, AndTheDemoProvesNothingToAFullDisk) {
   const std::string demo =
       "timeout 100 " ROTA_PROGRAMS "/rescale_demo --data data --batch 2 --epochs 1 --worlds 1x0";
@@ -107,6 +108,7 @@ TEST_F(EveryVerb, AndTheDemoProvesNothingToAFullDisk) {
     EXPECT_EQ(run(line + " >&-").code, 1) << line;
   }
 }
+#endif
 
 // ---- words and numbers ----
 

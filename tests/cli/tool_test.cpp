@@ -59,6 +59,7 @@ TEST_F(Tool, TakesAnotherTraceOfAStreamForWhatItsShardsHold) {
               AllOf(HasSubstr("the same samples of each shard"), Not(HasSubstr("is not known"))));
 }
 
+#ifdef ROTA_MPI
 TEST_F(Tool, SaysWhatACheckpointHolds) {
   make_data(40);
   ASSERT_EQ(phase(2, "--batch 8 --shards 10 --stop-after 2").code, 0);
@@ -68,6 +69,7 @@ TEST_F(Tool, SaysWhatACheckpointHolds) {
                     HasSubstr("40 samples with fingerprint"), HasSubstr("10 shards"), HasSubstr("seed"),
                     HasSubstr("shuffle"), HasSubstr("batch 8")));
 }
+#endif
 
 TEST_F(Tool, RefusesToInspectWhatIsNoCheckpoint) {
   write("a-file", "hello");

@@ -109,6 +109,8 @@ def test_the_packages_that_a_program_needs_to_run_are_listed():
     owners = set(re.findall(r"^([^:]+):", subprocess.run(["dpkg", "-S", *files], stdout=subprocess.PIPE, text=True).stdout, re.M))
     text = " ".join(Path(os.environ["ROTA_ROOT"], "docs", "embed.md").read_text().split())
     listed = re.search(r"it needs these packages of Debian 12, .*?: (.*?)\. ", text)[1].replace(" and ", ", ").split(", ")
+    if "libmpi.so" not in " ".join(needed):
+        listed.remove("libopenmpi3")
     assert set(listed) == owners - {"libc6", "libgcc-s1", "libstdc++6"} and listed == sorted(listed)
 
 
