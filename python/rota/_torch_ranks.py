@@ -22,7 +22,7 @@ _FOR_EVER = timedelta(days=3650)  # rota has deadlines of its own
 _TO_CONNECT = timedelta(seconds=30)  # for ranks that are all there
 _REST = timedelta(milliseconds=10)
 _LOOK = 0.05  # seconds between two looks at who has come
-_TO_ANSWER = 3.0  # seconds for a store; the process that has it may hang
+_TO_ANSWER = 5.0  # seconds for a store; the process that has it may hang
 
 _made: Counter[str] = Counter()  # groups of the same ranks that this process has made
 _alive: set[Group] = set()
