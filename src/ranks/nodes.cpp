@@ -80,7 +80,7 @@ Nodes::Nodes(Communicator all, int ranks_per_node) : all_(std::move(all)) {
   if (is_alone(all_)) return;
   std::vector<std::int64_t> leaders = find_leaders(all_);
   for (int rank = 0; ranks_per_node > 0 && rank < all_.size(); ++rank) {
-    leaders[static_cast<std::size_t>(rank)] = rank / ranks_per_node * ranks_per_node;
+    leaders[static_cast<std::size_t>(rank)] = rank - rank % ranks_per_node;
   }
   const auto leader_of = [&](int rank) { return static_cast<int>(leaders[static_cast<std::size_t>(rank)]); };
   const auto is_leader = [&](int rank) { return leader_of(rank) == rank; };
