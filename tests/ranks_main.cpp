@@ -38,11 +38,11 @@ struct Opened {
   friend Type opened(Type /*of*/) { return Member; }
 };
 using Factory = ::testing::internal::TestFactoryBase* const ::testing::TestInfo::*;
-using RunTest = void (::testing::Test::*)();
+using Body = void (::testing::Test::*)();
 Factory opened(Factory of);
-RunTest opened(RunTest of);
+Body opened(Body of);
 template struct Opened<&::testing::TestInfo::factory_, Factory>;
-template struct Opened<&::testing::Test::Run, RunTest>;
+template struct Opened<&::testing::Test::TestBody, Body>;
 
 class OnAllThreads : public ::testing::Test {
  public:
@@ -51,7 +51,7 @@ class OnAllThreads : public ::testing::Test {
     on_thread_ranks(threads, [&](const Communicator& comm) {
       of_this_thread = &comm;
       const std::unique_ptr<::testing::Test> test(one_->CreateTest());
-      (test.get()->*opened(RunTest()))();
+      (test.get()->*opened(Body()))();  // Test::Run reads results that other threads may be adding to
     });
   }
 
