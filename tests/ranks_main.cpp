@@ -3,6 +3,7 @@
 
 #include "ranks_main.hpp"
 
+#include <barrier>
 #include <memory>
 
 #include "test.hpp"
@@ -32,26 +33,39 @@ class FailuresOnly : public ::testing::EmptyTestEventListener {
 
 // ---- tests on threads: GoogleTest makes and runs one object for each test, and not one for each rank ----
 
-// A private member, which only an explicit instantiation may name.
-template <auto Member, typename Type>
+// A member that is not public, which only an explicit instantiation may name.
+template <auto Member, typename Name>
 struct Opened {
-  friend Type opened(Type /*of*/) { return Member; }
+  friend auto opened(Name /*of*/) { return Member; }
 };
-using Factory = ::testing::internal::TestFactoryBase* const ::testing::TestInfo::*;
-using Body = void (::testing::Test::*)();
-Factory opened(Factory of);
-Body opened(Body of);
-template struct Opened<&::testing::TestInfo::factory_, Factory>;
-template struct Opened<&::testing::Test::TestBody, Body>;
+struct OfFactory {};
+struct OfSetUp {};
+struct OfBody {};
+struct OfTearDown {};
+auto opened(OfFactory of);
+auto opened(OfSetUp of);
+auto opened(OfBody of);
+auto opened(OfTearDown of);
+template struct Opened<&::testing::TestInfo::factory_, OfFactory>;
+template struct Opened<&::testing::Test::SetUp, OfSetUp>;
+template struct Opened<&::testing::Test::TestBody, OfBody>;
+template struct Opened<&::testing::Test::TearDown, OfTearDown>;
 
 class OnAllThreads : public ::testing::Test {
  public:
   explicit OnAllThreads(::testing::internal::TestFactoryBase& one) : one_(&one) {}
+  // As Test::Run, which reads the test's results while other threads may be adding to them.
   void TestBody() override {
+    std::barrier all(threads);
     on_thread_ranks(threads, [&](const Communicator& comm) {
       of_this_thread = &comm;
       const std::unique_ptr<::testing::Test> test(one_->CreateTest());
-      (test.get()->*opened(Body()))();  // Test::Run reads results that other threads may be adding to
+      (test.get()->*opened(OfSetUp()))();
+      all.arrive_and_wait();
+      const bool is_ready = !HasFatalFailure() && !IsSkipped();
+      all.arrive_and_wait();
+      if (is_ready) (test.get()->*opened(OfBody()))();
+      (test.get()->*opened(OfTearDown()))();
     });
   }
 
@@ -73,7 +87,7 @@ void run_tests_on_threads() {
   for (int s = 0; s < all.total_test_suite_count(); ++s) {
     for (int t = 0; t < all.GetTestSuite(s)->total_test_count(); ++t) {
       auto& test = const_cast<::testing::TestInfo&>(*all.GetTestSuite(s)->GetTestInfo(t));
-      auto& factory = const_cast<::testing::internal::TestFactoryBase*&>(test.*opened(Factory()));
+      auto& factory = const_cast<::testing::internal::TestFactoryBase*&>(test.*opened(OfFactory()));
       factory = new FactoryForThreads(factory);
     }
   }

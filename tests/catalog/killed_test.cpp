@@ -15,12 +15,12 @@ Names entries_of(const fs::path& directory) {
 
 // What living processes have mapped: other jobs may run here.
 std::string all_mappings() {
-  std::string text;
+  std::ostringstream text;
   for (const auto& process : fs::directory_iterator("/proc")) {
-    std::ifstream maps(process.path() / "maps");
-    text.append(std::istreambuf_iterator<char>(maps), {});
+    text << std::ifstream(process.path() / "maps").rdbuf();
+    text.clear();  // a process that ends meanwhile cannot be read
   }
-  return text;
+  return text.str();
 }
 
 // Open MPI's own segments apart, which a busy mpirun does not always remove, and what other tests make

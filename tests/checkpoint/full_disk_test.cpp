@@ -40,7 +40,8 @@ class FullDisk : public SmallDisk {
   void fill() {
     std::ofstream file(path_ / "ballast", std::ios::binary);
     const std::string block(4096, 'x');
-    while (file.write(block.data(), std::ssize(block)).flush()) continue;
+    for (int i = 0; i < 1000 && file.write(block.data(), std::ssize(block)).flush(); ++i) continue;
+    ASSERT_FALSE(file) << "the file system is not small";
   }
 
   // Also sees to it that nothing else is left in the directory.
