@@ -34,8 +34,8 @@ def write_month(path, first_day, days, latitudes, longitudes):
 
 
 def read_with_rota(directory, month_bytes):
-    """All windows once: the months' hours have to fit, decoded."""
-    hours = rota.open(rota.Catalog(directory, decoded_bytes=2 * month_bytes), "hdf5")
+    """All windows once: the hours of two months have to fit, decoded, and what finds them."""
+    hours = rota.open(rota.Catalog(directory, decoded_bytes=2 * month_bytes + (1 << 20)), "hdf5")
     loader = rota.Loader(rota.windows(hours, HOURS), 4, shards="files", interleave=1, shuffle="within", workers=2)
     began, windows, total = time.perf_counter(), 0, 0.0
     for batch in loader:
