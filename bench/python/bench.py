@@ -7,6 +7,7 @@ Rates are samples per second. Ratios are what to look at: machines are noisy.
 
 import argparse
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -96,8 +97,50 @@ def bench_sampler():
     print(f"sampler: restored in {(time.perf_counter() - begin) * 1e3:.2f} ms, {tracemalloc.get_traced_memory()[1]:,} bytes at most")
 
 
+def bench_indices():
+    """Of slices of 32: drawn; and pickled, loaded and gone through, as on their way to a worker."""
+    plain = [[*range(10**6, 10**6 + 32)]] * 1000
+    batches = [next(iter(rota.ElasticBatchSampler(10**7, 32, world=(0, 1)))) for _ in range(1000)]
+
+    def draw():
+        iterator = iter(rota.ElasticBatchSampler(10**7, 32, world=(0, 1)))
+        return rate(lambda: len(next(iterator)), 1.0)
+
+    def travel(batches):
+        return rate(lambda: sum(sum(1 for _ in pickle.loads(pickle.dumps(batch))) for batch in batches[:100]), 1.0)
+
+    rates = turns(5, drawn=draw, pickled=lambda: travel(batches), **{"of a list of ints": lambda: travel(plain)})
+    print("indices:", ", ".join(f"{name} {1e9 / value:.0f} ns" for name, value in rates.items()))
+
+
+def bench_torch():
+    """rota.torch.DataLoader and torch's, in samples/s: 16 bytes a sample, batches of 32."""
+    if not torch:
+        return print("torch: not here")
+    for name, dataset in ("TensorDataset", torch.utils.data.TensorDataset(torch.zeros(10**6, 4))), ("range", range(10**6)):
+        for workers in (0, 2):
+
+            def ours(uses_all=False):
+                sampler = rota.ElasticBatchSampler(dataset, 32, world=(0, 1))
+                loader = rota.torch.DataLoader(dataset, sampler, num_workers=workers)
+                iterator = iter(loader)
+
+                def step():
+                    next(iterator)
+                    return len(loader.info.mask) if uses_all and loader.state_dict() else 32
+
+                return rate(step)
+
+            def theirs():
+                iterator = iter(torch.utils.data.DataLoader(dataset, 32, shuffle=True, num_workers=workers))
+                return rate(lambda: 32 if next(iterator) is not None else 0)
+
+            rivals = {"torch's": theirs, "rota's": ours, "with mask and state a step": lambda: ours(True)}
+            show(f"DataLoader, {name}, {workers} workers", turns(3, **rivals), "torch's")
+
+
 def bench_loader(drain):
-    for row_bytes, rows in ((1 << 10, 200_000), (100 << 10, 3_000), (128 << 10, 2_500)):
+    for row_bytes, rows in ((1 << 10, 200_000), (16 << 10, 20_000), (128 << 10, 2_500)):
         with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
             path = os.path.join(directory, "rows.npy")
             np.save(path, np.ones((rows, row_bytes), dtype=np.uint8))
@@ -171,9 +214,9 @@ def bench_thread():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--drain", help="the C++ loop, a program")
-    parser.add_argument("names", nargs="*", choices=["import", "sampler", "loader", "thread", []])
+    parser.add_argument("names", nargs="*", choices=["import", "sampler", "indices", "torch", "loader", "thread", []])
     options = parser.parse_args()
-    for name in options.names or ["import", "sampler", "thread", "loader"]:
+    for name in options.names or ["import", "sampler", "indices", "torch", "thread", "loader"]:
         work = globals()[f"bench_{name}"]
         work(options.drain) if name == "loader" else work()
 

@@ -73,6 +73,7 @@ def train(options, total):
                 loader=loader.state_dict(),
             )
 
+    stop = rota.torch.StopSignal()  # a cluster ends the job, or is about to
     history = open(f"{options.history}.{rank}", "a") if options.history else None
     for x, y in loader:
         info = loader.info
@@ -93,7 +94,7 @@ def train(options, total):
             print(json.dumps({"step": info.step, "loss": total.item(), "seen": seen}), file=history, flush=True)
         if loader.position.step % options.every == 0:
             checkpoint()
-        if loader.position.step == options.stop_after:
+        if stop.requested() or loader.position.step == options.stop_after:
             break
     checkpoint()
 

@@ -73,6 +73,8 @@ class Batch {
 
   /// The start of the global batch: its epoch, the samples of that epoch consumed before it, its step.
   [[nodiscard]] Position start() const;
+  /// Behind it: where a run goes on that has this batch.
+  [[nodiscard]] Position end() const;
   /// Slots of the global batch, over all ranks, padding included. Throws Error{invalid_argument} of streams:
   /// nobody knows it. Sum `size()` over ranks.
   [[nodiscard]] std::int64_t global_size() const;

@@ -78,7 +78,8 @@ class Communicator {
 };
 
 /// Makes all ranks stop at the same step after SIGTERM or SIGUSR1 on any of them. The constructor installs
-/// handlers; the destructor puts the former ones back. One per process. *One thread.*
+/// handlers; the destructor puts the former ones back, and a forked child has those. One per process. *One
+/// thread.*
 class StopSignal {
  public:
   /// `comm` must outlive it. Throws Error{busy} where this process has a StopSignal already.

@@ -43,6 +43,7 @@ for _name, _text in dict(
     fields="What tensors there are.",
     size="Samples here, which count or not.",
     start="The position before it.",
+    end="The position behind it.",
     ids="[size], int64: the samples.",
     kinds="[size], uint8: 0 a sample, 1 padding, 2 skipped.",
     epochs="[size], int64: of each sample.",
@@ -106,13 +107,17 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def close_all() -> None:
-    """Ends what threads of loaders do, before Python ends and takes its lock with it."""
+    """Ends what threads of loaders do, before Python ends and takes its lock with it.
+
+    A worker ends behind the sample in hand. One that takes longer, in code of others, is left behind.
+    """
     _rota.end_waits()
     until = time.monotonic() + 5  # for threads that are in a loader
+    patience = time.monotonic() + 1
     for loader in list(_open):
         while loader._process == os.getpid():
             try:
-                loader.close()
+                loader._close_within(max(patience - time.monotonic(), 0.1))
                 break
             except BusyError:
                 if time.monotonic() > until:

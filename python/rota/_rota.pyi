@@ -29,6 +29,7 @@ class Batch(_Mapping):
     start: Final[Position]
     global_size: Final[int]
     global_real: Final[int]
+    end: Final[Position]
     ids: Final[np.ndarray]
     kinds: Final[np.ndarray]
     mask: Final[np.ndarray]
@@ -37,7 +38,6 @@ class Batch(_Mapping):
     slots: Final[np.ndarray]
     stream_ids: Final[np.ndarray]
     positions: Final[np.ndarray]
-    def _indices(self, seed: int, /) -> list[Index]: ...
 
 class Catalog:
     fingerprint: Final[str]
@@ -86,6 +86,11 @@ class Communicator:
     _require_same: Any
     def close(self) -> None: ...
 
+class StopSignal:
+    def __init__(self, comm: Communicator, /) -> None: ...
+    def requested(self) -> bool: ...
+    def close(self) -> None: ...
+
 class Source:
     _recipe: tuple | None
     fields: Final[tuple[Field, ...]]
@@ -114,8 +119,10 @@ class _Loader:
     _save_to: Any
     _restore_from: Any
     def close(self) -> None: ...
+    def _close_within(self, seconds: float, /) -> None: ...
 
 class Loader(_Loader):
+    def _go_on_behind(self, batch: Batch, /) -> None: ...
     position: Final[Position]
     steps_per_epoch: Final[int]
     skipped: Final[list[Any]]
@@ -152,6 +159,8 @@ class TraceWriter:
     _end: Any
 
 def add_ca_file(file: str, /) -> None: ...
+def pack_indices(indices: list[Index], /) -> tuple[bytes, bytes, int] | None: ...
+def unpack_indices(ids: bytes, epochs: bytes, seed: int, /) -> list[Index]: ...
 def sample_key(seed: int, epoch: int, id: int, /) -> int: ...
 def send_messages_to(function: Any, /) -> None: ...
 def __getattr__(name: str) -> Any: ...  # functions and options, which the package alone calls

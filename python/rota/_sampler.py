@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import warnings
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -67,15 +68,18 @@ class BatchInfo:
     def _as(array: Any) -> Any:
         return array
 
-    def __init__(self, batch: Any, end: Position) -> None:
+    def __init__(self, batch: Any) -> None:
         self._batch = batch
-        self.end: Position = end
-        """the position behind it"""
 
     @property
     def start(self) -> Position:
         """The position before it."""
         return self._batch.start
+
+    @property
+    def end(self) -> Position:
+        """The position behind it."""
+        return self._batch.end
 
     @property
     def step(self) -> int:
@@ -98,7 +102,7 @@ class BatchInfo:
 
 
 def _of_loader(name: str, text: str) -> Any:
-    return property(lambda self: getattr(self._loader, name), doc=text)
+    return property(lambda self: getattr(self._cursor, name), doc=text)
 
 
 class ElasticBatchSampler:
@@ -168,9 +172,12 @@ class ElasticBatchSampler:
                 seed=seed, tail=tail, epochs=epochs, rank_split=rank_split,
             )  # fmt: skip
             self._epochs = self._options["epochs"]
-            self._loader = self._make(find_world() if world is None else as_world(world))
+            self._cursor = self._make(find_world() if world is None else as_world(world))
             self._is_placed = world is not None
-            describe(self._loader._described())
+            describe(self._cursor._described())
+            self._delivered = 0
+            self._last: Any = None  # the last batch that was delivered, where the cursor is not yet behind it
+            self._drawn: deque[Any] = deque()  # batches of the `for` that counts what it delivers, and those to come
             self._evaluation = bool(evaluation)
             self._changes = 0
             self._is_resumed = False  # since a load, until an epoch's last batch was delivered
@@ -178,6 +185,14 @@ class ElasticBatchSampler:
             self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
             self._is_counted = False  # by what delivers its batches
             self._has_warned = False
+
+    @property
+    def _loader(self) -> Loader:
+        """The cursor, at the position."""
+        if self._last is not None:
+            self._cursor._go_on_behind(self._last)
+            self._last = None
+        return self._cursor
 
     def _make(self, world: Any) -> Loader:
         weights, how = self._mixing
@@ -229,7 +244,7 @@ class ElasticBatchSampler:
 
     def _is_done(self, begin: int) -> bool:
         """Whether a `for` that began in epoch `begin` has no batch left; of a mixture nobody knows."""
-        if self._is_mixture or self._loader.steps_per_epoch == 0:
+        if self._is_mixture or self._cursor.steps_per_epoch == 0:
             return True
         return self.position.epoch > begin if self._epochs is None else self.position.epoch >= self._epochs
 
@@ -239,13 +254,17 @@ class ElasticBatchSampler:
 
     def __len__(self) -> int:
         """Batches of an epoch; of all of them, where the number of `epochs` was given."""
-        return len(self._loader) if self._epochs is not None else self._loader.steps_per_epoch
+        return len(self._cursor) if self._epochs is not None else self._cursor.steps_per_epoch
 
     # ---- where it is ----
 
-    position: Position = _of_loader("position", "Behind the last batch that was delivered.")
     world: World = _of_loader("world", "This process among those that share the data.")
     global_batch_size: int = _of_loader("global_batch_size", "Samples of all ranks in a step.")
+
+    @property
+    def position(self) -> Position:
+        """Behind the last batch that was delivered."""
+        return self._cursor.position if self._last is None else self._last.end
 
     @property
     def seed(self) -> int:
@@ -264,11 +283,16 @@ class ElasticBatchSampler:
 
     def advance(self, info: type[BatchInfo] | None = None) -> Any:
         """Counts the next batch as delivered, and tells of it (as `info`); None behind the last one."""
-        epoch = self._loader.position.epoch
         batch = self._loader.next()
-        if self._loader.position.epoch != epoch:
+        return None if batch is None else self._deliver(batch, info or BatchInfo)
+
+    def _deliver(self, batch: Any, info: Any) -> Any:
+        """Counts what was drawn from `position` on."""
+        self._last = batch
+        self._delivered += 1
+        if self._is_resumed and batch.end.epoch != batch.start.epoch:
             self._is_resumed = False
-        return None if batch is None else (info or BatchInfo)(batch, self._loader.position)
+        return info(batch)
 
     def state_dict(self) -> dict[str, str]:
         """Where the run is and what defines its order: the state of a C++ loader over as many samples.
@@ -367,10 +391,10 @@ class ElasticBatchSampler:
         loader = self._make(self.world)
         loader.seek(start)
         batch = loader.next()
-        return None if batch is None else BatchInfo(batch, loader.position)
+        return None if batch is None else BatchInfo(batch)
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_loader"):
+        if not hasattr(self, "_cursor"):
             return "<rota.ElasticBatchSampler, not made>"
         at, world = self.position, self.world
         return (
@@ -381,13 +405,13 @@ class ElasticBatchSampler:
     def __getstate__(self) -> dict[str, Any]:
         (weights, how), kept = self._mixing, dict(self.__dict__)
         kept["_mixing"] = None if weights is None else [*map(float, weights)], how
-        return {**kept, "_loader": (self.world, self._loader.state_dict())}
+        return {**kept, "_cursor": (self.world, self._loader.state_dict()), "_last": None, "_drawn": deque()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        world, at = state["_loader"]
-        self._loader = self._make(world)
-        self._loader.load_state_dict(at)
+        world, at = state["_cursor"]
+        self._cursor = self._make(world)
+        self._cursor.load_state_dict(at)
 
 
 class BatchIterator(Iterator[list[Index]]):
@@ -398,34 +422,39 @@ class BatchIterator(Iterator[list[Index]]):
         self._loader = sampler._make(sampler.world)
         if not sampler._evaluation:
             self._loader.load_state_dict(sampler._loader.state_dict())
-        self._start = self._loader.position
-        self._seed = sampler._options["seed"]
-        self._is_over = sampler._takes_end()
+        self._begin(sampler._takes_end())
         self._counts_nothing = not sampler._is_counted  # unless what delivers its batches counts them, or keeps its state
+        self._drawn: deque[Any] = deque(maxlen=None if sampler._is_counted else 1)
+        sampler._drawn = self._drawn
+
+    def _begin(self, is_over: bool) -> None:
+        self._start, self._is_over = self._loader.position, is_over
+        self._plan = _rota.Plan(self._loader, self._sampler._epochs is None)
 
     def __iter__(self) -> BatchIterator:
         return self
 
     def __next__(self) -> list[Index]:
-        per_epoch = self._sampler._epochs is None
-        if self._is_over or (per_epoch and self._loader.position.epoch > self._start.epoch):
-            raise StopIteration
-        batch = self._loader.next()
-        if self._counts_nothing:
+        indices = None if self._is_over else self._plan.draw(self._drawn)
+        if self._counts_nothing and not self._is_over:
             self._sampler._drawn_at = self._start
-        if batch is None:
+        if indices is None:
             raise StopIteration
-        return batch._indices(self._seed)
+        return indices
 
     def state_dict(self) -> dict[str, str]:
         """Behind the last batch drawn."""
         self._counts_nothing, self._sampler._drawn_at = False, None
+        if self._drawn:
+            self._loader._go_on_behind(self._drawn[-1])
         return {**self._loader.state_dict(), **self._sampler._name}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says. At the end of an epoch it gives nothing, and the sampler goes on behind it."""
         self._loader.load_state_dict(state)
-        self._start = at = self._loader.position
-        self._counts_nothing, self._is_over = False, at.step > 0 and at.consumed == 0
+        at = self._loader.position
+        self._begin(at.step > 0 and at.consumed == 0)
+        self._counts_nothing = False
+        self._drawn.clear()
         if self._is_over:
             self._sampler.load_state_dict(state)

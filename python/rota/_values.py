@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -298,14 +299,14 @@ class Index(int):
     `key` is 64 bits of randomness of seed, epoch and id: see `rota.torch.seeded`.
     """
 
+    __slots__ = ()
     epoch: int
     seed: int
 
-    @classmethod
-    def of(cls, id: int, epoch: int, seed: int) -> Index:
+    @staticmethod
+    def of(id: int, epoch: int, seed: int) -> Index:
         """Sample `id` of `epoch`."""
-        made = cls(id)
-        made.__dict__.update(epoch=epoch, seed=seed)
+        made: Index = index_type(epoch, seed)(id)
         return made
 
     @property
@@ -315,8 +316,30 @@ class Index(int):
 
         return _rota.sample_key(self.seed, self.epoch, int(self))
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError("an Index does not change: those of a batch share what they know")
-
     def __reduce__(self) -> tuple:
         return Index.of, (int(self), self.epoch, self.seed)
+
+
+@functools.lru_cache(maxsize=64)
+def index_type(epoch: int, seed: int) -> Any:
+    """Of all indices of an epoch: what they have in common costs none of them anything."""
+    return type("Index", (Index,), {"__slots__": (), "__module__": "rota", "epoch": epoch, "seed": seed})
+
+
+class Indices(list):
+    """Those of a batch. Between processes they go as numbers."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple:
+        from rota import _rota
+
+        packed = _rota.pack_indices(self)
+        return (Indices, (list(self),)) if packed is None else (unpacked, packed)
+
+
+def unpacked(ids: bytes, epochs: bytes, seed: int) -> list[Index]:
+    """What `Indices` went as."""
+    from rota import _rota
+
+    return _rota.unpack_indices(ids, epochs, seed)

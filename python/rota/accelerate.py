@@ -31,7 +31,7 @@ class DataLoader(rota.torch.DataLoader):
             begin = self.position.epoch
             for batch in super().__iter__():
                 self.end_of_dataloader = not self._order._is_mixture and self._order._is_done(begin)
-                self.remainder = self.info.global_real % self._order.global_batch_size
+                self.remainder = self.info._batch.global_real % self._order.global_batch_size
                 yield send_to_device(batch, device)
         finally:
             state._remove_dataloader(self)

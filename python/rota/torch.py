@@ -12,29 +12,25 @@ Position(epoch=1, consumed=0, step=13)
 
 from __future__ import annotations
 
-import functools
-import random
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 import torch
-from torch.utils import data as _data
 
 import rota
-from rota import _rota, _sampler, _sources
+from rota import _rota, _sources
 from rota._checkpoint import first_row_of
-from rota._communicator import as_world, torch_distributed, torchs_ranks, torchs_world
-from rota._errors import CallbackError, InvalidArgumentError, MismatchError
+from rota._communicator import as_world, needed_ranks, torch_distributed, torchs_ranks, torchs_world
+from rota._errors import InvalidArgumentError, MismatchError
 from rota._loader import Loader
-from rota._sampler import ElasticBatchSampler
 from rota._sources import Source
-from rota._values import Index, Position, Ragged, World
+from rota._torch_loader import BatchInfo, DataLoader, seeded
+from rota._values import Position, Ragged, World
 
 __all__ = [
-    "BatchInfo", "Communicator", "DataLoader", "Tensors", "ToDevice", "fill", "open", "pinned", "seeded", "tensors", "to_device",
+    "BatchInfo", "Communicator", "DataLoader", "StopSignal", "Tensors", "ToDevice", "fill", "open", "pinned", "seeded", "tensors", "to_device",
     "world",
 ]  # fmt: skip
 
@@ -80,216 +76,21 @@ def world(group: Any = None) -> World:
     return found
 
 
-class BatchInfo(_sampler.BatchInfo):
-    """What is in one rank's batch, as tensors: `mask`, `ids`, `epochs`, `slots`."""
+class StopSignal(_rota.StopSignal):
+    """SIGTERM or SIGUSR1 on one rank stops all ranks at the same step: of a cluster that ends a job, or is about to.
 
-    _as = staticmethod(lambda array: torch.from_numpy(array.copy()))
+    `comm` is what `rota.Communicator` takes; left out, all ranks of torch.distributed. It has the handlers until `close`; a
+    process has one. All ranks make it, and ask it once a step, which costs a small reduction.
 
-
-def _unless_empty(collate: Callable[[list], Any], samples: list) -> Any:
-    """Of a rank with no sample in a short last batch, None."""
-    return collate(samples) if samples else None
-
-
-T = TypeVar("T", covariant=True)
-
-
-class _NoOrder(_data.DistributedSampler):
-    """What trainers ask for, whether a loader shares samples among ranks by itself; it orders nothing."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__((), num_replicas=world.size, rank=world.rank, shuffle=False)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Nothing: the count of a trainer begins anew at each start."""
-
-
-class DataLoader(_data.DataLoader[T]):
-    """torch's DataLoader in rota's order, which counts what it delivers.
-
-    A batch is counted before the loop's body gets it. So a state saved in the body has the batch in hand, and none that
-    was drawn ahead. A new `for` goes on behind the last batch delivered, whatever ended the one before.
-
-    All of torch's options work, but for those that make an order of their own. The sampler may be called `batch_sampler`,
-    as torch does. With `tail` "partial", "carry" or "drop" a rank may have no sample in an epoch's last batch: then the
-    batch is None.
-
-    Trainers leave it as it is: Lightning and Fabric see that it shares samples by itself (`sampler`), and so does
-    `prepare` of Accelerate, which saves and loads its state.
+    >>> stop = rota.torch.StopSignal()
+    >>> stop.requested()
+    False
+    >>> stop.close()
     """
 
-    _is_accelerate_prepared = True
-    use_stateful_dataloader = True
-
-    def __init__(
-        self,
-        dataset: _data.Dataset[T] | Any,
-        sampler: ElasticBatchSampler | None = None,
-        num_workers: int = 0,
-        *,
-        batch_sampler: ElasticBatchSampler | None = None,
-        collate_fn: Callable[[list], Any] | None = None,
-        pin_memory: bool = False,
-        timeout: float = 0,
-        worker_init_fn: Callable[[int], None] | None = None,
-        multiprocessing_context: Any = None,
-        generator: torch.Generator | None = None,
-        prefetch_factor: int | None = None,
-        persistent_workers: bool = False,
-        **options: Any,
-    ) -> None:
-        if (sampler is None) == (batch_sampler is None):
-            raise TypeError("give a rota.ElasticBatchSampler, as sampler or as batch_sampler")
-        sampler = sampler if batch_sampler is None else batch_sampler
-        if not isinstance(sampler, ElasticBatchSampler):
-            raise TypeError(f"a {type(sampler).__name__} is no rota.ElasticBatchSampler")
-        if isinstance(dataset, _data.IterableDataset):
-            raise TypeError("an IterableDataset has an order of its own; see rota.Stream")
-        for name in ("batch_size", "shuffle", "drop_last"):
-            if name in options:
-                raise TypeError(f"{name}= is the sampler's: see rota.ElasticBatchSampler")
-        if not options.get("in_order", True):
-            raise InvalidArgumentError("in_order=False: batches would come in another order at every run")
-        if hasattr(dataset, "__len__") and len(dataset) != sampler.samples:
-            raise MismatchError(f"the dataset has {len(dataset)} samples, the sampler orders {sampler.samples}")
-        self._iterations = 0
-        self._order = sampler
-        # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
-        self._has_own_generator = generator is None
-        super().__init__(
-            dataset,
-            batch_sampler=sampler,
-            num_workers=num_workers,
-            collate_fn=functools.partial(_unless_empty, collate_fn or _data.default_collate),
-            pin_memory=pin_memory,
-            timeout=timeout,
-            worker_init_fn=worker_init_fn,
-            multiprocessing_context=multiprocessing_context,
-            generator=generator or torch.Generator(),
-            prefetch_factor=prefetch_factor,
-            persistent_workers=persistent_workers,
-            **options,
-        )
-        self._info: BatchInfo | None = None
-        self._batches, self._waited = 0, 0.0
-
-    @property
-    def sampler(self) -> _NoOrder:  # type: ignore[override]
-        """Says to trainers which rank this is, and that they need not share samples among ranks."""
-        return _NoOrder(self._order.world)
-
-    @sampler.setter
-    def sampler(self, of_torch: Any) -> None:
-        pass  # torch sets one of its own, and does not use it
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_info": None}
-
-    def __repr__(self) -> str:
-        return f"<rota.torch.DataLoader over {self._order!r}, {self.num_workers} workers>"
-
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        sampler = self._order
-        self._iterations += 1
-        if not sampler._begins_for():
-            return
-        drawn = self._iterations, sampler.changes, sampler.position
-        if self._has_own_generator:
-            self.generator.manual_seed(_rota.sample_key(sampler.seed, sampler.position.step, sampler.world.rank))
-        batches, begin = super().__iter__(), sampler.position.epoch
-        while True:
-            if drawn != (self._iterations, sampler.changes, sampler.position):
-                raise InvalidArgumentError(
-                    "this `for` goes on from batches that were drawn before the loader was moved, "
-                    "or another `for` over it began; end this one, and begin a new one"
-                )
-            begun = time.perf_counter()
-            try:
-                batch = next(batches)
-            except StopIteration as error:
-                if not sampler._is_done(begin):  # it came from the dataset
-                    raise CallbackError("read a batch: the dataset raised StopIteration") from error
-                return
-            self._waited += time.perf_counter() - begun
-            self._batches += 1
-            self._info = sampler.advance(BatchInfo)
-            drawn = self._iterations, sampler.changes, sampler.position
-            yield batch
-
-    @property
-    def stats(self) -> dict[str, float]:
-        """`batches` of all `for`s, and `wait_seconds` that the loop has waited for them: take it before and after a step."""
-        return {"batches": self._batches, "wait_seconds": self._waited}
-
-    @property
-    def info(self) -> BatchInfo:
-        """Of the batch in hand."""
-        if self._info is None:
-            raise InvalidArgumentError("ask for the info of a batch: none was delivered yet")
-        return self._info
-
-    @property
-    def position(self) -> Position:
-        """Behind the last batch delivered."""
-        return self._order.position
-
-    def state_dict(self) -> dict[str, str]:
-        """Where the run is, the batch in hand included; the same on all ranks."""
-        return self._order.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, str]) -> None:
-        """Goes to where `state` says, in any world and with any number of workers."""
-        self._order.load_state_dict(state)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Goes to the start of `epoch`; behind a load it keeps the place in it."""
-        self._order.set_epoch(epoch)
-
-    def restart(self) -> None:
-        """Begins anew, with the first sample of the first epoch."""
-        self._order.restart()
-
-
-class _Seeded(_data.Dataset):
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "dataset":  # not there yet: this object is being unpickled
-            raise AttributeError(name)
-        return getattr(self.dataset, name)
-
-    def __getitem__(self, index: int) -> Any:
-        if not isinstance(index, Index):
-            raise TypeError(
-                "a seeded dataset is read by the indices of a rota.ElasticBatchSampler, which have keys; "
-                "of several datasets: seeded(ConcatDataset(...)), not one by one"
-            )
-        states = random.getstate(), np.random.get_state(), torch.get_rng_state()
-        try:
-            random.seed(index.key)
-            np.random.seed(np.array([index.key & 0xFFFFFFFF, index.key >> 32], dtype=np.uint32))
-            torch.random.default_generator.manual_seed(index.key)
-            return self.dataset[index]
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])
-            torch.set_rng_state(states[2])
-
-    def __getitems__(self, indices: list[int]) -> list[Any]:
-        """What torch asks for where there is one: the inner dataset's would read without seeds."""
-        return [self[index] for index in indices]
-
-
-def seeded(dataset: Any) -> Any:
-    """The same dataset, whose random augmentation repeats at any number of ranks and workers, and after a resume.
-
-    Around `dataset[i]`, `random`, `numpy.random` and `torch` are seeded by the sample's key: of seed, epoch and id.
-    """
-    return _Seeded(dataset)
+    def __init__(self, comm: Any = ...) -> None:
+        ranks = needed_ranks(comm, "make a StopSignal")
+        super().__init__(ranks() if callable(ranks) else ranks)
 
 
 def _tensor(array: np.ndarray, dtype: str, name: str) -> torch.Tensor:

@@ -96,6 +96,19 @@ std::string shown(const PyCommunicator& self) try {
   return "<rota.Communicator, closed>";
 }
 
+using PyStopSignal = OneThread<StopSignal>;
+
+std::unique_ptr<PyStopSignal> make_stop_signal(const PyCommunicator& comm) {
+  struct Held {
+    explicit Held(std::shared_ptr<const Communicator> of) : ranks(std::move(of)), stop(*ranks) {}
+    std::shared_ptr<const Communicator> ranks;
+    StopSignal stop;
+  };
+  const auto held = std::make_shared<Held>(comm.get());
+  return std::make_unique<PyStopSignal>("a StopSignal", std::shared_ptr<StopSignal>(held, &held->stop),
+                                        ranks::end_of(*held->ranks));
+}
+
 }  // namespace
 
 std::shared_ptr<const Communicator> PyCommunicator::get() const {
@@ -139,6 +152,13 @@ void define_communicator(py::module_& module) {
              const Unlocked released;
              comm->together(phase, [&] { throw_if(failure); });
            })
+      // The texts of all ranks, in order.
+      .def("_gather",
+           [](const PyCommunicator& self, const char* phase, std::string text) {
+             const auto comm = self.get();
+             const Unlocked released;
+             return ranks::all_gather(*comm, phase, std::move(text));
+           })
       // Of a text of lines, which must be the same on all ranks.
       .def("_require_same",
            [](const PyCommunicator& self, const char* phase, const std::string& text) {
@@ -148,6 +168,11 @@ void define_communicator(py::module_& module) {
            })
       .def("__repr__", &shown)
       .def("close", &PyCommunicator::close, "Frees it. What was made with it goes on.");
+  py::class_<PyStopSignal>(module, "StopSignal")
+      .def(py::init(&make_stop_signal))
+      .def("requested", in_turn(&StopSignal::requested),
+           "True on all ranks once any rank was signalled. All of them ask, once a step.")
+      .def("close", &PyStopSignal::close, "Puts the former handlers back.");
 }
 
 }  // namespace rota::python

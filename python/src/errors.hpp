@@ -2,7 +2,9 @@
 
 // rota's errors as Python's, and those of Python code as rota's.
 
+#include <cxxabi.h>
 #include <pybind11/pybind11.h>
+#include <unistd.h>
 
 #include <memory>
 #include <optional>
@@ -98,6 +100,9 @@ auto call_python(const Work& work) {
     return work();
   } catch (const py::error_already_set& raised) {
     throw_as_error(raised);
+  } catch (const abi::__forced_unwind&) {
+    for (;;)
+      ::pause();  // Python ended meanwhile, and ends threads that want its lock: nobody waits for this one
   }
 }
 

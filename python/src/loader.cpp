@@ -68,24 +68,10 @@ py::object begin_for(py::object self) {
   return self;
 }
 
-// The class of loaders `T`, but for how they are made and what they alone have.
 template <typename T>
-py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* type) {
+void define_states(py::class_<OneThread<T>>& loader) {
   using Self = OneThread<T>;
-  py::class_<Self> made(module, type);
-  made.def("next", &next_of<T>,
-           "The next batch, or None after the last epoch. Waits until it is read.\n\nWhat fails is raised in "
-           "its batch's place. The position stays: the next call tries the same batch again.")
-      .def("__next__",
-           [](Self& self) {
-             auto batch = next_of<T>(self);
-             if (!batch) throw py::stop_iteration();
-             return std::move(*batch);
-           })
-      .def("__iter__", &begin_for<T>)
-      .def("__enter__", [](py::object self) { return self; })
-      .def("__exit__", [](Self& self, const py::args&) { self.close(); })
-      .def_property_readonly("position", in_turn(&T::position), "Behind the last batch handed out.")
+  loader
       .def(
           "state_dict",
           [](Self& self) {
@@ -108,10 +94,34 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
           "order.")
       .def("_save_to", [](Self& self, Snapshot& to,
                           const std::string& name) { self.use([&](T& l) { save(l, to, name); }); })
-      .def("_restore_from",
-           [](Self& self, const PyCheckpoint& from, const std::string& name) {
-             self.use([&](T& l) { restore(l, *from.checkpoint, name); });
+      .def("_restore_from", [](Self& self, const PyCheckpoint& from, const std::string& name) {
+        self.use([&](T& l) { restore(l, *from.checkpoint, name); });
+      });
+}
+
+// The class of loaders `T`, but for how they are made and what they alone have.
+template <typename T>
+py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* type) {
+  using Self = OneThread<T>;
+  py::class_<Self> made(module, type);
+  made.def("next", &next_of<T>,
+           "The next batch, or None after the last epoch. Waits until it is read.\n\nWhat fails is raised in "
+           "its batch's place. The position stays: the next call tries the same batch again.")
+      .def("__next__",
+           [](Self& self) {
+             auto batch = next_of<T>(self);
+             if (!batch) throw py::stop_iteration();
+             return std::move(*batch);
            })
+      .def("__iter__", &begin_for<T>)
+      .def("__enter__", [](py::object self) { return self; })
+      .def("__exit__",
+           [](Self& self, py::handle raised, const py::args& /*value, traceback*/) {
+             const bool ends_program =
+                 !raised.is_none() && PyErr_GivenExceptionMatches(raised.ptr(), PyExc_Exception) == 0;
+             ends_program ? self.close_within(std::chrono::seconds(1)) : self.close();
+           })
+      .def_property_readonly("position", in_turn(&T::position), "Behind the last batch handed out.")
       .def_property_readonly("world", in_turn(&T::world), "This process among those that share the data.")
       .def_property_readonly(
           "fingerprint", [](Self& self) { return to_string(self.use([](T& l) { return l.fingerprint(); })); },
@@ -124,8 +134,13 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
                              "Counts since the loader was made: batches, samples, bytes, seconds that `next` "
                              "waited, and of each worker.")
       .def("close", &Self::close, "Ends the workers, and frees what they have read. Batches in hand stay.")
+      .def("_close_within",
+           [](Self& self, py::handle seconds) {
+             self.close_within(take<std::chrono::milliseconds>(seconds, {"close a loader", "the limit"}));
+           })
       .def_property_readonly("_is_made", &Self::is_made)
       .def_property_readonly("is_closed", &Self::is_closed, "Whether `close` was called.");
+  define_states<T>(made);
   return made;
 }
 
@@ -210,6 +225,13 @@ void define_place(LoaderClass& loader) {
             self.use([at = to_position(position)](Loader& l) { l.seek(at); });
           },
           py::arg("position"), "Goes to `position`, as of this order; what was read ahead is dropped.")
+      .def("_go_on_behind",
+           [](PyLoader& self, const Batch& batch) {  // of the same order, which it does not read again
+             self.use([&](Loader& l) {
+               l.impl().position = batch.end();
+               l.impl().change_and_restart();
+             });
+           })
       .def("position_of", &position_of, py::arg("step"), "Where `step` begins; None past the end.")
       .def("when", &when, py::arg("id"), py::arg("epoch"),
            "The step, rank and slot in which sample `id` is read in `epoch`; None where it never is.")

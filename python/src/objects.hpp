@@ -6,10 +6,13 @@
 #include <pybind11/pybind11.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -111,6 +114,16 @@ class OneThread {
     make_ = nullptr;
     object_.reset();
   }
+  /// The same. What takes longer than `limit` goes on by itself, and nobody waits for it.
+  void close_within(std::chrono::milliseconds limit) {
+    const Use use(*this);
+    make_ = nullptr;
+    std::packaged_task<void()> end([object = std::move(object_)]() mutable { object.reset(); });
+    const std::future<void> ended = end.get_future();
+    std::thread(std::move(end)).detach();
+    const py::gil_scoped_release released;
+    ended.wait_for(limit);
+  }
   /// Closes, and leaves the object to the end of the process.
   void abandon() {
     const Use use(*this);
@@ -164,6 +177,7 @@ void define_catalogs(py::module_& module);
 void define_communicator(py::module_& module);
 void define_checkpoint(py::module_& module);
 void define_batches(py::module_& module);
+void define_indices(py::module_& module);
 void define_loaders(py::module_& module);
 void define_streams(py::module_& module);
 

@@ -115,6 +115,7 @@ class PythonSource final : public Source {
       const auto first = std::ranges::find(fields(), true, &Field::ragged) - fields().begin();
       if (static_cast<std::size_t>(first) == field) ask(ids);
       for (std::size_t i = 0; i < ids.size(); ++i) {
+        internal::Wait::here().check();
         const Item* const asked = asked_->find(ids[i]);
         out[i] = (asked != nullptr ? *asked : take(ids[i]))[field].shape(0);
       }
@@ -125,6 +126,7 @@ class PythonSource final : public Source {
     check_ids(*this, ids);
     call_python([&] {
       for (std::size_t i = 0; i < ids.size(); ++i) {
+        internal::Wait::here().check();  // a worker ends behind the sample in hand
         std::optional<Item> asked = asked_->take(ids[i]);
         const Item item = asked ? *std::move(asked) : take(ids[i]);
         for (std::size_t f = 0; f < fields().size(); ++f) put(item[f], f, out.bytes(f, i));

@@ -49,6 +49,7 @@ std::int64_t Batch::real() const noexcept {
   return static_cast<std::int64_t>(std::ranges::count(kinds(), SlotKind::sample));
 }
 Position Batch::start() const { return memory().global.start; }
+Position Batch::end() const { return memory().global.next; }
 std::int64_t Batch::global_size() const {
   if (!memory().is_stream) return memory().global.size;
   throw Error(ErrorCode::invalid_argument,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/scarce.hpp"
+#include "core/wait.hpp"
 #include "rota/error.hpp"
 #include "source/source_facts.hpp"
 
@@ -262,6 +263,7 @@ std::size_t BatchMaker::transform(BatchMemory& batch, SlotRange part, const Batc
   if (made != nullptr) made->begin(part);
   std::size_t bytes = 0;
   for (std::size_t slot = part.begin; slot < part.end; ++slot) {
+    Wait::here().check();  // a worker ends behind the sample in hand
     if (!is_bad(batch, slot)) {
       for (std::size_t f = 0; f < scratch.in.size(); ++f) scratch.in[f] = in.bytes(f, slot - part.begin);
       for (std::size_t f = 0; f < scratch.out.size(); ++f) {

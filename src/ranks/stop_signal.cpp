@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -12,11 +14,23 @@ namespace {
 // A handler can reach nothing but static storage.
 volatile std::sig_atomic_t signalled = 0;
 std::atomic<bool> in_use = false;
+pid_t user = 0;
 
 constexpr std::array<int, 2> kSignals{SIGTERM, SIGUSR1};
 std::array<struct sigaction, kSignals.size()> former_actions;
 
-extern "C" void on_stop_signal(int /*signal*/) { signalled = 1; }
+void restore_actions() {
+  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &former_actions[i], nullptr);
+}
+
+extern "C" void on_stop_signal(int signal) {
+  if (::getpid() == user) {
+    signalled = 1;
+    return;
+  }
+  restore_actions();  // a forked child has not been asked to go on
+  static_cast<void>(::raise(signal));
+}
 
 }  // namespace
 
@@ -26,6 +40,7 @@ StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
     throw Error(ErrorCode::busy, "make a StopSignal: this process has one already; use that");
   }
   signalled = 0;
+  user = ::getpid();
   struct sigaction action {};
   action.sa_handler = on_stop_signal;
   action.sa_flags = SA_RESTART;
@@ -34,7 +49,7 @@ StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
 }
 
 StopSignal::~StopSignal() {
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &former_actions[i], nullptr);
+  restore_actions();
   in_use = false;
 }
 

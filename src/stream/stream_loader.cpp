@@ -231,6 +231,7 @@ Batch StreamLoader::Impl::deliver(std::int64_t epoch) {
   batch->kinds.assign(batch->stream_ids.size(), SlotKind::sample);
   batch->epochs.assign(batch->stream_ids.size(), epoch);
   ++run_.position.step;
+  batch->global.next = run_.position;
   ++stats_.batches;
   stats_.samples += std::ssize(batch->stream_ids);
   stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());

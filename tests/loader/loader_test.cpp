@@ -130,7 +130,10 @@ TEST(Loader, CountsTheStepsThatItTakes) {
 // Where the steps begin that `loader` takes from here on, and its end.
 std::vector<Position> starts_of(Loader& loader) {
   std::vector<Position> starts;
-  while (const auto batch = loader.next()) starts.push_back(batch->start());
+  while (const auto batch = loader.next()) {
+    starts.push_back(batch->start());
+    EXPECT_EQ(batch->end(), loader.position());
+  }
   return starts;
 }
 

@@ -6,6 +6,7 @@ import os
 import random
 import resource
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -34,6 +35,49 @@ def test_python_ends_while_workers_read(kept):
         {kept}
         """
     )
+
+
+SLOW = {
+    "samples": "rota.Loader(rota.PythonSource(Slow(), {'x': 'float64'}), 256, workers=2)",
+    "transform": "rota.Loader(rota.PythonSource(range(1000)), 256, workers=2, transform=lambda sample: Slow()[0] and None)",
+    "streams": "rota.StreamLoader(rota.as_stream(rota.PythonSource(Slow(), {'x': 'float64'}), 4), 256, workers=2)",
+}
+
+
+@pytest.mark.parametrize("seconds, begin", [(0.1, "for loader in [{}]"), (60, "for loader in [{}]"), (60, "with {} as loader")])
+@pytest.mark.parametrize("kind", SLOW)
+def test_ctrl_c_ends_a_loop_at_once_and_its_process_behind_the_sample_in_hand(kind, seconds, begin):
+    program = f"""
+import time
+import rota
+class Slow:
+    def __len__(self): return 1000
+    def __getitem__(self, i):
+        time.sleep({seconds})
+        return {{"x": 1.0}}
+try:
+    {begin.format(SLOW[kind])}:
+        print("begun", flush=True)
+        try:
+            next(iter(loader))
+        finally:
+            print("interrupted", flush=True)
+except KeyboardInterrupt:
+    pass
+"""
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with subprocess.Popen([sys.executable, "-c", program], **pipes) as process:
+        try:
+            assert process.stdout.readline() == "begun\n"
+            time.sleep(0.5)  # workers read
+            begun = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == "interrupted\n"
+            told = time.monotonic() - begun
+            assert (process.wait(30), process.stderr.read()) == (0, "")
+            assert (told < 0.5, time.monotonic() - begun < 2) == (True, True)
+        finally:
+            process.kill()
 
 
 HOLDERS = [

@@ -1,5 +1,6 @@
 """rota.ElasticBatchSampler: every sample once, in the same batches, whatever the run goes through."""
 
+import itertools
 import json
 import pickle
 import random
@@ -112,6 +113,27 @@ def test_a_pickled_sampler_stands_where_it_stood():
     again = pickle.loads(pickle.dumps(sampler))
     assert (again.position, again.world, again.state_dict()) == (sampler.position, sampler.world, sampler.state_dict())
     assert list(again) == list(sampler)
+
+
+def what_is_known_of(batch):
+    return [(type(index.key), index, index.epoch, index.seed, index.key) for index in batch]
+
+
+def test_indices_travel_as_numbers_whatever_became_of_their_list():
+    across = rota.ElasticBatchSampler(10, 4, tail="carry", epochs=9, seed=2**64 - 1, world=(0, 1))
+    mixed = rota.ElasticBatchSampler([5, 99], 8, weights=[1, 1], steps=9, end="steps", world=(0, 1))
+    one = rota.ElasticBatchSampler(2**62, 256, shards=1, world=(0, 1))
+    batches = [list(sampler) for sampler in (across, mixed)] + [[next(iter(one))]]
+    assert len(pickle.dumps(batches[2][0])) < 256 * 20
+    changed = batches[0][0][1:] + batches[1][0]
+    batches[0][0].reverse()
+    batches[0][1] += batches[1][1]
+    batches[1][0].clear()
+    for batch in [*itertools.chain.from_iterable(batches), changed]:
+        again = pickle.loads(pickle.dumps(batch))
+        assert (what_is_known_of(again), type(again)) == (what_is_known_of(batch), type(batch))
+    batches[2][0][0] = 7
+    assert pickle.loads(pickle.dumps(batches[2][0])) == batches[2][0]
 
 
 def test_set_epoch_goes_to_the_start_of_an_epoch():

@@ -1,10 +1,12 @@
 """Ranks of torch.distributed open files together, and compare what they make."""
 
+import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from torch_jobs import Job
 
 pytest.importorskip("torch")
 
@@ -71,3 +73,28 @@ def test_ranks_of_torch_compare_what_they_make(tmp_path):
         assert words in first[number] and words in second[number]
     assert (first[5], second[5]) == ("10", "11")
     assert first[6].startswith("TimeoutError") and "world=(0, 1)" in first[6]
+
+
+STOP = """
+loader = rota.torch.DataLoader(range(10**6), rota.ElasticBatchSampler(10**6, 6))
+stop = rota.torch.StopSignal()
+for batch in loader:
+    if rank == 1 and loader.position.step == 7: os.kill(os.getpid(), int(sys.argv[4]))
+    if stop.requested(): break
+child = os.fork()  # was not asked, and has no use for it
+if child == 0: time.sleep(60)
+os.kill(child, signal.SIGTERM)
+print("stopped at", loader.position.step, "child", os.waitpid(child, 0)[1], stop.requested())
+try: rota.torch.StopSignal(comm=None)
+except rota.BusyError as error: print(error, flush=True)
+stop.close()
+os.kill(os.getpid(), signal.SIGUSR1)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_to_one_rank_stops_all_at_the_same_step(tmp_path, number):
+    with Job(tmp_path, STOP, 3, int(number)) as job:
+        assert job.codes() == [-signal.SIGUSR1] * 3, job.texts()
+        told = f"stopped at 7 child {int(signal.SIGTERM)} True\nmake a StopSignal: this process has one already; use that\n"
+        assert [job.said(rank) for rank in range(3)] == [told] * 3

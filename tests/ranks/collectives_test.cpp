@@ -158,6 +158,7 @@ TEST(StopSignal, OnOneRankStopsAllAtTheSameStep) {
     }
     EXPECT_EQ(step, 8);
     EXPECT_TRUE(stop.requested());
+    EXPECT_EXIT(raise(signal), KilledBySignal(signal), "");  // a child is not stopped with its parent
     EXPECT_THROW(StopSignal second(everyone()), Error);
   }
 }

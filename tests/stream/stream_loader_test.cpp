@@ -66,6 +66,7 @@ TEST(StreamLoader, BeginsTheNextEpochAtTheNextStep) {
   Numbers sizes;
   while (const auto batch = loader.next()) {
     EXPECT_EQ(batch->start().step, std::ssize(epochs));
+    EXPECT_EQ(batch->end(), (Position{batch->start().epoch, 0, batch->start().step + 1}));
     epochs.push_back(batch->start().epoch);
     sizes.push_back(batch->size());
   }

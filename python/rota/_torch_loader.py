@@ -1,0 +1,355 @@
+"""torch's DataLoader in rota's order: what it delivers, counts and skips."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch.utils import data as _data
+
+from rota import _rota, _sampler
+from rota._communicator import torchs_ranks
+from rota._errors import CallbackError, CorruptError, InvalidArgumentError, MismatchError, text_of
+from rota._sampler import ElasticBatchSampler
+from rota._values import Index, Position, SkippedSample, World
+
+
+class BatchInfo(_sampler.BatchInfo):
+    """What is in one rank's batch, as tensors: `mask`, `ids`, `epochs`, `slots`."""
+
+    _as = staticmethod(lambda array: torch.from_numpy(array.copy()))
+
+
+class SkippingInfo(BatchInfo):
+    """Of a loader that skips bad samples."""
+
+    def __init__(self, batch: Any, bad: Mapping[int, str]) -> None:
+        super().__init__(batch)
+        self._bad = bad
+
+    @property
+    def kinds(self) -> torch.Tensor:
+        """0: a sample; 1: one that pads the batch; 2: one that was skipped."""
+        kinds = super().kinds
+        kinds[[slot for slot in self._bad if kinds[slot] == 0]] = 2
+        return kinds
+
+    @property
+    def mask(self) -> torch.Tensor:
+        """True where a sample counts."""
+        return self.kinds == 0
+
+    @property
+    def real(self) -> int:  # type: ignore[override]
+        """Samples that count, of this rank."""
+        return int(self.mask.sum())
+
+    @property
+    def global_real(self) -> int:  # type: ignore[override]
+        """Samples that count, over all ranks, of which one knows its own alone."""
+        if self._batch.size == self._batch.global_size:
+            return self.real
+        raise InvalidArgumentError("count the samples of a global batch: what other ranks skip is not known here; sum real over ranks")
+
+
+class _Samples(NamedTuple):
+    """Of a batch, and what could not be read of it: its slots, and why."""
+
+    samples: list
+    bad: dict[int, str]
+
+
+class _Skipping(_data.Dataset):
+    """The same dataset, which gives another sample of the batch in the place of a bad one."""
+
+    def __init__(self, dataset: Any, errors: tuple[type[Exception], ...]) -> None:
+        self.dataset = dataset
+        self.errors = errors
+        self.spare: Any = None  # of an earlier batch, where all of one are bad
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitems__(self, indices: Sequence[int]) -> _Samples:
+        """What torch asks for. A dataset that reads many at once has its way, unless that fails."""
+        if hasattr(self.dataset, "__getitems__"):
+            with contextlib.suppress(*self.errors):
+                return _Samples(self.dataset.__getitems__(indices), {})
+        samples: list[Any] = []
+        bad: dict[int, str] = {}
+        for slot, index in enumerate(indices):
+            try:
+                samples.append(self.dataset[index])
+                self.spare = (samples[-1],)
+            except self.errors as error:
+                samples.append(None)
+                bad[slot] = text_of(error).decode()
+        if bad and self.spare is None:
+            raise CorruptError(f"read a batch: none of its {len(bad)} samples can be read, nor was any before: {bad[0]}")
+        for slot in bad:
+            samples[slot] = self.spare[0]
+        return _Samples(samples, bad)
+
+
+def _collated(collate: Callable[[list], Any], samples: Any) -> Any:
+    """Of a rank with no sample in a short last batch, None."""
+    if isinstance(samples, _Samples):
+        return _collated(collate, samples.samples), samples.bad
+    return collate(samples) if samples else None
+
+
+T = TypeVar("T", covariant=True)
+
+
+class _NoOrder(_data.DistributedSampler):
+    """What trainers ask for, whether a loader shares samples among ranks by itself; it orders nothing."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__((), num_replicas=world.size, rank=world.rank, shuffle=False)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Nothing: the count of a trainer begins anew at each start."""
+
+
+class DataLoader(_data.DataLoader[T]):
+    """torch's DataLoader in rota's order, which counts what it delivers.
+
+    A batch is counted before the loop's body gets it. So a state saved in the body has the batch in hand, and none that
+    was drawn ahead. A new `for` goes on behind the last batch delivered, whatever ended the one before.
+
+    All of torch's options work, but for those that make an order of their own. The sampler may be called `batch_sampler`,
+    as torch does. With `tail` "partial", "carry" or "drop" a rank may have no sample in an epoch's last batch: then the
+    batch is None.
+
+    With `on_bad_sample="skip"` a sample is masked whose `__getitem__` raises `rota.BadSample`, another CorruptError, or one of
+    `bad_errors`; in its place is another one. All ranks take the same steps. Behind an epoch, `skipped` lists those of all
+    ranks. A rank that has skipped more than `max_skipped` raises CorruptError.
+
+    Trainers leave it as it is: Lightning and Fabric see that it shares samples by itself (`sampler`), and so does
+    `prepare` of Accelerate, which saves and loads its state.
+    """
+
+    _is_accelerate_prepared = True
+    use_stateful_dataloader = True
+
+    def __init__(
+        self,
+        dataset: _data.Dataset[T] | Any,
+        sampler: ElasticBatchSampler | None = None,
+        num_workers: int = 0,
+        *,
+        batch_sampler: ElasticBatchSampler | None = None,
+        collate_fn: Callable[[list], Any] | None = None,
+        pin_memory: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], None] | None = None,
+        multiprocessing_context: Any = None,
+        generator: torch.Generator | None = None,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        on_bad_sample: str = "fail",
+        bad_errors: Sequence[type[Exception]] = (),
+        max_skipped: int = 1000,
+        **options: Any,
+    ) -> None:
+        if (sampler is None) == (batch_sampler is None):
+            raise TypeError("give a rota.ElasticBatchSampler, as sampler or as batch_sampler")
+        sampler = sampler if batch_sampler is None else batch_sampler
+        if not isinstance(sampler, ElasticBatchSampler):
+            raise TypeError(f"a {type(sampler).__name__} is no rota.ElasticBatchSampler")
+        if isinstance(dataset, _data.IterableDataset):
+            raise TypeError("an IterableDataset has an order of its own; see rota.Stream")
+        for name in ("batch_size", "shuffle", "drop_last"):
+            if name in options:
+                raise TypeError(f"{name}= is the sampler's: see rota.ElasticBatchSampler")
+        if not options.get("in_order", True):
+            raise InvalidArgumentError("in_order=False: batches would come in another order at every run")
+        if hasattr(dataset, "__len__") and len(dataset) != sampler.samples:
+            raise MismatchError(f"the dataset has {len(dataset)} samples, the sampler orders {sampler.samples}")
+        if on_bad_sample not in ("fail", "skip") or (bad_errors and on_bad_sample == "fail"):
+            raise InvalidArgumentError(f'on_bad_sample is {on_bad_sample!r}; it must be "fail", or "skip", which bad_errors= needs')
+        self._skips, self._max_skipped, self._skipped = on_bad_sample == "skip", max_skipped, list[SkippedSample]()
+        self._skipped_here: list[tuple[int, int, str, str]] = []  # since skipped was told
+        if self._skips:
+            dataset = _Skipping(dataset, (CorruptError, *bad_errors))
+        self._iterations = 0
+        self._order = sampler
+        # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
+        self._has_own_generator = generator is None
+        super().__init__(
+            dataset,
+            batch_sampler=sampler,
+            num_workers=num_workers,
+            collate_fn=functools.partial(_collated, collate_fn or _data.default_collate),
+            pin_memory=pin_memory,
+            timeout=timeout,
+            worker_init_fn=worker_init_fn,
+            multiprocessing_context=multiprocessing_context,
+            generator=generator or torch.Generator(),
+            prefetch_factor=prefetch_factor,
+            persistent_workers=persistent_workers,
+            **options,
+        )
+        self._info: BatchInfo | None = None
+        self._batches, self._waited = 0, 0.0
+
+    @property
+    def sampler(self) -> _NoOrder:  # type: ignore[override]
+        """Says to trainers which rank this is, and that they need not share samples among ranks."""
+        return _NoOrder(self._order.world)
+
+    @sampler.setter
+    def sampler(self, of_torch: Any) -> None:
+        pass  # torch sets one of its own, and does not use it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_info": None}
+
+    def __repr__(self) -> str:
+        return f"<rota.torch.DataLoader over {self._order!r}, {self.num_workers} workers>"
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        sampler = self._order
+        self._iterations += 1
+        if not sampler._begins_for():
+            return
+        if self._has_own_generator:
+            self.generator.manual_seed(_rota.sample_key(sampler.seed, sampler.position.step, sampler.world.rank))
+        batches, begin, to_deliver = super().__iter__(), sampler.position.epoch, sampler._drawn
+        sampler._is_counted = False
+        drawn = self._iterations, sampler.changes, sampler._delivered
+        while True:
+            if drawn != (self._iterations, sampler.changes, sampler._delivered):
+                raise InvalidArgumentError(
+                    "this `for` goes on from batches that were drawn before the loader was moved, "
+                    "or another `for` over it began; end this one, and begin a new one"
+                )
+            begun = time.perf_counter()
+            try:
+                batch = next(batches)
+            except StopIteration as error:
+                if not sampler._is_done(begin):  # it came from the dataset
+                    raise CallbackError("read a batch: the dataset raised StopIteration") from error
+                if self._skips and sampler._is_mixture:
+                    self._tell_skipped()
+                return
+            self._waited += time.perf_counter() - begun
+            self._batches += 1
+            drawn_batch = to_deliver.popleft()
+            if self._skips:
+                batch, bad = batch
+                self._info = info = sampler._deliver(drawn_batch, functools.partial(SkippingInfo, bad=bad))
+                self._count_skipped(info, bad)
+                if info.end.epoch != info.start.epoch:
+                    self._tell_skipped()
+            else:
+                self._info = sampler._deliver(drawn_batch, BatchInfo)
+            drawn = self._iterations, sampler.changes, sampler._delivered
+            yield batch
+
+    def _count_skipped(self, info: BatchInfo, bad: Mapping[int, str]) -> None:
+        real = [slot for slot in bad if info._batch.kinds[slot] == 0]
+        self._skipped_here += [(int(info.epochs[slot]), int(info.ids[slot]), "", bad[slot]) for slot in real]
+        if len(self._skipped) + len(self._skipped_here) > self._max_skipped:
+            last = self._skipped_here[-1]
+            raise CorruptError(f"read sample {last[1]}: {last[3]}; more than max_skipped={self._max_skipped} samples are bad")
+
+    def _tell_skipped(self) -> None:
+        """**Collective** over all ranks of torch.distributed."""
+        ranks = torchs_ranks()
+        texts = [json.dumps(self._skipped_here)] if ranks is None else ranks._gather("list bad samples", json.dumps(self._skipped_here))
+        told = {tuple(one) for text in texts for one in json.loads(text)}  # replicas read the same
+        self._skipped_here = []
+        self._skipped += sorted(itertools.starmap(SkippedSample, told))
+        if told and self._order.world.rank == 0:
+            first = self._skipped[-len(told)]
+            logging.getLogger("rota").warning("epoch %d: %d bad samples were skipped, such as %d: %s", first.epoch, len(told), first.id, first.error)
+
+    @property
+    def skipped(self) -> list[SkippedSample]:
+        """The bad samples of all ranks, up to the last epoch's end; without torch.distributed, of this one."""
+        return list(self._skipped)
+
+    @property
+    def stats(self) -> dict[str, float]:
+        """`batches` of all `for`s, and `wait_seconds` that the loop has waited for them: take it before and after a step."""
+        return {"batches": self._batches, "wait_seconds": self._waited}
+
+    @property
+    def info(self) -> BatchInfo:
+        """Of the batch in hand."""
+        if self._info is None:
+            raise InvalidArgumentError("ask for the info of a batch: none was delivered yet")
+        return self._info
+
+    @property
+    def position(self) -> Position:
+        """Behind the last batch delivered."""
+        return self._order.position
+
+    def state_dict(self) -> dict[str, str]:
+        """Where the run is, the batch in hand included; the same on all ranks."""
+        return self._order.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Goes to where `state` says, in any world and with any number of workers."""
+        self._order.load_state_dict(state)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Goes to the start of `epoch`; behind a load it keeps the place in it."""
+        self._order.set_epoch(epoch)
+
+    def restart(self) -> None:
+        """Begins anew, with the first sample of the first epoch."""
+        self._order.restart()
+
+
+class _Seeded(_data.Dataset):
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "dataset":  # not there yet: this object is being unpickled
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def __getitem__(self, index: int) -> Any:
+        if not isinstance(index, Index):
+            raise TypeError(
+                "a seeded dataset is read by the indices of a rota.ElasticBatchSampler, which have keys; "
+                "of several datasets: seeded(ConcatDataset(...)), not one by one"
+            )
+        states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        try:
+            random.seed(index.key)
+            np.random.seed(np.array([index.key & 0xFFFFFFFF, index.key >> 32], dtype=np.uint32))
+            torch.random.default_generator.manual_seed(index.key)
+            return self.dataset[index]
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+            torch.set_rng_state(states[2])
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """What torch asks for where there is one: the inner dataset's would read without seeds."""
+        return [self[index] for index in indices]
+
+
+def seeded(dataset: Any) -> Any:
+    """The same dataset, whose random augmentation repeats at any number of ranks and workers, and after a resume.
+
+    Around `dataset[i]`, `random`, `numpy.random` and `torch` are seeded by the sample's key: of seed, epoch and id.
+    """
+    return _Seeded(dataset)

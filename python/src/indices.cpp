@@ -1,0 +1,129 @@
+// What a sampler draws: batches that are planned and not read, and lists of their indices.
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "loader/batch_memory.hpp"
+#include "loader/loader_impl.hpp"
+#include "objects.hpp"
+#include "order/permutation.hpp"
+#include "values.hpp"
+
+namespace rota::python {
+namespace {
+
+// ---- lists of `rota.Index`, which has its epoch and seed by its type ----
+
+py::object value_of(PyObject* made) {
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+// What `rota._values` has by that name, as long as Python lives.
+py::handle value_class(const char* name) {
+  return py::object(py::module_::import("rota._values").attr(name)).release();
+}
+
+py::object make_indices(std::span<const SampleId> ids, std::span<const std::int64_t> epochs,
+                        std::uint64_t seed) {
+  static const py::handle list_type = value_class("Indices");
+  static const py::handle type_of = value_class("index_type");
+  py::list made(ids.size());
+  py::object type;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i == 0 || epochs[i] != epochs[i - 1]) type = type_of(epochs[i], seed);
+    const py::object number = value_of(PyLong_FromLongLong(ids[i].value));
+    PyList_SET_ITEM(made.ptr(), static_cast<py::ssize_t>(i),
+                    value_of(PyObject_CallOneArg(type.ptr(), number.ptr())).release().ptr());
+  }
+  return list_type(made);
+}
+
+template <typename T>
+std::span<const T> numbers_in(const py::bytes& bytes) {
+  const auto all = static_cast<std::string_view>(bytes);
+  return {reinterpret_cast<const T*>(all.data()), all.size() / sizeof(T)};
+}
+py::bytes to_bytes(const std::vector<std::int64_t>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(numbers[0])};
+}
+
+// Ids, epochs and seed of a list; None, where it has anything else, or of several seeds.
+py::object pack_indices(const py::list& list) {
+  static const py::handle base = value_class("Index");
+  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> epochs;
+  py::object seed;
+  PyTypeObject* type = nullptr;
+  for (const py::handle index : list) {
+    if (Py_TYPE(index.ptr()) == type) {
+      epochs.push_back(epochs.back());
+    } else {
+      if (!py::isinstance(index, base)) return py::none();
+      if (seed && !seed.equal(index.attr("seed"))) return py::none();
+      type = Py_TYPE(index.ptr());
+      seed = index.attr("seed");
+      epochs.push_back(index.attr("epoch").cast<std::int64_t>());
+    }
+    ids.push_back(PyLong_AsLongLong(index.ptr()));
+  }
+  if (!seed) return py::none();
+  return py::make_tuple(to_bytes(ids), to_bytes(epochs), seed);
+}
+
+// ---- batches that are planned ----
+
+/// Those of a loader's rank from where it is on, for as long as nothing changes but its place.
+class Plan {
+ public:
+  Plan(const Loader& loader, bool is_of_one_epoch)
+      : order_(loader.impl().run_order),
+        planner_(order_, loader.options(), loader.world()),
+        at_(loader.position()),
+        last_epoch_(is_of_one_epoch ? at_.epoch : kEndless),
+        seed_(loader.options().seed) {}
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  /// The indices of the next batch, which goes to the end of `drawn`; None behind the last one.
+  py::object draw(const py::object& drawn) {
+    if (at_.epoch > last_epoch_) return py::none();
+    auto memory = pool_->take();
+    if (!planner_.plan(at_, *memory)) return py::none();
+    at_ = memory->global.next;
+    py::object made = make_indices(memory->ids, memory->epochs, seed_);
+    drawn.attr("append")(pool_->wrap(std::move(memory)));
+    return made;
+  }
+
+ private:
+  internal::RunOrder order_;
+  internal::Planner planner_;
+  Position at_;
+  std::int64_t last_epoch_;
+  std::uint64_t seed_;
+  std::shared_ptr<internal::BatchPool> pool_ = std::make_shared<internal::BatchPool>(
+      std::vector<Field>(), Allocator(), std::size_t{64}, std::int64_t{0});
+};
+
+}  // namespace
+
+void define_indices(py::module_& module) {
+  module.def("sample_key", [](std::uint64_t seed, std::int64_t epoch, std::int64_t id) {
+    return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
+  });
+  module.def("pack_indices", &pack_indices);
+  module.def("unpack_indices", [](const py::bytes& ids, const py::bytes& epochs, std::uint64_t seed) {
+    return make_indices(numbers_in<SampleId>(ids), numbers_in<std::int64_t>(epochs), seed);
+  });
+  py::class_<Plan>(module, "Plan")
+      .def(py::init([](OneThread<Loader>& loader, bool is_of_one_epoch) {
+        return loader.use([&](Loader& l) { return std::make_unique<Plan>(l, is_of_one_epoch); });
+      }))
+      .def("draw", &Plan::draw);
+}
+
+}  // namespace rota::python
