@@ -184,6 +184,7 @@ class ElasticBatchSampler:
             self._is_epoch_over = False  # the next `for` is of an epoch that the state has behind it
             self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
             self._is_counted = False  # by what delivers its batches
+            self._is_in_loader = False  # a rota.torch.DataLoader, which does
             self._has_warned = False
 
     @property
@@ -206,6 +207,11 @@ class ElasticBatchSampler:
         """The batches from `position` on. Changes nothing here: what is drawn ahead is not delivered."""
         if not self._is_placed:
             check_world(self.world)
+        if self._is_in_loader and self._is_resumed and not self._is_counted:
+            raise InvalidArgumentError(
+                "draw batches of a sampler whose loader has loaded a state: another loader draws them, which would pass over batches "
+                "twice (skip_first_batches does), or count none; use the rota.torch.DataLoader itself, which goes on where it was"
+            )
         if self._drawn_at == self.position and not self._evaluation:
             self._warn(
                 "this iterator begins with the same batches as the one before: batches that are drawn from a sampler count by "

@@ -183,6 +183,7 @@ class DataLoader(_data.DataLoader[T]):
             dataset = _Skipping(dataset, (CorruptError, *bad_errors))
         self._iterations = 0
         self._order = sampler
+        sampler._is_in_loader = True
         # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
         self._has_own_generator = generator is None
         super().__init__(

@@ -57,3 +57,23 @@ def test_the_loader_for_torch_keeps_its_place_too(tmp_path):
     whole, *_ = train(tmp_path / "whole", make=rota.torch.DataLoader)
     first, *_ = train(tmp_path / "stopped", 4, make=rota.torch.DataLoader)
     assert first + train(tmp_path / "stopped", make=rota.torch.DataLoader)[0] == whole
+
+
+def test_batches_are_not_skipped_twice(tmp_path):
+    train(tmp_path / "stopped", 4)
+    loader = rota.accelerate.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, seed=1, world=(0, 1)))
+    accelerator = accelerate.Accelerator(cpu=True)
+    assert len([*accelerator.skip_first_batches(loader, 4)]) == 5
+    loader.restart()
+    accelerator.prepare(loader)
+    accelerator.load_state(tmp_path / "stopped", load_kwargs={})
+    with pytest.raises(rota.InvalidArgumentError, match="skip_first_batches does"):
+        next(iter(accelerator.skip_first_batches(loader, 4)))
+    assert len([*loader]) == 5
+
+
+def test_a_mixture_has_no_last_batch():
+    accelerate.Accelerator(cpu=True)
+    sampler = rota.ElasticBatchSampler([20, 14], 4, weights=[1, 1], steps=5, end="steps", world=(0, 1))
+    loader = rota.accelerate.DataLoader(DATA, sampler)
+    assert [(loader.end_of_dataloader, loader.remainder) for _ in loader] == [(False, 0)] * 5

@@ -1,5 +1,6 @@
 """Ranks of torch.distributed and of MPI write the same checkpoints, and read each other's."""
 
+import json
 import shutil
 
 import pytest
@@ -125,3 +126,47 @@ def test_a_model_that_fsdp_has_sharded_is_filled_again_in_any_world(tmp_path):
         with Job(tmp_path / str(turn), SHARDED, ranks) as job:
             assert job.codes(120) == [0] * ranks, job.texts()
             assert job.said(0) == "told True\n" * 2
+
+
+DCP = """
+import abc
+import torch.distributed.checkpoint as dcp
+
+class Base(dcp.stateful.Stateful, abc.ABC):  # as torchtitan's loaders
+    @abc.abstractmethod
+    def __iter__(self): ...
+
+class Wrapped(Base):
+    def __init__(self, inner): self.inner = inner
+    def __iter__(self): return iter(self.inner)
+    def state_dict(self): return self.inner.state_dict()
+    def load_state_dict(self, state): self.inner.load_state_dict(state)
+
+inner = rota.torch.DataLoader(range(96), rota.ElasticBatchSampler(96, 12, seed=1, epochs=2, tail="drop"), num_workers=int(sys.argv[5]))
+loader = Wrapped(inner) if sys.argv[4] == "wrapped" else inner
+checkpoint, own = path + "/dcp", dist.new_group(backend="gloo")
+if os.path.exists(checkpoint): dcp.load({"loader": loader}, checkpoint_id=checkpoint)
+parts, saved = [], None
+for batch in loader:
+    part = [None] * size
+    dist.all_gather_object(part, batch.tolist())
+    parts.append(sorted(sum(part, [])))
+    if inner.position.step in (6, 16): saved = dcp.async_save({"loader": loader}, checkpoint_id=checkpoint, process_group=own)
+    if inner.position.step == int(sys.argv[6]): break  # what comes behind the save is in no checkpoint
+if saved: saved.result()
+print(parts)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize("kind", ["loader", "wrapped"])
+def test_a_loader_saved_in_the_background_by_dcp_goes_on_in_other_worlds(tmp_path, kind):
+    found = []
+    for ranks, workers, last in (4, 0, 8), (3, 2, 12), (2, 0, 99):
+        with Job(tmp_path, DCP, ranks, kind, workers, last) as job:
+            assert job.codes() == [0] * ranks, job.texts()
+            found.append(json.loads(job.said(0)))
+    first, second, third = found
+    assert (len(first), len(second), len(third)) == (8, 6, 10)
+    assert first[6:] == second[:2] and second == third[:6]  # from step 6 on, as nothing was saved since
+    assert sorted(sum(first[:8], [])) == sorted(sum(third[2:], [])) == [*range(96)]

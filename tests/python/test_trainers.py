@@ -11,7 +11,7 @@ pytest.importorskip("torch", minversion="2")
 from torch_jobs import torchrun  # noqa: E402
 
 RUN = os.path.join(os.path.dirname(__file__), "trainer_run.py")
-NEEDS = {"fsdp": [], "lightning": ["lightning"], "accelerate": ["accelerate"], "transformers": ["transformers", "accelerate"]}
+NEEDS = {"fsdp": [], "lightning": ["lightning"], "fabric": ["lightning"], "accelerate": ["accelerate"], "transformers": ["transformers", "accelerate"]}
 STEPS = 8  # of an epoch, of which there are three
 
 
