@@ -100,10 +100,10 @@ def bench_sampler():
 def bench_indices():
     """Of slices of 32: drawn; and pickled, loaded and gone through, as on their way to a worker."""
     plain = [[*range(10**6, 10**6 + 32)]] * 1000
-    batches = [next(iter(rota.ElasticBatchSampler(10**7, 32, world=(0, 1)))) for _ in range(1000)]
+    batches = [next(iter(rota.ElasticBatchSampler(10**9, 32, world=(0, 1)))) for _ in range(1000)]
 
     def draw():
-        iterator = iter(rota.ElasticBatchSampler(10**7, 32, world=(0, 1)))
+        iterator = iter(rota.ElasticBatchSampler(10**9, 32, world=(0, 1)))
         return rate(lambda: len(next(iterator)), 1.0)
 
     def travel(batches):
@@ -117,7 +117,7 @@ def bench_torch():
     """rota.torch.DataLoader and torch's, in samples/s: 16 bytes a sample, batches of 32."""
     if not torch:
         return print("torch: not here")
-    for name, dataset in ("TensorDataset", torch.utils.data.TensorDataset(torch.zeros(10**6, 4))), ("range", range(10**6)):
+    for name, dataset in ("TensorDataset", torch.utils.data.TensorDataset(torch.zeros(5 * 10**6, 4))), ("range", range(5 * 10**6)):
         for workers in (0, 2):
 
             def ours(uses_all=False):

@@ -226,10 +226,10 @@ void define_place(LoaderClass& loader) {
           },
           py::arg("position"), "Goes to `position`, as of this order; what was read ahead is dropped.")
       .def("_go_on_behind",
-           [](PyLoader& self, const Batch& batch) {  // of the same order, which it does not read again
+           [](PyLoader& self, const Batch& batch) {  // of the same order
              self.use([&](Loader& l) {
                l.impl().position = batch.end();
-               l.impl().change_and_restart();
+               l.impl().has_failed = true;  // it drops what it has read ahead when it reads again
              });
            })
       .def("position_of", &position_of, py::arg("step"), "Where `step` begins; None past the end.")
