@@ -334,12 +334,12 @@ class Indices(list):
     def __reduce__(self) -> tuple:
         from rota import _rota
 
-        packed = _rota.pack_indices(self)
-        return (Indices, (list(self),)) if packed is None else (unpacked, packed)
+        encoded = _rota.encode_indices(self)
+        return (Indices, (list(self),)) if encoded is None else (decoded, encoded)
 
 
-def unpacked(ids: bytes, epochs: bytes, seed: int) -> list[Index]:
+def decoded(ids: bytes, epochs: bytes, seed: int) -> list[Index]:
     """What `Indices` went as."""
     from rota import _rota
 
-    return _rota.unpack_indices(ids, epochs, seed)
+    return _rota.decode_indices(ids, epochs, seed)

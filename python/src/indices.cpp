@@ -52,7 +52,7 @@ py::bytes to_bytes(const std::vector<std::int64_t>& numbers) {
 }
 
 // Ids, epochs and seed of a list; None, where it has anything else, or of several seeds.
-py::object pack_indices(const py::list& list) {
+py::object encode_indices(const py::list& list) {
   static const py::handle base = value_class("Index");
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> epochs;
@@ -115,8 +115,8 @@ void define_indices(py::module_& module) {
   module.def("sample_key", [](std::uint64_t seed, std::int64_t epoch, std::int64_t id) {
     return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
   });
-  module.def("pack_indices", &pack_indices);
-  module.def("unpack_indices", [](const py::bytes& ids, const py::bytes& epochs, std::uint64_t seed) {
+  module.def("encode_indices", &encode_indices);
+  module.def("decode_indices", [](const py::bytes& ids, const py::bytes& epochs, std::uint64_t seed) {
     return make_indices(numbers_in<SampleId>(ids), numbers_in<std::int64_t>(epochs), seed);
   });
   py::class_<Plan>(module, "Plan")

@@ -13,8 +13,7 @@ namespace {
 
 // A handler can reach nothing but static storage.
 volatile std::sig_atomic_t signalled = 0;
-std::atomic<bool> in_use = false;
-pid_t user = 0;
+std::atomic<pid_t> in_use = 0;  // by this process
 
 constexpr std::array<int, 2> kSignals{SIGTERM, SIGUSR1};
 std::array<struct sigaction, kSignals.size()> former_actions;
@@ -24,7 +23,7 @@ void restore_actions() {
 }
 
 extern "C" void on_stop_signal(int signal) {
-  if (::getpid() == user) {
+  if (::getpid() == in_use) {
     signalled = 1;
     return;
   }
@@ -36,11 +35,11 @@ extern "C" void on_stop_signal(int signal) {
 
 StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
   ranks::require_ranks(comm);
-  if (in_use.exchange(true)) {
+  pid_t nobody = 0;
+  if (!in_use.compare_exchange_strong(nobody, ::getpid())) {
     throw Error(ErrorCode::busy, "make a StopSignal: this process has one already; use that");
   }
   signalled = 0;
-  user = ::getpid();
   struct sigaction action {};
   action.sa_handler = on_stop_signal;
   action.sa_flags = SA_RESTART;
@@ -50,7 +49,7 @@ StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
 
 StopSignal::~StopSignal() {
   restore_actions();
-  in_use = false;
+  in_use = 0;
 }
 
 bool StopSignal::requested() {

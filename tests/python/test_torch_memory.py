@@ -11,17 +11,25 @@ def rss(): return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("
 comm = rota.torch.Communicator(deadline=60)
 if sys.argv[4] == "streams":
     loader = rota.StreamLoader(Endless(), 8, comm=comm, deadline=60)
+elif sys.argv[4] == "torch":
+    class Some(torch.utils.data.Dataset):
+        def __len__(self): return 10**6
+        def __getitem__(self, i): return i if i % 1000 else 1 // 0
+    stop = rota.torch.StopSignal(comm)
+    sampler = rota.ElasticBatchSampler(10**6, 8)
+    loader = rota.torch.DataLoader(Some(), sampler, on_bad_sample="skip", max_skipped=10**6, bad_errors=[ZeroDivisionError])
 else:
     loader = rota.Loader(rows(bad=7), 8, comm=comm, on_bad_sample="skip", max_skipped=10**6, io_retries=0, deadline=60)
 taken = []
 for step, batch in enumerate(loader):
+    if sys.argv[4] == "torch": assert loader.info.mask is not None and loader.state_dict() and not stop.requested()
     if step % 9000 == 1000: taken.append(rss() / 2**20)
     if len(taken) == 3: break
 print(min(taken[1] - taken[0], taken[2] - taken[1]))  # what allocators take once is in one of them
 """
 
 
-@pytest.mark.parametrize("kind", ["streams", "samples"])
+@pytest.mark.parametrize("kind", ["streams", "samples", "torch"])
 def test_ten_thousand_steps_take_no_more_memory_than_one_thousand(tmp_path, kind):
     with Job(tmp_path, STEPS, 2, kind) as job:
         assert job.codes(300) == [0, 0], job.texts()
