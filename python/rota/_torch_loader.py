@@ -225,8 +225,12 @@ class DataLoader(_data.DataLoader[T]):
             return
         if self._has_own_generator:
             self.generator.manual_seed(_rota.sample_key(sampler.seed, sampler.position.step, sampler.world.rank))
-        batches, begin, to_deliver = super().__iter__(), sampler.position.epoch, sampler._drawn
-        sampler._is_counted = False
+        begin = sampler.position.epoch
+        try:
+            batches = super().__iter__()  # which asks the sampler for an iterator
+        finally:
+            sampler._is_counted = False
+        to_deliver = sampler._drawn
         drawn = self._iterations, sampler.changes, sampler._delivered
         while True:
             if drawn != (self._iterations, sampler.changes, sampler._delivered):

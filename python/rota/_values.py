@@ -320,7 +320,7 @@ class Index(int):
         return Index.of, (int(self), self.epoch, self.seed)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=256)
 def index_type(epoch: int, seed: int) -> Any:
     """Of all indices of an epoch: what they have in common costs none of them anything."""
     return type("Index", (Index,), {"__slots__": (), "__module__": "rota", "epoch": epoch, "seed": seed})
