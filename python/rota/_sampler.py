@@ -226,7 +226,7 @@ class ElasticBatchSampler:
 
     def _begins_for(self) -> bool:
         """Whether a `for` that counts what it delivers has any batch; where it begins is settled before it."""
-        self._drawn_at, self._is_counted = None, True
+        self._drawn_at = None
         if self._evaluation:
             self.restart()
             return True

@@ -68,18 +68,40 @@ class _Samples(NamedTuple):
     bad: dict[int, str]
 
 
-class _Skipping(_data.Dataset):
-    """The same dataset, which gives another sample of the batch in the place of a bad one."""
+class _Wrapped(_data.Dataset):
+    """A dataset read in another way: the same in all else, also where a worker_init_fn changes it."""
 
-    def __init__(self, dataset: Any, errors: tuple[type[Exception], ...]) -> None:
+    _own: tuple[str, ...] = ("dataset",)
+
+    def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
-        self.errors = errors
-        self.spare: Any = None  # of an earlier batch, where all of one are bad
 
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __getitems__(self, indices: Sequence[int]) -> _Samples:
+    def __getattr__(self, name: str) -> Any:
+        if name in self._own:  # not there yet: this object is being unpickled
+            raise AttributeError(name)
+        return getattr(self.dataset, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._own:
+            super().__setattr__(name, value)
+        else:
+            setattr(self.dataset, name, value)
+
+
+class _Skipping(_Wrapped):
+    """Gives another sample in the place of a bad one: the first good one of the batch, or else of those behind it."""
+
+    _own = "dataset", "samples", "errors"
+
+    def __init__(self, dataset: Any, samples: int, errors: tuple[type[Exception], ...]) -> None:
+        super().__init__(dataset)
+        self.samples = samples
+        self.errors = errors
+
+    def __getitems__(self, indices: Sequence[Index]) -> _Samples:
         """What torch asks for. A dataset that reads many at once has its way, unless that fails."""
         if hasattr(self.dataset, "__getitems__"):
             with contextlib.suppress(*self.errors):
@@ -89,15 +111,22 @@ class _Skipping(_data.Dataset):
         for slot, index in enumerate(indices):
             try:
                 samples.append(self.dataset[index])
-                self.spare = (samples[-1],)
             except self.errors as error:
                 samples.append(None)
                 bad[slot] = text_of(error).decode()
-        if bad and self.spare is None:
-            raise CorruptError(f"read a batch: none of its {len(bad)} samples can be read, nor was any before: {bad[0]}")
-        for slot in bad:
-            samples[slot] = self.spare[0]
+        if bad:
+            good = [slot for slot in range(len(samples)) if slot not in bad]
+            other = samples[good[0]] if good else self._next_good(indices[0], bad[0])
+            for slot in bad:
+                samples[slot] = other
         return _Samples(samples, bad)
+
+    def _next_good(self, index: Index, why: str) -> Any:
+        tries = min(self.samples, 1000)
+        for k in range(1, tries):
+            with contextlib.suppress(*self.errors):
+                return self.dataset[Index.of((index + k) % self.samples, index.epoch, index.seed)]
+        raise CorruptError(f"read a batch: no sample can be read of {tries}, from sample {int(index)} on: {why}")
 
 
 def _collated(collate: Callable[[list], Any], samples: Any) -> Any:
@@ -132,7 +161,7 @@ class DataLoader(_data.DataLoader[T]):
 
     With `on_bad_sample="skip"` a sample is masked whose `__getitem__` raises `rota.BadSample`, another CorruptError, or one of
     `bad_errors`; in its place is another one. All ranks take the same steps. Behind an epoch, `skipped` lists those of all
-    ranks. A rank that has skipped more than `max_skipped` raises CorruptError.
+    ranks. A rank that has met more than `max_skipped` different ones raises CorruptError.
 
     Trainers leave it as it is: Lightning and Fabric see that it shares samples by itself (`sampler`), and so does
     `prepare` of Accelerate, which saves and loads its state.
@@ -179,8 +208,9 @@ class DataLoader(_data.DataLoader[T]):
             raise InvalidArgumentError(f'on_bad_sample is {on_bad_sample!r}; it must be "fail", or "skip", which bad_errors= needs')
         self._skips, self._max_skipped, self._skipped = on_bad_sample == "skip", max_skipped, list[SkippedSample]()
         self._skipped_here: list[tuple[int, int, str, str]] = []  # since skipped was told
+        self._bad_ids: set[int] = set()  # of this rank
         if self._skips:
-            dataset = _Skipping(dataset, (CorruptError, *bad_errors))
+            dataset = _Skipping(dataset, sampler.samples, (CorruptError, *bad_errors))
         self._iterations = 0
         self._order = sampler
         sampler._is_in_loader = True
@@ -225,7 +255,7 @@ class DataLoader(_data.DataLoader[T]):
             return
         if self._has_own_generator:
             self.generator.manual_seed(_rota.sample_key(sampler.seed, sampler.position.step, sampler.world.rank))
-        begin = sampler.position.epoch
+        sampler._is_counted = True
         try:
             batches = super().__iter__()  # which asks the sampler for an iterator
         finally:
@@ -242,31 +272,33 @@ class DataLoader(_data.DataLoader[T]):
             try:
                 batch = next(batches)
             except StopIteration as error:
-                if not sampler._is_done(begin):  # it came from the dataset
+                if to_deliver:  # it came from the dataset
                     raise CallbackError("read a batch: the dataset raised StopIteration") from error
                 if self._skips and sampler._is_mixture:
                     self._tell_skipped()
                 return
             self._waited += time.perf_counter() - begun
             self._batches += 1
-            drawn_batch = to_deliver.popleft()
+            make_info: Any = BatchInfo
             if self._skips:
                 batch, bad = batch
-                self._info = info = sampler._deliver(drawn_batch, functools.partial(SkippingInfo, bad=bad))
-                self._count_skipped(info, bad)
-                if info.end.epoch != info.start.epoch:
-                    self._tell_skipped()
-            else:
-                self._info = sampler._deliver(drawn_batch, BatchInfo)
+                make_info = functools.partial(SkippingInfo, bad=bad)
+                self._note_skipped(make_info(to_deliver[0]), bad)  # which may fail: then the batch does not count
+            self._info = sampler._deliver(to_deliver.popleft(), make_info)
             drawn = self._iterations, sampler.changes, sampler._delivered
             yield batch
 
-    def _count_skipped(self, info: BatchInfo, bad: Mapping[int, str]) -> None:
+    def _note_skipped(self, info: BatchInfo, bad: Mapping[int, str]) -> None:
         real = [slot for slot in bad if info._batch.kinds[slot] == 0]
-        self._skipped_here += [(int(info.epochs[slot]), int(info.ids[slot]), "", bad[slot]) for slot in real]
-        if len(self._skipped) + len(self._skipped_here) > self._max_skipped:
-            last = self._skipped_here[-1]
-            raise CorruptError(f"read sample {last[1]}: {last[3]}; more than max_skipped={self._max_skipped} samples are bad")
+        here = [(int(info.epochs[slot]), int(info.ids[slot]), "", bad[slot]) for slot in real]
+        ids = self._bad_ids | {id for _, id, *_ in here}
+        if here and len(ids) > self._max_skipped:
+            _, id, _, why = here[-1]
+            raise CorruptError(f"read sample {id}: {why}; more than max_skipped={self._max_skipped} samples are bad")
+        self._bad_ids = ids
+        self._skipped_here += here
+        if info.end.epoch != info.start.epoch:
+            self._tell_skipped()
 
     def _tell_skipped(self) -> None:
         """**Collective** over all ranks of torch.distributed."""
@@ -318,18 +350,7 @@ class DataLoader(_data.DataLoader[T]):
         self._order.restart()
 
 
-class _Seeded(_data.Dataset):
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "dataset":  # not there yet: this object is being unpickled
-            raise AttributeError(name)
-        return getattr(self.dataset, name)
-
+class _Seeded(_Wrapped):
     def __getitem__(self, index: int) -> Any:
         if not isinstance(index, Index):
             raise TypeError(

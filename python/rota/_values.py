@@ -306,7 +306,7 @@ class Index(int):
     @staticmethod
     def of(id: int, epoch: int, seed: int) -> Index:
         """Sample `id` of `epoch`."""
-        made: Index = index_type(epoch, seed)(id)
+        made: Index = index_type(operator.index(epoch), operator.index(seed))(id)
         return made
 
     @property

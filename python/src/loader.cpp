@@ -118,7 +118,9 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
       .def("__exit__",
            [](Self& self, py::handle raised, const py::args& /*value, traceback*/) {
              const bool ends_program =
-                 !raised.is_none() && PyErr_GivenExceptionMatches(raised.ptr(), PyExc_Exception) == 0;
+                 !raised.is_none() &&
+                 (PyErr_GivenExceptionMatches(raised.ptr(), PyExc_KeyboardInterrupt) != 0 ||
+                  PyErr_GivenExceptionMatches(raised.ptr(), PyExc_SystemExit) != 0);
              ends_program ? self.close_within(std::chrono::seconds(1)) : self.close();
            })
       .def_property_readonly("position", in_turn(&T::position), "Behind the last batch handed out.")

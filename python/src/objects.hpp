@@ -116,6 +116,8 @@ class OneThread {
   }
   /// The same. What takes longer than `limit` goes on by itself, and nobody waits for it.
   void close_within(std::chrono::milliseconds limit) {
+    // MPI may allow no other thread.
+    if (has_ended_ != nullptr && has_ended_ != &python_has_ended) return close();
     const Use use(*this);
     make_ = nullptr;
     std::packaged_task<void()> end([object = std::move(object_)]() mutable { object.reset(); });

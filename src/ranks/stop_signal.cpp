@@ -35,8 +35,8 @@ extern "C" void on_stop_signal(int signal) {
 
 StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
   ranks::require_ranks(comm);
-  pid_t nobody = 0;
-  if (!in_use.compare_exchange_strong(nobody, ::getpid())) {
+  const pid_t former_user = in_use.exchange(::getpid());
+  if (former_user == ::getpid()) {
     throw Error(ErrorCode::busy, "make a StopSignal: this process has one already; use that");
   }
   signalled = 0;
@@ -44,7 +44,10 @@ StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
   action.sa_handler = on_stop_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &former_actions[i]);
+  const bool is_new = former_user == 0;  // a child's former actions are those that its parent found
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], &action, is_new ? &former_actions[i] : nullptr);
+  }
 }
 
 StopSignal::~StopSignal() {

@@ -60,25 +60,45 @@ def test_bad_samples_are_masked_and_listed_behind_the_epoch(dataset, workers, ca
     assert "14 bad samples were skipped, such as 3: no picture in 3" in caplog.text and caplog.records[0].levelno == logging.WARNING
 
 
-def test_a_batch_without_a_good_sample_has_one_of_another():
-    loader = skipping(Some(20, lambda i: i >= 8), 4, shuffle="none", shards=1)
+@pytest.mark.parametrize("make", [lambda some: some, rota.torch.seeded])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_without_a_good_sample_has_the_next_good_one(make, workers):
+    loader = skipping(make(Some(20, lambda i: i >= 8 or i < 2)), 1, workers, shuffle="none", shards=1)
     batches = [(x.tolist(), loader.info.real) for x in loader]
-    assert [real for _, real in batches] == [4, 3, 0, 0, 0] and batches[3][0] == [6.0] * 4
-    with pytest.raises(rota.CorruptError, match="none of its 4 samples can be read, nor was any before: no picture in 0"):
-        next(iter(skipping(Some(20, lambda i: i < 8), 4, shuffle="none", shards=1)))
+    assert batches == [([2.0], 0)] * 2 + [([float(i)], 1) for i in range(2, 7)] + [([2.0], 0)] * 13
+    with pytest.raises(rota.CorruptError, match="no sample can be read of 20, from sample 0 on: no picture in 0"):
+        next(iter(skipping(Some(20, lambda i: True), 4, shuffle="none", shards=1)))
 
 
-def test_what_is_not_listed_fails_and_so_do_too_many():
+def test_what_is_not_listed_fails():
     with pytest.raises(ZeroDivisionError):
         list(skipping(Some(20, lambda i: 1 / 0)))
     with pytest.raises(rota.BadSample):
         list(rota.torch.DataLoader(Some(), rota.ElasticBatchSampler(100, 8, world=(0, 1))))
-    few = rota.torch.DataLoader(Some(), rota.ElasticBatchSampler(100, 8, world=(0, 1)), on_bad_sample="skip", max_skipped=1, bad_errors=[KeyError])
-    with pytest.raises(rota.CorruptError, match="more than max_skipped=1 samples are bad"):
-        list(few)
     for options in {"on_bad_sample": "pass"}, {"bad_errors": [KeyError]}:
         with pytest.raises(rota.InvalidArgumentError, match='must be "fail", or "skip"'):
             rota.torch.DataLoader(Some(), rota.ElasticBatchSampler(100, 8, world=(0, 1)), **options)
+
+
+def test_more_than_max_skipped_different_ones_fail_before_their_batch_counts():
+    dataset = Some(8, lambda i: i in (1, 6))
+    for most in 3, 2:
+        sampler = rota.ElasticBatchSampler(dataset, 2, evaluation=True, shuffle="none", shards=1, world=(0, 1))
+        loader = rota.torch.DataLoader(dataset, sampler, on_bad_sample="skip", max_skipped=most, bad_errors=[KeyError])
+        if most == 3:
+            assert [len([*loader]) for _ in range(9)] == [4] * 9
+            assert [one.id for one in loader.skipped] == [1, 6, 7] * 9
+        else:
+            with pytest.raises(rota.CorruptError, match="read sample 7: KeyError: 7; more than max_skipped=2 samples are bad"):
+                list(loader)
+            assert loader.position == (0, 6, 3)
+
+
+def test_a_dataset_in_a_loader_that_skips_is_still_itself():
+    dataset = Some()
+    loader = skipping(dataset)
+    loader.dataset.classes = ["cat"]
+    assert loader.dataset.classes == dataset.classes == ["cat"] and len(loader.dataset) == 100
 
 
 def test_a_mixtures_are_listed_at_its_end():

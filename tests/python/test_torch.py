@@ -225,6 +225,13 @@ def test_a_dataset_that_raises_stop_iteration_does_not_end_the_epoch():
     run = rota.torch.DataLoader(Stops(), rota.ElasticBatchSampler(20, 4, shuffle="none", world=(0, 1)))
     with pytest.raises(rota.CallbackError, match="StopIteration"):
         list(run)
+    mixed = rota.ElasticBatchSampler([10, 10], 4, weights=[1, 1], shuffle="none", world=(0, 1))
+    with pytest.raises(rota.CallbackError, match="StopIteration"):
+        list(rota.torch.DataLoader(Stops(), mixed))
+    run = rota.torch.DataLoader(range(8), rota.ElasticBatchSampler(8, 4, tail="drop", epochs=1, world=(0, 1)))
+    next(iter(run))
+    run.batch_sampler.set_global_batch_size(8)
+    assert list(run) == []  # nothing is left for a whole batch, and no dataset is to blame
 
 
 def test_the_loop_that_everybody_writes_resumes_anywhere():
