@@ -158,7 +158,9 @@ TEST(StopSignal, OnOneRankStopsAllAtTheSameStep) {
     }
     EXPECT_EQ(step, 8);
     EXPECT_TRUE(stop.requested());
+#ifndef __SANITIZE_THREAD__  // which hands signals over later, and not in a handler
     EXPECT_EXIT(raise(signal), KilledBySignal(signal), "");  // a child is not stopped with its parent
+#endif
     EXPECT_THROW(StopSignal second(everyone()), Error);
   }
 }
