@@ -17,7 +17,7 @@ import torch
 from torch.utils import data as _data
 
 from rota import _rota, _sampler
-from rota._communicator import torchs_ranks
+from rota._communicator import agreed, torchs_ranks
 from rota._errors import CallbackError, CorruptError, InvalidArgumentError, MismatchError, text_of
 from rota._sampler import ElasticBatchSampler
 from rota._values import Index, Position, SkippedSample, World
@@ -292,17 +292,23 @@ class DataLoader(_data.DataLoader[T]):
         real = [slot for slot in bad if info._batch.kinds[slot] == 0]
         here = [(int(info.epochs[slot]), int(info.ids[slot]), "", bad[slot]) for slot in real]
         ids = self._bad_ids | {id for _, id, *_ in here}
-        if here and len(ids) > self._max_skipped:
-            _, id, _, why = here[-1]
-            raise CorruptError(f"read sample {id}: {why}; more than max_skipped={self._max_skipped} samples are bad")
+        is_last = info.end.epoch != info.start.epoch
+        with agreed(self._ranks() if is_last else None, "list bad samples"):  # else others would wait for this one
+            if here and len(ids) > self._max_skipped:
+                _, id, _, why = here[-1]
+                raise CorruptError(f"read sample {id}: {why}; more than max_skipped={self._max_skipped} samples are bad")
         self._bad_ids = ids
         self._skipped_here += here
-        if info.end.epoch != info.start.epoch:
+        if is_last:
             self._tell_skipped()
+
+    def _ranks(self) -> Any:
+        """Those that share the samples; None of one that has them alone."""
+        return torchs_ranks() if self._order.world.size > 1 else None
 
     def _tell_skipped(self) -> None:
         """**Collective** over all ranks of torch.distributed."""
-        ranks = torchs_ranks()
+        ranks = self._ranks()
         texts = [json.dumps(self._skipped_here)] if ranks is None else ranks._gather("list bad samples", json.dumps(self._skipped_here))
         told = {tuple(one) for text in texts for one in json.loads(text)}  # replicas read the same
         self._skipped_here = []

@@ -77,3 +77,15 @@ def test_a_mixture_has_no_last_batch():
     sampler = rota.ElasticBatchSampler([20, 14], 4, weights=[1, 1], steps=5, end="steps", world=(0, 1))
     loader = rota.accelerate.DataLoader(DATA, sampler)
     assert [(loader.end_of_dataloader, loader.remainder) for _ in loader] == [(False, 0)] * 5
+
+
+def test_a_sampler_whose_loader_has_loaded_a_state_gives_no_batches_to_others():
+    loader = rota.torch.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, seed=1, world=(0, 1)))
+    list(loader)
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    loader.set_epoch(0)  # which is over
+    assert list(loader) == []
+    loader.load_state_dict(state)
+    with pytest.raises(rota.InvalidArgumentError, match="another loader draws them"):
+        list(loader.batch_sampler)

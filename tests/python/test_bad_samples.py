@@ -124,10 +124,18 @@ except rota.Error as error: assert "sum real over ranks" in str(error)
 real = torch.tensor(len(good))
 dist.all_reduce(real)
 print(steps, int(real), [one.id for one in loader.skipped])
+if rank == 0:  # alone
+    list(rota.torch.DataLoader(Some(), rota.ElasticBatchSampler(100, 9, world=(0, 1)), on_bad_sample="skip"))
+class Last(Some):
+    def __getitem__(self, i): return super().__getitem__(3 if i == 11 else 1)
+in_order = rota.ElasticBatchSampler(12, 3, shuffle="none", shards=1)  # sample 11 is in the last batch of rank 2
+data = torch.utils.data.Subset(Last(), range(12))
+try: list(rota.torch.DataLoader(data, in_order, on_bad_sample="skip", max_skipped=0))
+except rota.CorruptError as error: print("sample 11: bad; more than max_skipped=0" in str(error), in_order.position.step)
 """
 
 
 def test_ranks_take_the_same_steps_and_list_those_of_all(tmp_path):
     with Job(tmp_path, RANKS, 3) as job:
         assert job.codes() == [0] * 3, job.texts()
-        assert [job.said(rank) for rank in range(3)] == [f"12 90 {[*range(3, 100, 10)]}\n"] * 3
+        assert [job.said(rank) for rank in range(3)] == [f"12 90 {[*range(3, 100, 10)]}\nTrue 3\n"] * 3
