@@ -23,9 +23,10 @@ class Model(torch.nn.Module):
 checkpoint = os.path.join(sys.argv[1], "checkpoint")
 torch.manual_seed(0)
 accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=2)
+valid = rota.accelerate.DataLoader(DATA[:34], rota.ElasticBatchSampler(34, 12, evaluation=True, shuffle="none"))
 loader = rota.accelerate.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 12, seed=1))  # 12: a micro-batch of all ranks
 model = Model()
-model, optimizer, loader = accelerator.prepare(model, torch.optim.SGD(model.parameters(), 0.5), loader)
+model, optimizer, loader, valid = accelerator.prepare(model, torch.optim.SGD(model.parameters(), 0.5), loader, valid)
 if os.path.exists(checkpoint):
     accelerator.load_state(checkpoint)
 for epoch in range(loader.position.epoch, 3):
@@ -41,4 +42,6 @@ for epoch in range(loader.position.epoch, 3):
                 os.path.exists(checkpoint) and os.rename(checkpoint, f"{checkpoint}.{loader.position.step}")
                 os.rename(checkpoint + ".new", checkpoint)
             accelerator.wait_for_everyone()
+    seen = torch.cat([accelerator.gather_for_metrics(batch) for batch in valid])
+    assert seen.equal(DATA[:34]), "each sample once: pads are left out"
 accelerator.end_training()

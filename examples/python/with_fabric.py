@@ -27,6 +27,7 @@ torch.manual_seed(0)
 model = Model()
 model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), 0.5))
 loader = rota.torch.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 12, seed=1, epochs=3))
+valid = rota.torch.DataLoader(DATA[:34], rota.ElasticBatchSampler(34, 12, evaluation=True, tail="partial"))  # each sample once
 everything = {"model": model, "optimizer": optimizer, "loader": loader}
 if os.path.exists(path):
     fabric.load(path, everything)
@@ -39,3 +40,9 @@ for batch in fabric.setup_dataloaders(loader):
         optimizer.zero_grad()
     if loader.position.step % 4 == 0:
         fabric.save(path, everything)
+    if loader.position.consumed == 0:  # an epoch is over
+        model.eval()
+        with torch.no_grad():
+            error = sum(model(batch) * len(batch) for batch in fabric.setup_dataloaders(valid))
+        fabric.print("validation:", (fabric.all_reduce(error, reduce_op="sum") / 34).item())
+        model.train()

@@ -31,8 +31,8 @@ class Module(lightning.LightningModule):
     def train_dataloader(self):
         return rota.torch.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 12, seed=1))  # 12: a micro-batch of all ranks
 
-    def val_dataloader(self):  # begins anew each time; ranks have other numbers of samples
-        return rota.torch.DataLoader(DATA[:34], rota.ElasticBatchSampler(34, 12, evaluation=True))
+    def val_dataloader(self):  # begins anew each time; each sample once, of ranks with other numbers of them
+        return rota.torch.DataLoader(DATA[:34], rota.ElasticBatchSampler(34, 12, evaluation=True, tail="partial"))
 
     def validation_step(self, batch, number):
         self.log("validation", self.model(batch), sync_dist=True)

@@ -38,9 +38,10 @@ from rota._errors import (
     BadSample, BusyError, CallbackError, CorruptError, Error, InvalidArgumentError, IOError, MismatchError, NotFoundError,
     OutOfRangeError, TimeoutError, UnsupportedError,
 )  # fmt: skip
+from rota._indices import BatchInfo, BatchIterator, Index
 from rota._loader import Batch, Loader, Mixture
 from rota._loader import close_all as _close_loaders
-from rota._sampler import BatchInfo, BatchIterator, ElasticBatchSampler
+from rota._sampler import ElasticBatchSampler
 from rota._sources import (
     PythonSource, ShardReport, Source, cast, find_format, formats, join, open, pack, split, windows, write_shards,
 )  # fmt: skip
@@ -50,7 +51,7 @@ from rota._streams import (
 )  # fmt: skip
 from rota._trace import TraceWriter
 from rota._values import (
-    BatchSlot, Field, Index, Position, Ragged, Sample, SkippedSample, StreamId, StreamSample, World,
+    BatchSlot, Field, Position, Ragged, Sample, SkippedSample, StreamId, StreamSample, World,
 )  # fmt: skip
 
 __all__ = [

@@ -6,7 +6,8 @@ from typing import Any, Final, Literal, type_check_only
 
 import numpy as np
 
-from rota._values import BatchSlot, Field, Index, Position, World
+from rota._indices import Index
+from rota._values import BatchSlot, Field, Position, World
 
 __version__: str
 

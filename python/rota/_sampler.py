@@ -8,15 +8,16 @@ import re
 import sys
 import warnings
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rota import _rota
 from rota._communicator import as_world, check_world, compared, find_world, torchs_ranks
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
+from rota._indices import BatchInfo, BatchIterator
 from rota._loader import Loader, Mixture
 from rota._options import in_rotas_words
-from rota._values import BatchSlot, Index, Position, World
+from rota._values import BatchSlot, Position, World
 
 
 def _lengths(dataset: Any, weights: Any) -> list[int]:
@@ -51,54 +52,6 @@ def _length(dataset: Any) -> int:
     if length < 0:
         raise InvalidArgumentError(f"order a dataset: its length is {length}; it must be 0 or more")
     return length
-
-
-def _of_batch(name: str, text: str) -> Any:
-    def get(self: BatchInfo) -> Any:
-        value = getattr(self._batch, name)
-        return value if isinstance(value, int) else self._as(value)
-
-    return property(get, doc=text)
-
-
-class BatchInfo:
-    """What is in one rank's batch. Arrays of numpy, one number for each of its slots."""
-
-    @staticmethod
-    def _as(array: Any) -> Any:
-        return array
-
-    def __init__(self, batch: Any) -> None:
-        self._batch = batch
-
-    @property
-    def start(self) -> Position:
-        """The position before it."""
-        return self._batch.start
-
-    @property
-    def end(self) -> Position:
-        """The position behind it."""
-        return self._batch.end
-
-    @property
-    def step(self) -> int:
-        """Its number since the run began."""
-        return self._batch.start.step
-
-    ids: Any = _of_batch("ids", "The samples.")
-    kinds: Any = _of_batch("kinds", "0: a sample; 1: one that pads the batch.")
-    mask: Any = _of_batch("mask", "True where a sample counts.")
-    epochs: Any = _of_batch("epochs", "Of each sample.")
-    datasets: Any = _of_batch("datasets", "Which of several datasets each sample is of.")
-    slots: Any = _of_batch("slots", "The slots of the global batch, ascending.")
-    size: int = _of_batch("size", "Slots of this rank.")
-    real: int = _of_batch("real", "Samples that count, of this rank.")
-    global_size: int = _of_batch("global_size", "Slots of all ranks.")
-    global_real: int = _of_batch("global_real", "Samples that count, over all ranks.")
-
-    def __repr__(self) -> str:
-        return f"<rota.BatchInfo of step {self.step}: {self.size} slots, {self.real} samples>"
 
 
 def _of_loader(name: str, text: str) -> Any:
@@ -248,11 +201,10 @@ class ElasticBatchSampler:
             )
         return True
 
-    def _is_done(self, begin: int) -> bool:
-        """Whether a `for` that began in epoch `begin` has no batch left; of a mixture nobody knows."""
-        if self._is_mixture or self._cursor.steps_per_epoch == 0:
-            return True
-        return self.position.epoch > begin if self._epochs is None else self.position.epoch >= self._epochs
+    def _ends_for(self, batch: BatchInfo) -> bool:
+        """Whether `batch` is the last one of its `for`; of a mixture nobody knows."""
+        first_to_come = batch.start.epoch + 1 if self._epochs is None else self._epochs
+        return not self._is_mixture and batch.end.epoch >= first_to_come
 
     def _takes_end(self) -> bool:
         was_over, self._is_epoch_over = self._is_epoch_over, False
@@ -418,49 +370,3 @@ class ElasticBatchSampler:
         world, at = state["_cursor"]
         self._cursor = self._make(world)
         self._cursor.load_state_dict(at)
-
-
-class BatchIterator(Iterator[list[Index]]):
-    """The batches of a sampler, drawn ahead of what is delivered. Stateful: it is where its caller drew to."""
-
-    def __init__(self, sampler: ElasticBatchSampler) -> None:
-        self._sampler = sampler
-        self._loader = sampler._make(sampler.world)
-        if not sampler._evaluation:
-            self._loader.load_state_dict(sampler._loader.state_dict())
-        self._begin(sampler._takes_end())
-        self._counts_nothing = not sampler._is_counted  # unless what delivers its batches counts them, or keeps its state
-        self._drawn: deque[Any] = deque(maxlen=None if sampler._is_counted else 1)
-        sampler._drawn = self._drawn
-
-    def _begin(self, is_over: bool) -> None:
-        self._start, self._is_over = self._loader.position, is_over
-        self._plan = _rota.Plan(self._loader, self._sampler._epochs is None)
-
-    def __iter__(self) -> BatchIterator:
-        return self
-
-    def __next__(self) -> list[Index]:
-        indices = None if self._is_over else self._plan.draw(self._drawn)
-        if self._counts_nothing and not self._is_over:
-            self._sampler._drawn_at = self._start
-        if indices is None:
-            raise StopIteration
-        return indices
-
-    def state_dict(self) -> dict[str, str]:
-        """Behind the last batch drawn."""
-        self._counts_nothing, self._sampler._drawn_at = False, None
-        if self._drawn:
-            self._loader._go_on_behind(self._drawn[-1])
-        return {**self._loader.state_dict(), **self._sampler._name}
-
-    def load_state_dict(self, state: Mapping[str, str]) -> None:
-        """Goes to where `state` says. At the end of an epoch it gives nothing, and the sampler goes on behind it."""
-        self._loader.load_state_dict(state)
-        at = self._loader.position
-        self._begin(at.step > 0 and at.consumed == 0)
-        self._counts_nothing = False
-        self._drawn.clear()
-        if self._is_over:
-            self._sampler.load_state_dict(state)

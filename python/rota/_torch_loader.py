@@ -16,14 +16,15 @@ import numpy as np
 import torch
 from torch.utils import data as _data
 
-from rota import _rota, _sampler
+from rota import _indices, _rota
 from rota._communicator import agreed, torchs_ranks
 from rota._errors import CallbackError, CorruptError, InvalidArgumentError, MismatchError, text_of
+from rota._indices import Index
 from rota._sampler import ElasticBatchSampler
-from rota._values import Index, Position, SkippedSample, World
+from rota._values import Position, SkippedSample, World
 
 
-class BatchInfo(_sampler.BatchInfo):
+class BatchInfo(_indices.BatchInfo):
     """What is in one rank's batch, as tensors: `mask`, `ids`, `epochs`, `slots`."""
 
     _as = staticmethod(lambda array: torch.from_numpy(array.copy()))

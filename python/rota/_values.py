@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -291,55 +290,3 @@ class Sample(StreamSample):
     def __init__(self, fields: Mapping[str, Any], id: int = 0, epoch: int = 0, key: int = 0) -> None:
         super().__init__(fields, id, epoch)
         self.key = key
-
-
-class Index(int):
-    """The number of a sample, which also knows its epoch. An int in all else.
-
-    `key` is 64 bits of randomness of seed, epoch and id: see `rota.torch.seeded`.
-    """
-
-    __slots__ = ()
-    epoch: int
-    seed: int
-
-    @staticmethod
-    def of(id: int, epoch: int, seed: int) -> Index:
-        """Sample `id` of `epoch`."""
-        made: Index = index_type(operator.index(epoch), operator.index(seed))(id)
-        return made
-
-    @property
-    def key(self) -> int:
-        """64 bits of randomness of seed, epoch and id."""
-        from rota import _rota
-
-        return _rota.sample_key(self.seed, self.epoch, int(self))
-
-    def __reduce__(self) -> tuple:
-        return Index.of, (int(self), self.epoch, self.seed)
-
-
-@functools.lru_cache(maxsize=256)
-def index_type(epoch: int, seed: int) -> Any:
-    """Of all indices of an epoch: what they have in common costs none of them anything."""
-    return type("Index", (Index,), {"__slots__": (), "__module__": "rota", "epoch": epoch, "seed": seed})
-
-
-class Indices(list):
-    """Those of a batch. Between processes they go as numbers."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> tuple:
-        from rota import _rota
-
-        encoded = _rota.encode_indices(self)
-        return (Indices, (list(self),)) if encoded is None else (decoded, encoded)
-
-
-def decoded(ids: bytes, epochs: bytes, seed: int) -> list[Index]:
-    """What `Indices` went as."""
-    from rota import _rota
-
-    return _rota.decode_indices(ids, epochs, seed)

@@ -28,9 +28,8 @@ class DataLoader(rota.torch.DataLoader):
         self.end_of_dataloader, self.remainder = False, 0
         state._add_dataloader(self)
         try:
-            begin = self.position.epoch
             for batch in super().__iter__():
-                self.end_of_dataloader = not self._order._is_mixture and self._order._is_done(begin)
+                self.end_of_dataloader = self._order._ends_for(self.info)
                 self.remainder = self.info._batch.global_real % self._order.global_batch_size
                 yield send_to_device(batch, device)
         finally:

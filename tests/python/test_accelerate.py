@@ -53,6 +53,15 @@ def test_a_run_goes_on_behind_what_it_has_trained(tmp_path, chain, accumulated):
         assert sum(updates for _, updates, *_ in found) == updates and found[-1][2] == pytest.approx(weight, abs=1e-7)
 
 
+def test_each_validation_gathers_each_sample_once():
+    AcceleratorState._reset_state(True)
+    accelerator = accelerate.Accelerator(cpu=True)
+    valid = accelerator.prepare(rota.accelerate.DataLoader(DATA, rota.ElasticBatchSampler(34, 4, evaluation=True, world=(0, 1))))
+    for _ in range(2):
+        gathered = torch.cat([accelerator.gather_for_metrics(batch) for batch in valid])
+        assert sorted(gathered[:, 0].int().tolist()) == [*range(34)]
+
+
 def test_the_loader_for_torch_keeps_its_place_too(tmp_path):
     whole, *_ = train(tmp_path / "whole", make=rota.torch.DataLoader)
     first, *_ = train(tmp_path / "stopped", 4, make=rota.torch.DataLoader)

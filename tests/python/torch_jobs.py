@@ -103,11 +103,14 @@ class Job:
         lines = self._file("err", rank).read_text().splitlines()
         return "\n".join(line for line in lines if "the world is torch.distributed's" not in line and "[Gloo] Rank" not in line)
 
-    def wait_until_it_says(self, rank, text, timeout=60):
+    def wait_until_it_says(self, rank, line, timeout=60):
+        def has_said():
+            return f"\n{line}\n" in "\n" + self.said(rank)
+
         until = time.monotonic() + timeout
-        while text not in self.said(rank):
-            assert time.monotonic() < until, (text, self.said(rank), self.complained(rank))
-            assert self.processes[rank].poll() is None or text in self.said(rank), (text, self.complained(rank))
+        while not has_said():
+            assert time.monotonic() < until, (line, self.said(rank), self.complained(rank))
+            assert self.processes[rank].poll() is None or has_said(), (line, self.complained(rank))
             time.sleep(0.01)
 
     def signal(self, rank, number):

@@ -1,6 +1,6 @@
 """Runs a program of one of the trainers: trainer_run.py LOG KILLS PROGRAM ARGUMENT...
 
-Each rank writes to LOG.<rank> which samples its class `Model` trains, and the loss. KILLS "2:7" ends rank 2 as it begins its
+Each rank writes to LOG.<rank> which samples its class `Model` trains, and the loss; to LOG.<rank>.valid what it validates. KILLS "2:7" ends rank 2 as it begins its
 seventh batch.
 """
 
@@ -14,27 +14,27 @@ import torch
 
 log, kills, program, *arguments = sys.argv[1:]
 rank = int(os.environ.get("RANK", 0))
-out = open(f"{log}.{rank}", "w")
+out = {True: open(f"{log}.{rank}", "w"), False: open(f"{log}.{rank}.valid", "w")}
 last = [0]
 batches = [0]
 
 
-def is_training(module):
-    return type(module).__name__ in ("Model", "FSDPModel") and module.training
+def is_model(module):
+    return type(module).__name__ in ("Model", "FSDPModel")
 
 
 def before(module, given, named):
-    if is_training(module):
-        batches[0] += 1
+    if is_model(module):
+        batches[0] += module.training
         if kills == f"{rank}:{batches[0]}":
             os.kill(os.getpid(), signal.SIGKILL)
         last[0] = [int(x) for x in [*given, *named.values()][0].flatten()]
 
 
 def after(module, given, made):
-    if is_training(module):
+    if is_model(module):
         loss = made["loss"] if isinstance(made, dict) else made
-        print(json.dumps({"ids": last[0], "loss": loss.item()}), file=out, flush=True)
+        print(json.dumps({"ids": last[0], "loss": loss.item()}), file=out[module.training], flush=True)
 
 
 torch.nn.modules.module.register_module_forward_hook(after)

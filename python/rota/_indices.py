@@ -1,0 +1,155 @@
+"""What a sampler draws: lists of indices, and what is in each batch."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rota import _rota
+from rota._values import Position
+
+if TYPE_CHECKING:
+    from rota._sampler import ElasticBatchSampler
+
+
+class Index(int):
+    """The number of a sample, which also knows its epoch. An int in all else.
+
+    `key` is 64 bits of randomness of seed, epoch and id: see `rota.torch.seeded`.
+    """
+
+    __slots__ = ()
+    epoch: int
+    seed: int
+
+    @staticmethod
+    def of(id: int, epoch: int, seed: int) -> Index:
+        """Sample `id` of `epoch`."""
+        made: Index = index_type(operator.index(epoch), operator.index(seed))(id)
+        return made
+
+    @property
+    def key(self) -> int:
+        """64 bits of randomness of seed, epoch and id."""
+        return _rota.sample_key(self.seed, self.epoch, int(self))
+
+    def __reduce__(self) -> tuple:
+        return Index.of, (int(self), self.epoch, self.seed)
+
+
+@functools.lru_cache(maxsize=256)
+def index_type(epoch: int, seed: int) -> Any:
+    """Of all indices of an epoch: what they have in common costs none of them anything."""
+    return type("Index", (Index,), {"__slots__": (), "__module__": "rota", "epoch": epoch, "seed": seed})
+
+
+class Indices(list):
+    """Those of a batch. Between processes they go as numbers."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple:
+        encoded = _rota.encode_indices(self)
+        return (Indices, (list(self),)) if encoded is None else (decoded, encoded)
+
+
+def decoded(ids: bytes, epochs: bytes, seed: int) -> list[Index]:
+    """What `Indices` went as."""
+    return _rota.decode_indices(ids, epochs, seed)
+
+
+def _of_batch(name: str, text: str) -> Any:
+    def get(self: BatchInfo) -> Any:
+        value = getattr(self._batch, name)
+        return value if isinstance(value, int) else self._as(value)
+
+    return property(get, doc=text)
+
+
+class BatchInfo:
+    """What is in one rank's batch. Arrays of numpy, one number for each of its slots."""
+
+    @staticmethod
+    def _as(array: Any) -> Any:
+        return array
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    @property
+    def start(self) -> Position:
+        """The position before it."""
+        return self._batch.start
+
+    @property
+    def end(self) -> Position:
+        """The position behind it."""
+        return self._batch.end
+
+    @property
+    def step(self) -> int:
+        """Its number since the run began."""
+        return self._batch.start.step
+
+    ids: Any = _of_batch("ids", "The samples.")
+    kinds: Any = _of_batch("kinds", "0: a sample; 1: one that pads the batch.")
+    mask: Any = _of_batch("mask", "True where a sample counts.")
+    epochs: Any = _of_batch("epochs", "Of each sample.")
+    datasets: Any = _of_batch("datasets", "Which of several datasets each sample is of.")
+    slots: Any = _of_batch("slots", "The slots of the global batch, ascending.")
+    size: int = _of_batch("size", "Slots of this rank.")
+    real: int = _of_batch("real", "Samples that count, of this rank.")
+    global_size: int = _of_batch("global_size", "Slots of all ranks.")
+    global_real: int = _of_batch("global_real", "Samples that count, over all ranks.")
+
+    def __repr__(self) -> str:
+        return f"<rota.BatchInfo of step {self.step}: {self.size} slots, {self.real} samples>"
+
+
+class BatchIterator(Iterator[list[Index]]):
+    """The batches of a sampler, drawn ahead of what is delivered. Stateful: it is where its caller drew to."""
+
+    def __init__(self, sampler: ElasticBatchSampler) -> None:
+        self._sampler = sampler
+        self._loader = sampler._make(sampler.world)
+        if not sampler._evaluation:
+            self._loader.load_state_dict(sampler._loader.state_dict())
+        self._begin(sampler._takes_end())
+        self._counts_nothing = not sampler._is_counted  # unless what delivers its batches counts them, or keeps its state
+        self._drawn: deque[Any] = deque(maxlen=None if sampler._is_counted else 1)
+        sampler._drawn = self._drawn
+
+    def _begin(self, is_over: bool) -> None:
+        self._start, self._is_over = self._loader.position, is_over
+        self._plan = _rota.Plan(self._loader, self._sampler._epochs is None)
+
+    def __iter__(self) -> BatchIterator:
+        return self
+
+    def __next__(self) -> list[Index]:
+        indices = None if self._is_over else self._plan.draw(self._drawn)
+        if self._counts_nothing and not self._is_over:
+            self._sampler._drawn_at = self._start
+        if indices is None:
+            raise StopIteration
+        return indices
+
+    def state_dict(self) -> dict[str, str]:
+        """Behind the last batch drawn."""
+        self._counts_nothing, self._sampler._drawn_at = False, None
+        if self._drawn:
+            self._loader._go_on_behind(self._drawn[-1])
+        return {**self._loader.state_dict(), **self._sampler._name}
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Goes to where `state` says. At the end of an epoch it gives nothing, and the sampler goes on behind it."""
+        self._loader.load_state_dict(state)
+        at = self._loader.position
+        self._begin(at.step > 0 and at.consumed == 0)
+        self._counts_nothing = False
+        self._drawn.clear()
+        if self._is_over:
+            self._sampler.load_state_dict(state)
