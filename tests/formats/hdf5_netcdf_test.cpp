@@ -75,7 +75,7 @@ TEST_F(NetCdf, WhatIsReadAsItIsStoredIsSaid) {
   write(kTwoFiles);
   const SinkMessages messages;
   open(directory_.path(), "hdf5");
-  unpacked();
+  static_cast<void>(unpacked());
   EXPECT_THAT(
       messages.lines,
       ElementsAre(AllOf(HasSubstr(at("a.h5") + " (times 1 plus 0, missing: [-1, -2]), \"t\" of "),

@@ -1,8 +1,17 @@
 """In a job of several ranks, whose test modules have COMM, a test that fails ends the job: others may wait for its rank."""
 
+import shutil
+import tempfile
 import traceback
 
 import pytest
+
+
+def pytest_configure(config):
+    """A directory of its own for each process, which goes with it: several at once would clean up the same ones."""
+    if config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix="rota-test-")
+        config.add_cleanup(lambda: shutil.rmtree(config.option.basetemp, ignore_errors=True))
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -105,6 +105,7 @@ class Cluster:
 
     def begin_again(self, job):
         (self.at / "said").unlink()
+        time.sleep(2)  # credentials of the second in which the job ended are revoked
         self.run("scontrol", "update", f"JobId={job}", "StartTime=now")
 
 
