@@ -177,7 +177,7 @@ def loaders(drain, path, row_bytes, workers):
         rivals["C++"] = cpp
     if torch:
         rivals["torch's DataLoader over memmap"] = theirs
-    show(f"{row_bytes >> 10} KiB, {workers} workers", turns(3, **rivals), "rota.Loader")
+    show(f"{row_bytes >> 10} KiB, {workers} workers", turns(5, **rivals), "rota.Loader")
 
 
 def bench_thread():
