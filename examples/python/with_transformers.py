@@ -25,15 +25,11 @@ class ElasticTrainer(transformers.Trainer):
         sampler = rota.ElasticBatchSampler(self.train_dataset, 12, tail="drop", seed=1)  # 12: a micro-batch of all ranks
         return rota.torch.DataLoader(self.train_dataset, sampler, collate_fn=self.data_collator)
 
-    def get_eval_dataloader(self, dataset=None):  # each sample once
-        sampler = rota.ElasticBatchSampler(self.eval_dataset, 12, evaluation=True, tail="partial")
-        return rota.torch.DataLoader(self.eval_dataset, sampler, collate_fn=self.data_collator)
-
 
 options = transformers.TrainingArguments(
     sys.argv[1], num_train_epochs=3, gradient_accumulation_steps=2, save_steps=2, use_cpu=True, report_to=[], learning_rate=0.5,
-    optim="sgd", lr_scheduler_type="constant", eval_strategy="epoch", prediction_loss_only=True,
+    optim="sgd", lr_scheduler_type="constant",
 )
 transformers.set_seed(0)
-trainer = ElasticTrainer(Model(), options, train_dataset=DATA, eval_dataset=DATA[:34])
+trainer = ElasticTrainer(Model(), options, train_dataset=DATA)
 trainer.train(resume_from_checkpoint=get_last_checkpoint(sys.argv[1]))

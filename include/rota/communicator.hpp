@@ -88,7 +88,8 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  /// True on all ranks once any rank was signalled. **Collective**: one small reduction.
+  /// True on all ranks once any rank was signalled. **Collective**: one small reduction. Throws Error{busy}
+  /// on all where other code has put handlers of its own on one.
   [[nodiscard]] bool requested();
 
  private:

@@ -132,14 +132,14 @@ class BatchIterator(Iterator[list[Index]]):
     def __next__(self) -> list[Index]:
         indices = None if self._is_over else self._plan.draw(self._drawn)
         if self._counts_nothing and not self._is_over:
-            self._sampler._drawn_at = self._start
+            self._sampler._tell_drawn(self._start)
         if indices is None:
             raise StopIteration
         return indices
 
     def state_dict(self) -> dict[str, str]:
         """Behind the last batch drawn."""
-        self._counts_nothing, self._sampler._drawn_at = False, None
+        self._counts_nothing, self._sampler._drawn_at, self._sampler._lacks_drawn = False, None, False
         if self._drawn:
             self._loader._go_on_behind(self._drawn[-1])
         return {**self._loader.state_dict(), **self._sampler._name}
@@ -147,8 +147,8 @@ class BatchIterator(Iterator[list[Index]]):
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says. At the end of an epoch it gives nothing, and the sampler goes on behind it."""
         self._loader.load_state_dict(state)
-        at = self._loader.position
-        self._begin(at.step > 0 and at.consumed == 0)
+        at, epochs = self._loader.position, self._sampler._epochs
+        self._begin(at.step > 0 and (self._sampler._begins_epoch(at) if epochs is None else at.epoch >= epochs))
         self._counts_nothing = False
         self._drawn.clear()
         if self._is_over:

@@ -113,8 +113,8 @@ class ElasticBatchSampler:
                 raise InvalidArgumentError(f"{what}: end= and steps= are of a mixture; give weights, too")
             if self._is_mixture and fingerprint is not None:
                 raise UnsupportedError(f"{what}: fingerprint= of a mixture; leave it out")
-            if self._is_mixture and epochs is None:
-                epochs = 1  # of a dataset: until one is exhausted
+            if evaluation or (self._is_mixture and epochs is None):
+                epochs = 1  # of a mixture: until one is exhausted
             self._fingerprint = fingerprint
             self._mixing = weights, _rota.MixtureOptions.plain(end=end, steps=steps)
             self._name: dict[str, str] = {}  # kept for people
@@ -136,9 +136,10 @@ class ElasticBatchSampler:
             self._is_resumed = False  # since a load, until an epoch's last batch was delivered
             self._is_epoch_over = False  # the next `for` is of an epoch that the state has behind it
             self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
+            self._lacks_drawn = False  # a state that was asked for, unless the iterator is asked for its own as well
             self._is_counted = False  # by what delivers its batches
             self._is_in_loader = False  # a rota.torch.DataLoader, which does
-            self._has_warned = False
+            self._warned: set[str] = set()
 
     @property
     def _loader(self) -> Loader:
@@ -166,16 +167,30 @@ class ElasticBatchSampler:
                 "twice (skip_first_batches does), or count none; use the rota.torch.DataLoader itself, which goes on where it was"
             )
         if self._drawn_at == self.position and not self._evaluation:
-            self._warn(
+            self._warn_once(
                 "this iterator begins with the same batches as the one before: batches that are drawn from a sampler count by "
                 "advance(), or in a rota.torch.DataLoader; for one that begins anew at each `for`, make it with evaluation=True"
             )
         return BatchIterator(self)
 
-    def _warn(self, text: str) -> None:
-        if not self._has_warned:
+    def _warn_once(self, text: str) -> None:
+        kind = text[:20]
+        if kind not in self._warned:
             warnings.warn(text, stacklevel=3)
-        self._has_warned = True
+        self._warned.add(kind)
+
+    def _tell_drawn(self, at: Position) -> None:
+        """A batch was drawn that nobody counts, of an iterator that began at `at`."""
+        if self._lacks_drawn:
+            self._warn_once(
+                "the last state has none of the batches that were drawn: batches that are drawn from a sampler count by advance(), "
+                "or in a rota.torch.DataLoader"
+            )
+        self._drawn_at = at
+
+    def _begins_epoch(self, at: Position) -> bool:
+        """Whether the batch before `at` was its epoch's last one. With "carry" that has samples of this one, too."""
+        return at.consumed < (self.global_batch_size if self._options["tail"] == "carry" else 1)
 
     def _begins_for(self) -> bool:
         """Whether a `for` that counts what it delivers has any batch; where it begins is settled before it."""
@@ -194,30 +209,40 @@ class ElasticBatchSampler:
                 )
             self._is_resumed = False
             return False
-        if at.consumed and not is_resumed and not self._is_mixture:
-            self._warn(
+        if not self._begins_epoch(at) and not is_resumed and not self._is_mixture:
+            self._warn_once(
                 f"this `for` goes on in epoch {at.epoch} behind sample {at.consumed}, where the last one was left; to begin "
                 "anew, call restart(); for a loader that always does, make it with evaluation=True"
             )
         return True
-
-    def _ends_for(self, batch: BatchInfo) -> bool:
-        """Whether `batch` is the last one of its `for`; of a mixture nobody knows."""
-        first_to_come = batch.start.epoch + 1 if self._epochs is None else self._epochs
-        return not self._is_mixture and batch.end.epoch >= first_to_come
 
     def _takes_end(self) -> bool:
         was_over, self._is_epoch_over = self._is_epoch_over, False
         return was_over
 
     def __len__(self) -> int:
-        """Batches of an epoch; of all of them, where the number of `epochs` was given."""
-        return len(self._cursor) if self._epochs is not None else self._cursor.steps_per_epoch
+        """Batches of an epoch, with "carry" of this one; of all of them, where the number of `epochs` was given."""
+        if self._epochs is not None:
+            return len(self._cursor)
+        if self._options["tail"] != "carry":
+            return self._cursor.steps_per_epoch
+        size = self.global_batch_size
+        return -(-(self.samples - self.position.consumed % size) // size)  # the rest is of the epoch before
 
     # ---- where it is ----
 
     world: World = _of_loader("world", "This process among those that share the data.")
     global_batch_size: int = _of_loader("global_batch_size", "Samples of all ranks in a step.")
+
+    @property
+    def batch_size(self) -> int:
+        """None has it: what asks (Accelerate's `prepare` does, of torch's DataLoader) would share samples among ranks again."""
+        if self._is_in_loader or self.world.size == 1:
+            raise AttributeError("batch_size")
+        raise UnsupportedError(
+            "share samples among ranks: a rota.ElasticBatchSampler has done so, and another loader would do it again; "
+            "give it to a rota.torch.DataLoader, or to rota.accelerate.DataLoader"
+        )
 
     @property
     def position(self) -> Position:
@@ -257,16 +282,14 @@ class ElasticBatchSampler:
 
         An evaluation has none: {}, which `load_state_dict` takes.
         """
-        if self._drawn_at == self.position:
-            self._warn(
-                "this state has none of the batches that were drawn: batches that are drawn from a sampler count by advance(), "
-                "or in a rota.torch.DataLoader"
-            )
+        self._lacks_drawn = self._drawn_at == self.position
         return {} if self._evaluation else {**self._loader.state_dict(), **self._name}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
-        if self._evaluation and not state:
+        if self._evaluation:
+            if state:
+                raise MismatchError("restore an evaluation: it keeps no place, and this is the state of a training")
             return
         try:
             self._loader.load_state_dict(state)
@@ -300,12 +323,12 @@ class ElasticBatchSampler:
         at, epoch = self.position, operator.index(epoch)
         self._is_epoch_over = False
         is_passed = self._options["tail"] == "carry" and at.epoch >= epoch >= 0
-        if self._is_mixture or self._evaluation or is_passed or (at.epoch == epoch and not at.consumed):
+        if self._is_mixture or self._evaluation or (at.epoch == epoch and not at.consumed):
             return
-        if self._is_resumed and at.epoch == epoch:
-            return
-        if self._is_resumed and at.epoch == epoch + 1 and not at.consumed:
+        if self._is_resumed and at.epoch == epoch + 1 and self._begins_epoch(at):
             self._is_epoch_over = True
+            return
+        if is_passed or (self._is_resumed and at.epoch == epoch):
             return
         if self._is_resumed and at.epoch > epoch >= 0:
             raise InvalidArgumentError(

@@ -72,47 +72,53 @@ class _Samples(NamedTuple):
 class _Wrapped(_data.Dataset):
     """A dataset read in another way: the same in all else, also where a worker_init_fn changes it."""
 
-    _own: tuple[str, ...] = ("dataset",)
-
     def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
+        self._rota_dataset = dataset
+
+    def __getitem__(self, index: int) -> Any:
+        return self._rota_dataset[index]
 
     def __len__(self) -> int:
-        return len(self.dataset)
+        return len(self._rota_dataset)
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._own:  # not there yet: this object is being unpickled
+        if name.startswith(("__", "_rota_")):  # or it is being unpickled, and has nothing yet
             raise AttributeError(name)
-        return getattr(self.dataset, name)
+        return getattr(self._rota_dataset, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._own:
+        if name.startswith(("__", "_rota_")):
             super().__setattr__(name, value)
         else:
-            setattr(self.dataset, name, value)
+            setattr(self._rota_dataset, name, value)
+
+
+class _Whole(_Wrapped):
+    """Reads many samples at once, and not none of them."""
+
+    def __getitems__(self, indices: Sequence[Index]) -> Any:
+        return self._rota_dataset.__getitems__(indices) if indices else []
 
 
 class _Skipping(_Wrapped):
     """Gives another sample in the place of a bad one: the first good one of the batch, or else of those behind it."""
 
-    _own = "dataset", "samples", "errors"
-
     def __init__(self, dataset: Any, samples: int, errors: tuple[type[Exception], ...]) -> None:
         super().__init__(dataset)
-        self.samples = samples
-        self.errors = errors
+        self._rota_samples = samples
+        self._rota_errors = errors
 
     def __getitems__(self, indices: Sequence[Index]) -> _Samples:
         """What torch asks for. A dataset that reads many at once has its way, unless that fails."""
-        if hasattr(self.dataset, "__getitems__"):
-            with contextlib.suppress(*self.errors):
-                return _Samples(self.dataset.__getitems__(indices), {})
+        if indices and hasattr(self._rota_dataset, "__getitems__"):
+            with contextlib.suppress(*self._rota_errors):
+                return _Samples(self._rota_dataset.__getitems__(indices), {})
         samples: list[Any] = []
         bad: dict[int, str] = {}
         for slot, index in enumerate(indices):
             try:
-                samples.append(self.dataset[index])
-            except self.errors as error:
+                samples.append(self[index])
+            except self._rota_errors as error:
                 samples.append(None)
                 bad[slot] = text_of(error).decode()
         if bad:
@@ -123,10 +129,10 @@ class _Skipping(_Wrapped):
         return _Samples(samples, bad)
 
     def _next_good(self, index: Index, why: str) -> Any:
-        tries = min(self.samples, 1000)
+        tries = min(self._rota_samples, 1000)
         for k in range(1, tries):
-            with contextlib.suppress(*self.errors):
-                return self.dataset[Index.of((index + k) % self.samples, index.epoch, index.seed)]
+            with contextlib.suppress(*self._rota_errors):
+                return self[Index.of((index + k) % self._rota_samples, index.epoch, index.seed)]
         raise CorruptError(f"read a batch: no sample can be read of {tries}, from sample {int(index)} on: {why}")
 
 
@@ -134,7 +140,7 @@ def _collated(collate: Callable[[list], Any], samples: Any) -> Any:
     """Of a rank with no sample in a short last batch, None."""
     if isinstance(samples, _Samples):
         return _collated(collate, samples.samples), samples.bad
-    return collate(samples) if samples else None
+    return None if isinstance(samples, list) and not samples else collate(samples)
 
 
 T = TypeVar("T", covariant=True)
@@ -162,7 +168,7 @@ class DataLoader(_data.DataLoader[T]):
 
     With `on_bad_sample="skip"` a sample is masked whose `__getitem__` raises `rota.BadSample`, another CorruptError, or one of
     `bad_errors`; in its place is another one. All ranks take the same steps. Behind an epoch, `skipped` lists those of all
-    ranks. A rank that has met more than `max_skipped` different ones raises CorruptError.
+    ranks of torch.distributed, which meet there. A rank that has met more than `max_skipped` different ones raises CorruptError.
 
     Trainers leave it as it is: Lightning and Fabric see that it shares samples by itself (`sampler`), and so does
     `prepare` of Accelerate, which saves and loads its state.
@@ -196,15 +202,16 @@ class DataLoader(_data.DataLoader[T]):
         sampler = sampler if batch_sampler is None else batch_sampler
         if not isinstance(sampler, ElasticBatchSampler):
             raise TypeError(f"a {type(sampler).__name__} is no rota.ElasticBatchSampler")
-        if isinstance(dataset, _data.IterableDataset):
+        inner = dataset._rota_dataset if isinstance(dataset, _Wrapped) else dataset
+        if isinstance(inner, _data.IterableDataset):
             raise TypeError("an IterableDataset has an order of its own; see rota.Stream")
         for name in ("batch_size", "shuffle", "drop_last"):
             if name in options:
                 raise TypeError(f"{name}= is the sampler's: see rota.ElasticBatchSampler")
         if not options.get("in_order", True):
             raise InvalidArgumentError("in_order=False: batches would come in another order at every run")
-        if hasattr(dataset, "__len__") and len(dataset) != sampler.samples:
-            raise MismatchError(f"the dataset has {len(dataset)} samples, the sampler orders {sampler.samples}")
+        if hasattr(inner, "__len__") and len(inner) != sampler.samples:
+            raise MismatchError(f"the dataset has {len(inner)} samples, the sampler orders {sampler.samples}")
         if on_bad_sample not in ("fail", "skip") or (bad_errors and on_bad_sample == "fail"):
             raise InvalidArgumentError(f'on_bad_sample is {on_bad_sample!r}; it must be "fail", or "skip", which bad_errors= needs')
         self._skips, self._max_skipped, self._skipped = on_bad_sample == "skip", max_skipped, list[SkippedSample]()
@@ -212,6 +219,8 @@ class DataLoader(_data.DataLoader[T]):
         self._bad_ids: set[int] = set()  # of this rank
         if self._skips:
             dataset = _Skipping(dataset, sampler.samples, (CorruptError, *bad_errors))
+        elif hasattr(dataset, "__getitems__"):
+            dataset = _Whole(dataset)
         self._iterations = 0
         self._order = sampler
         sampler._is_in_loader = True
@@ -311,7 +320,8 @@ class DataLoader(_data.DataLoader[T]):
         """**Collective** over all ranks of torch.distributed."""
         ranks = self._ranks()
         texts = [json.dumps(self._skipped_here)] if ranks is None else ranks._gather("list bad samples", json.dumps(self._skipped_here))
-        told = {tuple(one) for text in texts for one in json.loads(text)}  # replicas read the same
+        told = {tuple(one) for text in texts for one in json.loads(text)}  # replicas read the same, and each evaluation does
+        told -= {*self._skipped}
         self._skipped_here = []
         self._skipped += sorted(itertools.starmap(SkippedSample, told))
         if told and self._order.world.rank == 0:
@@ -369,7 +379,7 @@ class _Seeded(_Wrapped):
             random.seed(index.key)
             np.random.seed(np.array([index.key & 0xFFFFFFFF, index.key >> 32], dtype=np.uint32))
             torch.random.default_generator.manual_seed(index.key)
-            return self.dataset[index]
+            return self._rota_dataset[index]
         finally:
             random.setstate(states[0])
             np.random.set_state(states[1])

@@ -9,6 +9,7 @@ from accelerate.state import AcceleratorState, GradientState
 from accelerate.utils import send_to_device
 
 import rota.torch
+from rota._errors import UnsupportedError
 
 __all__ = ["DataLoader"]
 
@@ -24,12 +25,17 @@ class DataLoader(rota.torch.DataLoader):
     remainder = -1
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
+        if self._skips or self._order._options["rank_split"] != "by_sample":
+            raise UnsupportedError(
+                "iterate in Accelerate: gather_for_metrics leaves out the last samples of a batch, and others would be to be left out "
+                'with on_bad_sample="skip" or rank_split="by_shard"; use a rota.torch.DataLoader, and its info.mask'
+            )
         state, device = GradientState(), AcceleratorState().device
         self.end_of_dataloader, self.remainder = False, 0
         state._add_dataloader(self)
         try:
             for batch in super().__iter__():
-                self.end_of_dataloader = self._order._ends_for(self.info)
+                self.end_of_dataloader = self.info.end.epoch != self.info.start.epoch and not self._order._is_mixture
                 self.remainder = self.info._batch.global_real % self._order.global_batch_size
                 yield send_to_device(batch, device)
         finally:

@@ -33,20 +33,21 @@ py::object make_indices(std::span<const SampleId> ids, std::span<const std::int6
                         std::uint64_t seed) {
   static const py::handle list_type = of_module("Indices");
   static const py::handle type_of = of_module("index_type");
-  py::list made(ids.size());
+  py::object made = list_type();
   py::object type;
   newfunc make = nullptr;  // without the ways of a call: a fifth of the time
-  py::tuple number(1);
+  const py::tuple number(1);
+  PyObject_GC_UnTrack(number.ptr());  // it has nothing yet, and is changed
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (i == 0 || epochs[i] != epochs[i - 1]) {
       type = type_of(epochs[i], seed);
       make = reinterpret_cast<newfunc>(PyType_GetSlot(as_type(type), Py_tp_new));
     }
     number[0] = value_of(PyLong_FromLongLong(ids[i].value));
-    PyList_SET_ITEM(made.ptr(), static_cast<py::ssize_t>(i),
-                    value_of(make(as_type(type), number.ptr(), nullptr)).release().ptr());
+    if (PyList_Append(made.ptr(), value_of(make(as_type(type), number.ptr(), nullptr)).ptr()) != 0)
+      throw py::error_already_set();
   }
-  return list_type(made);
+  return made;
 }
 
 template <typename T>
@@ -58,7 +59,7 @@ py::bytes to_bytes(const std::vector<std::int64_t>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(numbers[0])};
 }
 
-// Ids, epochs and seed of a list; None, where it has anything else, or of several seeds.
+// Ids, epochs and seed of a list; None, where it has anything else, such as several seeds.
 py::object encode_indices(const py::list& list) {
   static const py::handle base = of_module("Index");
   std::vector<std::int64_t> ids;
@@ -78,6 +79,7 @@ py::object encode_indices(const py::list& list) {
       epochs.push_back(index.attr("epoch").cast<std::int64_t>());
     }
     ids.push_back(PyLong_AsLongLong(index.ptr()));
+    if (ids.back() == -1 && PyErr_Occurred() != nullptr) return PyErr_Clear(), py::none();
   }
   if (!seed) return py::none();
   return py::make_tuple(to_bytes(ids), to_bytes(epochs), seed);
@@ -102,9 +104,10 @@ class Plan {
     if (at_.epoch > last_epoch_) return py::none();
     auto memory = pool_->take();
     if (!planner_.plan(at_, *memory)) return py::none();
-    at_ = memory->global.next;
+    const Position next = memory->global.next;
     py::object made = make_indices(memory->ids, memory->epochs, seed_);
     drawn.attr("append")(pool_->wrap(std::move(memory)));
+    at_ = next;
     return made;
   }
 

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -20,6 +21,15 @@ std::array<struct sigaction, kSignals.size()> former_actions;
 
 void restore_actions() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &former_actions[i], nullptr);
+}
+
+extern "C" void on_stop_signal(int signal);
+
+bool has_handlers() {
+  return std::ranges::all_of(kSignals, [](int signal) {
+    struct sigaction now {};
+    return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == on_stop_signal;
+  });
 }
 
 extern "C" void on_stop_signal(int signal) {
@@ -57,8 +67,15 @@ StopSignal::~StopSignal() {
 
 bool StopSignal::requested() {
   if (requested_) return true;
-  std::int64_t any = signalled;
+  constexpr std::int64_t kCannotBeTold = 2;
+  std::int64_t any = has_handlers() ? signalled : kCannotBeTold;
   ranks::max(*comm_, "ask whether a rank was told to stop", std::span(&any, 1));
+  if (any == kCannotBeTold) {
+    throw Error(ErrorCode::busy,
+                "ask whether a rank was told to stop: other code on a rank has taken the handlers of SIGTERM "
+                "or SIGUSR1, as "
+                "Lightning's Trainer does; leave them to one of both");
+  }
   requested_ = any != 0;
   return requested_;
 }

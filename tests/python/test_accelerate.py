@@ -98,3 +98,24 @@ def test_a_sampler_whose_loader_has_loaded_a_state_gives_no_batches_to_others():
     loader.load_state_dict(state)
     with pytest.raises(rota.InvalidArgumentError, match="another loader draws them"):
         list(loader.batch_sampler)
+
+
+def test_what_gather_for_metrics_would_count_is_refused():
+    AcceleratorState._reset_state(True)
+    accelerate.Accelerator(cpu=True)
+    for sampler, loader in ({"rank_split": "by_shard"}, {}), ({}, {"on_bad_sample": "skip"}):
+        loader = rota.accelerate.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, world=(0, 1), **sampler), **loader)
+        with pytest.raises(rota.UnsupportedError, match="gather_for_metrics"):
+            next(iter(loader))
+
+
+def test_accumulations_end_with_each_of_several_epochs():
+    AcceleratorState._reset_state(True)
+    accelerator = accelerate.Accelerator(cpu=True, gradient_accumulation_steps=4)
+    loader = accelerator.prepare(rota.accelerate.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, epochs=2, world=(0, 1))))
+    gathered, updates = [], []
+    for batch in loader:
+        with accelerator.accumulate(torch.nn.Linear(1, 1)):
+            updates.append(accelerator.sync_gradients)
+        gathered += accelerator.gather_for_metrics(batch)[:, 0].int().tolist()
+    assert sorted(gathered) == sorted(2 * [*range(34)]) and updates == 2 * (2 * [False, False, False, True] + [True])

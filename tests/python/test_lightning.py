@@ -48,9 +48,18 @@ class Stop(lightning.Callback):
         if self.after == 0:
             self.stop(trainer)
 
+        if self.after == "should_stop" and trainer.global_step == 4:
+            trainer.should_stop = True
+
+    def on_train_epoch_start(self, trainer, _):
+        if self.after == "start" and trainer.current_epoch == 1:
+            self.stop(trainer)
+
     def on_train_epoch_end(self, trainer, _):
         if self.after == "epoch":
             self.stop(trainer)
+        if self.after == "should_stop" and trainer.should_stop:
+            trainer.save_checkpoint(self.path)
 
 
 def train(path, after=None, cycle=False, **options):
@@ -65,6 +74,8 @@ def train(path, after=None, cycle=False, **options):
     )  # fmt: skip
     try:
         trainer.fit(module, loader, ckpt_path=path if path.exists() else None, weights_only=False)
+        if "max_steps" in options:
+            trainer.save_checkpoint(path)
     except RuntimeError as error:
         assert str(error) == "stopped"
     return module.seen, module.layer.weight.item()
@@ -88,6 +99,13 @@ def test_a_run_goes_on_behind_what_it_has_trained(tmp_path, chain, options):
         assert found == pytest.approx(weight, abs=1e-7)
 
 
+@pytest.mark.parametrize("after", ["start", "should_stop", {"max_steps": 4}])
+def test_a_fit_that_ended_in_another_way_goes_on_behind_what_it_has_trained(tmp_path, after):
+    whole, _ = train(tmp_path / "whole")
+    first, _ = train(tmp_path / "stopped", **(after if isinstance(after, dict) else {"after": after}))
+    assert first + train(tmp_path / "stopped")[0] == whole
+
+
 def test_an_epoch_of_limited_batches_begins_at_its_first_sample(tmp_path):
     whole, _ = train(tmp_path / "whole")
     limited, _ = train(tmp_path / "limited", limit_train_batches=5)
@@ -101,3 +119,43 @@ def test_a_trainer_without_a_loader_of_rotas_is_refused(tmp_path):
     trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", callbacks=[rota.lightning.Elastic()], **quiet)
     with pytest.raises(rota.InvalidArgumentError, match="rota.torch.DataLoader"):
         trainer.fit(Module(False), torch.utils.data.DataLoader(DATA, 4))
+
+
+def quiet(tmp_path, **options):
+    quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+    return lightning.Trainer(max_epochs=1, accelerator="cpu", default_root_dir=tmp_path, callbacks=[rota.lightning.Elastic()], **quiet, **options)
+
+
+def plain(**options):
+    return rota.torch.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, seed=1, world=(0, 1), **options))
+
+
+def test_a_checkpoint_that_is_validated_moves_no_training(tmp_path):
+    class Validating(Module):
+        def validation_step(self, batch, number):
+            self.layer(batch)
+
+    train(tmp_path / "middle", 4)
+    trainer, module = quiet(tmp_path), Validating(False)
+    trainer.validate(module, plain(evaluation=True), ckpt_path=tmp_path / "middle", weights_only=False)
+    trainer.save_checkpoint(tmp_path / "validated")
+    trainer.fit(module, plain())
+    assert sorted(sum(module.seen, ())) == [*range(36)]
+
+
+def test_loaders_whose_place_lightning_cannot_keep_are_refused(tmp_path):
+    def mixed(**options):
+        sampler = rota.ElasticBatchSampler([20, 16], 4, weights=[1, 1], world=(0, 1), **options)
+        return rota.torch.DataLoader(DATA, sampler)
+
+    with pytest.raises(rota.UnsupportedError, match='end="steps"'):
+        quiet(tmp_path).fit(Module(False), mixed())
+    with pytest.raises(rota.UnsupportedError, match="several training loaders"):
+        quiet(tmp_path).fit(Module(False), {"a": plain(), "b": plain()})
+    with pytest.raises(rota.UnsupportedError, match='another tail than "carry"'):
+        quiet(tmp_path).fit(Module(False), plain(tail="carry"))
+    with pytest.raises(rota.InvalidArgumentError, match="evaluation=True"):
+        quiet(tmp_path).fit(Module(False), plain(evaluation=True))
+    module = Module(False)
+    quiet(tmp_path).fit(module, mixed(end="steps", steps=5))
+    assert len(module.seen) == 5

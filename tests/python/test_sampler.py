@@ -159,9 +159,11 @@ def test_set_epoch_behind_a_for_of_all_epochs_is_refused():
 
 def test_a_state_that_counts_nothing_of_what_was_drawn_says_so():
     sampler = rota.ElasticBatchSampler(30, 4, world=(0, 1))
-    next(iter(sampler))
+    batches = iter(sampler)
+    next(batches)
+    sampler.state_dict()
     with pytest.warns(UserWarning, match="none of the batches that were drawn"):
-        sampler.state_dict()
+        next(batches)
 
 
 def loaded(steps, **options):
@@ -253,3 +255,14 @@ def test_it_orders_what_a_loader_of_the_same_samples_reads():
     sampler.load_state_dict(reader.state_dict())
     assert sampler.state_dict() == reader.state_dict()
     assert [batch.ids.tolist() for batch in reader] == list(sampler)
+
+
+def test_who_would_share_samples_again_is_refused():
+    assert not hasattr(rota.ElasticBatchSampler(10, 4, world=(0, 1)), "batch_size")
+    with pytest.raises(rota.UnsupportedError, match="rota.accelerate.DataLoader"):
+        rota.ElasticBatchSampler(10, 4, world=(0, 2)).batch_size  # noqa: B018
+
+
+def test_an_evaluation_takes_no_state_of_a_training():
+    with pytest.raises(rota.MismatchError, match="evaluation"):
+        rota.ElasticBatchSampler(10, 4, evaluation=True, world=(0, 1)).load_state_dict(loaded(2).state_dict())

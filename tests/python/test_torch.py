@@ -4,6 +4,8 @@ import gc
 import json
 import pickle
 import random
+import signal
+import sys
 
 import numpy as np
 import pytest
@@ -290,8 +292,9 @@ def test_states_are_plain_and_have_the_same_keys_before_the_first_batch(tmp_path
 
 
 def test_seeded_datasets_want_keys_and_forward_the_rest():
-    dataset = rota.torch.seeded(Noisy())
-    dataset.dataset.classes = ["a"]
+    inner = Noisy()
+    dataset = rota.torch.seeded(inner)
+    inner.classes = ["a"]
     assert len(dataset) == SAMPLES and dataset.classes == ["a"]
     with pytest.raises(TypeError, match="ElasticBatchSampler"):
         dataset[3]
@@ -428,3 +431,90 @@ def test_workers_of_other_ranks_and_steps_draw_other_numbers():
 
     assert len({tuple(draws(rank, steps)) for rank in (0, 1) for steps in (0, 3)}) == 4
     assert draws(1, 3) == draws(1, 3)
+
+
+class Batches(torch.utils.data.Dataset):
+    """Whose samples of a batch come as one tensor, of which there must be one."""
+
+    def __getitems__(self, indices):
+        return torch.stack([torch.tensor(float(i)) for i in indices])
+
+
+def test_a_dataset_that_reads_many_at_once_is_not_asked_for_none():
+    for rank in range(4):
+        sampler = rota.ElasticBatchSampler(25, 12, tail="partial", world=(rank, 4))
+        loader = rota.torch.DataLoader(Batches(), sampler, collate_fn=lambda batch: batch)
+        batches = [*loader]
+        assert [len(batch) for batch in batches[:2]] == [3, 3]
+        assert len(batches[2]) == 1 if rank == 3 else batches[2] is None
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 4])
+def test_a_loop_with_a_carried_tail_resumes_anywhere_and_warns_of_nothing(stop, recwarn):
+    def run(state=None, stop=None):
+        loader = rota.torch.DataLoader(range(10), rota.ElasticBatchSampler(10, 4, tail="carry", world=(0, 1)))
+        if state is not None:
+            loader.load_state_dict(state)
+        seen = []
+        for epoch in range(0 if state is None else first[-1][0], 2):
+            loader.set_epoch(epoch)
+            assert state or len(loader) == 3 - epoch
+            for _ in loader:
+                seen.append((epoch, loader.info.step, loader.info.ids.tolist()))
+                assert len(loader) == 3 - loader.info.end.epoch % 2
+                if len(seen) == stop:
+                    return seen, loader.state_dict()
+        return seen, None
+
+    whole, _ = run()
+    first, state = run(stop=stop)
+    resumed, _ = run(state)
+    assert [step for _, step, _ in whole] == [0, 1, 2, 3, 4]
+    assert first + resumed == whole
+    assert not [str(one.message) for one in recwarn if "goes on" in str(one.message)]
+
+
+def test_each_kind_of_warning_is_given_once():
+    sampler = rota.ElasticBatchSampler(20, 4, world=(0, 1))
+    loader = rota.torch.DataLoader(range(20), sampler)
+    next(iter(loader))
+    with pytest.warns(UserWarning, match="goes on in epoch 0"):
+        next(iter(loader))
+    run = iter(sampler)
+    next(run)
+    sampler.state_dict()
+    with pytest.warns(UserWarning, match="none of the batches that were drawn"):
+        next(run)
+    with pytest.warns(UserWarning, match="begins with the same batches"):
+        iter(sampler)
+
+
+def test_an_evaluation_that_is_advanced_by_hand_ends():
+    sampler = rota.ElasticBatchSampler(10, 4, evaluation=True, world=(0, 1))
+    assert [info and info.step for info in (sampler.advance() for _ in range(5))] == [0, 1, 2, None, None]
+    assert len(sampler) == 3 and [len(batch) for batch in sampler] == [4, 4, 4]
+
+
+def test_nobody_sees_indices_that_are_half_made():
+    def look(frame, event, arg):
+        if event == "call" and frame.f_code.co_name == "index_type":
+            for one in gc.get_objects():
+                if type(one) in (list, tuple) and len(one) in (1, 777):
+                    one[0]
+
+    batches = iter(rota.ElasticBatchSampler(1000, 777, tail="carry", seed=77, world=(0, 1), epochs=None))
+    sys.setprofile(look)
+    try:
+        assert len(next(batches)) == 777 and len({index.epoch for index in next(batches)}) == 2
+    finally:
+        sys.setprofile(None)
+
+
+def test_a_stop_signal_whose_handlers_were_taken_says_so():
+    stop = rota.torch.StopSignal(comm=None)
+    assert not stop.requested()
+    former = signal.signal(signal.SIGTERM, lambda *_: None)
+    with pytest.raises(rota.BusyError, match="has taken the handlers of SIGTERM"):
+        stop.requested()
+    stop.close()
+    signal.signal(signal.SIGTERM, former)

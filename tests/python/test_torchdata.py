@@ -52,3 +52,30 @@ def test_a_run_goes_on_behind_what_it_has_trained(workers, where, stops):
     whole = epochs(workers, (), where)
     assert len(whole) == 9 and sorted(sum(whole[:3], ())) == DATA
     assert epochs(workers, stops, where, (4, 3, 2)) == whole
+
+
+@pytest.mark.parametrize("options, steps", [({"epochs": 3}, 6), ({"tail": "carry"}, 0)])
+def test_a_state_at_an_epochs_last_batch_is_the_end_of_a_for_where_it_ends_there(options, steps):
+    def take(state=None):
+        loader = StatefulDataLoader(range(20), batch_sampler=rota.ElasticBatchSampler(20, 8, world=(0, 1), **options), collate_fn=tuple)
+        if state is not None:
+            loader.load_state_dict(state)
+        run = iter(loader)
+        return loader, run
+
+    loader, run = take()
+    assert [len(next(run)) for _ in range(3)] == [8, 8, 8]
+    state = loader.state_dict()
+    behind = [*run]
+    loader, after = take(state)
+    assert [*after] == behind and len(behind) == steps
+
+
+@pytest.mark.filterwarnings("error::UserWarning:rota")
+def test_the_state_of_a_loader_that_has_one_is_nothing_to_warn_of(recwarn):
+    loader, sampler = made(0)
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        for _ in loader:
+            loader.state_dict()
+    assert not [str(one.message) for one in recwarn if "batches" in str(one.message)]

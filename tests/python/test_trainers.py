@@ -12,7 +12,7 @@ from torch_jobs import torchrun  # noqa: E402
 
 RUN = os.path.join(os.path.dirname(__file__), "trainer_run.py")
 NEEDS = {"fsdp": [], "lightning": ["lightning"], "fabric": ["lightning"], "accelerate": ["accelerate"], "transformers": ["transformers", "accelerate"]}
-VALIDATE = "lightning", "fabric", "transformers"  # by the model, with another number of samples on each rank
+VALIDATE = "lightning", "fabric"  # by the model, with another number of samples on each rank
 STEPS = 8  # of an epoch, of which there are three
 
 
