@@ -171,7 +171,9 @@ void define_communicator(py::module_& module) {
   py::class_<PyStopSignal>(module, "StopSignal")
       .def(py::init(&make_stop_signal))
       .def("requested", in_turn(&StopSignal::requested),
-           "True on all ranks once any rank was signalled. All of them ask, once a step.")
+           "True on all ranks once any rank was signalled. All of them ask, once a step. BusyError where "
+           "other code "
+           "has taken the handlers.")
       .def("close", &PyStopSignal::close, "Puts the former handlers back.");
 }
 
