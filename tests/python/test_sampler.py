@@ -1,9 +1,11 @@
 """rota.ElasticBatchSampler: every sample once, in the same batches, whatever the run goes through."""
 
+import gc
 import itertools
 import json
 import pickle
 import random
+import sys
 
 import pytest
 import rota
@@ -266,3 +268,24 @@ def test_who_would_share_samples_again_is_refused():
 def test_an_evaluation_takes_no_state_of_a_training():
     with pytest.raises(rota.MismatchError, match="evaluation"):
         rota.ElasticBatchSampler(10, 4, evaluation=True, world=(0, 1)).load_state_dict(loaded(2).state_dict())
+
+
+def test_an_evaluation_that_is_advanced_by_hand_ends():
+    sampler = rota.ElasticBatchSampler(10, 4, evaluation=True, world=(0, 1))
+    assert [info and info.step for info in (sampler.advance() for _ in range(5))] == [0, 1, 2, None, None]
+    assert len(sampler) == 3 and [len(batch) for batch in sampler] == [4, 4, 4]
+
+
+def test_nobody_sees_indices_that_are_half_made():
+    def look(frame, event, arg):
+        if event == "call" and frame.f_code.co_name == "index_type":
+            for one in gc.get_objects():
+                if type(one) in (list, tuple) and len(one) in (1, 777):
+                    one[0]
+
+    batches = iter(rota.ElasticBatchSampler(1000, 777, tail="carry", seed=77, world=(0, 1), epochs=None))
+    sys.setprofile(look)
+    try:
+        assert len(next(batches)) == 777 and len({index.epoch for index in next(batches)}) == 2
+    finally:
+        sys.setprofile(None)

@@ -9,6 +9,8 @@ import pytest
 from torch_jobs import Job
 
 pytest.importorskip("torch")
+import rota  # noqa: E402
+import rota.torch  # noqa: E402
 
 OPEN = """
 import sys
@@ -103,3 +105,13 @@ def test_a_signal_to_one_rank_stops_all_at_the_same_step(tmp_path, number):
         assert job.codes() == [-signal.SIGUSR1] * 3, job.texts()
         told = f"stopped at 7 child {int(signal.SIGTERM)} True\nmake a StopSignal: this process has one already; use that\n"
         assert [job.said(rank) for rank in range(3)] == [told] * 3
+
+
+def test_a_stop_signal_whose_handlers_were_taken_says_so():
+    stop = rota.torch.StopSignal(comm=None)
+    assert not stop.requested()
+    former = signal.signal(signal.SIGTERM, lambda *_: None)
+    with pytest.raises(rota.BusyError, match="has taken the handlers of SIGTERM"):
+        stop.requested()
+    stop.close()
+    signal.signal(signal.SIGTERM, former)

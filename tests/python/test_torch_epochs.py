@@ -1,0 +1,127 @@
+"""Where a `for` over a rota.torch.DataLoader begins and ends."""
+
+import pytest
+import rota
+
+torch = pytest.importorskip("torch")
+import rota.torch  # noqa: E402
+
+
+def plain(**options):
+    return rota.torch.DataLoader(range(20), rota.ElasticBatchSampler(20, 4, shuffle="none", world=(0, 1), **options))
+
+
+def ids(run):
+    return torch.cat(list(run)).tolist()
+
+
+def test_a_for_that_goes_on_says_so_once_and_restart_begins_anew():
+    run = plain()
+    next(iter(run))
+    with pytest.warns(UserWarning, match=r"goes on in epoch 0 behind sample 4.*restart\(\).*evaluation=True"):
+        assert ids(run) == list(range(4, 20))
+    run = plain()
+    next(iter(run))
+    run.restart()
+    assert ids(run) == list(range(20))
+
+
+def test_an_evaluation_gives_all_whatever_was_left():
+    run = plain(evaluation=True)
+    next(iter(run))
+    assert ids(run) == ids(run) == list(range(20)) and run.state_dict() == {}
+
+
+def test_epochs_that_are_over_are_an_error_but_behind_a_load():
+    run = plain(epochs=2)
+    assert ids(run) == 2 * list(range(20))
+    with pytest.raises(ValueError, match=r"epochs=2.*evaluation=True"):
+        list(run)
+    again = plain(epochs=2)
+    again.load_state_dict(run.state_dict())
+    assert list(again) == []
+
+
+class Stops(torch.utils.data.Dataset):
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, i):
+        if i == 7:
+            raise StopIteration
+        return i
+
+
+def test_a_dataset_that_raises_stop_iteration_does_not_end_the_epoch():
+    run = rota.torch.DataLoader(Stops(), rota.ElasticBatchSampler(20, 4, shuffle="none", world=(0, 1)))
+    with pytest.raises(rota.CallbackError, match="StopIteration"):
+        list(run)
+    mixed = rota.ElasticBatchSampler([10, 10], 4, weights=[1, 1], shuffle="none", world=(0, 1))
+    with pytest.raises(rota.CallbackError, match="StopIteration"):
+        list(rota.torch.DataLoader(Stops(), mixed))
+    run = rota.torch.DataLoader(range(8), rota.ElasticBatchSampler(8, 4, tail="drop", epochs=1, world=(0, 1)))
+    next(iter(run))
+    run.batch_sampler.set_global_batch_size(8)
+    assert list(run) == []  # nothing is left for a whole batch, and no dataset is to blame
+
+
+def test_the_loop_that_everybody_writes_resumes_anywhere():
+    def train(run, begin, seen, stop):
+        """Until `stop` steps were taken; the state behind them."""
+        for epoch in range(begin, 3):
+            run.set_epoch(epoch)
+            for batch in run:
+                seen.append((epoch, batch.tolist()))
+                if run.position.step == stop:
+                    return epoch, run.state_dict()
+        return None
+
+    whole = []
+    train(plain(), 0, whole, None)
+    for stop in range(1, 15):
+        seen = []
+        epoch, state = train(plain(), 0, seen, stop)
+        run = plain()
+        run.load_state_dict(state)
+        train(run, epoch, seen, None)
+        assert seen == whole, stop
+
+
+@pytest.mark.parametrize("stop", [1, 2, 3, 4])
+def test_a_loop_with_a_carried_tail_resumes_anywhere_and_warns_of_nothing(stop, recwarn):
+    def run(state=None, stop=None):
+        loader = rota.torch.DataLoader(range(10), rota.ElasticBatchSampler(10, 4, tail="carry", world=(0, 1)))
+        if state is not None:
+            loader.load_state_dict(state)
+        seen = []
+        for epoch in range(0 if state is None else first[-1][0], 2):
+            loader.set_epoch(epoch)
+            assert state or len(loader) == 3 - epoch
+            for _ in loader:
+                seen.append((epoch, loader.info.step, loader.info.ids.tolist()))
+                assert len(loader) == 3 - loader.info.end.epoch % 2
+                if len(seen) == stop:
+                    return seen, loader.state_dict()
+        return seen, None
+
+    whole, _ = run()
+    first, state = run(stop=stop)
+    resumed, _ = run(state)
+    assert [step for _, step, _ in whole] == [0, 1, 2, 3, 4]
+    assert first + resumed == whole
+    assert not [str(one.message) for one in recwarn if "goes on" in str(one.message)]
+
+
+def test_each_kind_of_warning_is_given_once():
+    sampler = rota.ElasticBatchSampler(20, 4, world=(0, 1))
+    loader = rota.torch.DataLoader(range(20), sampler)
+    next(iter(loader))
+    with pytest.warns(UserWarning, match="goes on in epoch 0"):
+        next(iter(loader))
+    run = iter(sampler)
+    next(run)
+    sampler.state_dict()
+    with pytest.warns(UserWarning, match="none of the batches that were drawn"):
+        next(run)
+    with pytest.warns(UserWarning, match="begins with the same batches"):
+        iter(sampler)
