@@ -124,7 +124,7 @@ class BatchIterator(Iterator[list[Index]]):
 
     def _begin(self, is_over: bool) -> None:
         self._start, self._is_over = self._loader.position, is_over
-        self._plan = _rota.Plan(self._loader, self._sampler._epochs is None)
+        self._plan: Any = _rota.Plan(self._loader, self._sampler._epochs is None)
 
     def __iter__(self) -> BatchIterator:
         return self

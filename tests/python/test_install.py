@@ -111,7 +111,8 @@ def test_the_packages_that_a_program_needs_to_run_are_listed():
     listed = re.search(r"it needs these packages of Debian 12, .*?: (.*?)\. ", text)[1].replace(" and ", ", ").split(", ")
     if "libmpi.so" not in " ".join(needed):
         listed.remove("libopenmpi3")
-    assert set(listed) == owners - {"libc6", "libgcc-s1", "libstdc++6"} and listed == sorted(listed)
+    owners = {one for one in owners if not re.fullmatch(r"libc6|libgcc-s1|libstdc\+\+6|lib[a-z]+san\d", one)}
+    assert set(listed) == owners and listed == sorted(listed)
 
 
 def test_a_source_archive_has_what_builds_a_wheel(tmp_path, backend):
