@@ -6,7 +6,6 @@ from typing import Any, Final, Literal, type_check_only
 
 import numpy as np
 
-from rota._indices import Index
 from rota._values import BatchSlot, Field, Position, World
 
 __version__: str
@@ -160,8 +159,6 @@ class TraceWriter:
     _end: Any
 
 def add_ca_file(file: str, /) -> None: ...
-def encode_indices(indices: list[Index], /) -> tuple[bytes, bytes, int] | None: ...
-def decode_indices(ids: bytes, epochs: bytes, seed: int, /) -> list[Index]: ...
 def sample_key(seed: int, epoch: int, id: int, /) -> int: ...
 def send_messages_to(function: Any, /) -> None: ...
 def __getattr__(name: str) -> Any: ...  # functions and options, which the package alone calls
