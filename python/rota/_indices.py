@@ -151,5 +151,5 @@ class BatchIterator(Iterator[list[Index]]):
         self._begin(at.step > 0 and (self._sampler._begins_epoch(at) if epochs is None else at.epoch >= epochs))
         self._counts_nothing = False
         self._drawn.clear()
-        if self._is_over:
+        if self._is_over and not self._sampler._evaluation:
             self._sampler.load_state_dict(state)

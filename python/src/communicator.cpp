@@ -172,8 +172,7 @@ void define_communicator(py::module_& module) {
       .def(py::init(&make_stop_signal))
       .def("requested", in_turn(&StopSignal::requested),
            "True on all ranks once any rank was signalled. All of them ask, once a step. BusyError where "
-           "other code "
-           "has taken the handlers.")
+           "other code has taken the handlers.")
       .def("close", &PyStopSignal::close, "Puts the former handlers back.");
 }
 

@@ -73,8 +73,7 @@ bool StopSignal::requested() {
   if (any == kCannotBeTold) {
     throw Error(ErrorCode::busy,
                 "ask whether a rank was told to stop: other code on a rank has taken the handlers of SIGTERM "
-                "or SIGUSR1, as "
-                "Lightning's Trainer does; leave them to one of both");
+                "or SIGUSR1, as Lightning's Trainer does; leave them to one of both");
   }
   requested_ = any != 0;
   return requested_;

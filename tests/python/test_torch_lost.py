@@ -60,12 +60,11 @@ def timeout_of(told, is_store_gone=False):
     return float(when), words
 
 
-ALONE, WITH_STORE = (2, {}), (0, {"MEET_AT_RANK_0": 1})  # who dies; with it the store by which ranks meet, or not
-CASES = [(kind, *victim) for kind in KINDS for victim in (ALONE, WITH_STORE)]
-CASES += [("calls", 0, {}), ("calls", 2, {"MEET_AT_RANK_0": 1})]
+VICTIMS = [(0, {}), (2, {}), (2, {"MEET_AT_RANK_0": 1}), (0, {"MEET_AT_RANK_0": 1})]
 
 
-@pytest.mark.parametrize("kind, victim, meeting", CASES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("victim, meeting", VICTIMS)
 def test_a_rank_that_is_killed_is_named_on_all_others_at_once(tmp_path, kind, victim, meeting):
     has_no_store = victim == 0 and meeting != {}
     with job(tmp_path, kind, victim, **meeting) as ranks:
@@ -83,7 +82,8 @@ def test_a_rank_that_is_killed_is_named_on_all_others_at_once(tmp_path, kind, vi
             assert when - killed < 10 and codes[rank] == 0, (rank, when - killed)
 
 
-@pytest.mark.parametrize("kind, victim, meeting", CASES)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("victim, meeting", VICTIMS)
 def test_a_rank_that_hangs_is_named_by_the_deadline_and_told_when_it_comes_late(tmp_path, kind, victim, meeting):
     has_no_store = victim == 0 and meeting != {}
     with job(tmp_path, kind, victim, deadline=3, **meeting) as ranks:

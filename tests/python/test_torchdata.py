@@ -54,7 +54,7 @@ def test_a_run_goes_on_behind_what_it_has_trained(workers, where, stops):
     assert epochs(workers, stops, where, (4, 3, 2)) == whole
 
 
-@pytest.mark.parametrize("options, steps", [({"epochs": 3}, 6), ({"tail": "carry"}, 0)])
+@pytest.mark.parametrize("options, steps", [({"epochs": 3}, 6), ({"tail": "carry"}, 0), ({"evaluation": True}, 0)])
 def test_a_state_at_an_epochs_last_batch_is_the_end_of_a_for_where_it_ends_there(options, steps):
     def take(state=None):
         loader = StatefulDataLoader(range(20), batch_sampler=rota.ElasticBatchSampler(20, 8, world=(0, 1), **options), collate_fn=tuple)

@@ -1,7 +1,7 @@
 """Runs a program of one of the trainers: trainer_run.py LOG KILLS PROGRAM ARGUMENT...
 
-Each rank writes to LOG.<rank> which samples its class `Model` trains, and the loss; to LOG.<rank>.valid what it validates. KILLS "2:7" ends rank 2 as it begins its
-seventh batch.
+Each rank writes to LOG.<rank> which samples its class `Model` trains, and the loss; to LOG.<rank>.valid what it validates.
+KILLS "2:7" ends rank 2 as it begins its seventh batch.
 """
 
 import json
