@@ -115,7 +115,7 @@ class Stalls : public TestWithParam<int> {
 
   // Each in a launch of its own: they mostly wait.
   void run_alone(std::vector<Stalled> stalls, const std::function<void(const Stalled&)>& check) {
-    do_at_once(2, stalls.size(), [&](std::size_t i) {
+    do_at_once(6, stalls.size(), [&](std::size_t i) {
       run(std::span(stalls).subspan(i, 1));
       EXPECT_FALSE(stalls[i].hung) << stalls[i];
       check(stalls[i]);
