@@ -23,6 +23,7 @@ STATE = {
     "ahead": "tests move the DeadlineClock",
     "innermost": "a thread's WaitScope",
     "Wait::here()::never": "the Wait of a thread without one",
+    "ReadTally::here()::tally": "what a thread has read",
     "last_failure": "the error of glob's callback",
     "kept_descriptors": "how many descriptors of the process files may keep",
     "process_mutex()::mutex": "HDF5's lock",

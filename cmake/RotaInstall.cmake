@@ -11,6 +11,8 @@ install(TARGETS ${rota_libraries} EXPORT rota
   FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(TARGET rota_cli)
   install(TARGETS rota_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_SOURCE_DIR}/python/rota/_report.py
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/rota RENAME report.py)  # the tool runs it
 endif()
 install(EXPORT rota NAMESPACE rota:: FILE rotaTargets.cmake DESTINATION ${rota_config_dir})
 

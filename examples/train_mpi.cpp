@@ -248,6 +248,16 @@ double train(const rota::Batch& batch, CharModel& model, std::vector<double>& gr
   return loss;
 }
 
+/// How far the run is, how fast, and for which share of its time it waits for data.
+void show(const rota::Loader& loader, double loss) {
+  const rota::LoaderStats stats = loader.stats();
+  const double waited = stats.waits.seconds();
+  const double seconds = waited + stats.steps.seconds();
+  fmt::print("  step {:4} of {}  loss {:.6f}  {:.0f} samples/s  waits {:.0f} %\n", loader.position().step,
+             loader.steps(), loss, static_cast<double>(stats.samples * loader.world().size) / seconds,
+             100 * waited / seconds);
+}
+
 int run(const Options& options, const rota::mpi::Session& session) {
   const bool speaks = session.world().rank == 0;
   const auto text = std::make_shared<TextWindows>(options.data, 9);
@@ -275,8 +285,7 @@ int run(const Options& options, const rota::mpi::Session& session) {
     if (!batch) break;
     const double loss = train(*batch, model, gradient, session);
     curve.add(batch->start().step, loss);
-    if (speaks && batch->start().step % 50 == 0)
-      fmt::print("  step {:4}  loss {:.6f}\n", batch->start().step, loss);
+    if (speaks && loader.position().step % 50 == 0) show(loader, loss);
     if (!checkpoints) continue;
     if (loader.position().step % options.save_every == 0) {
       checkpoints->save_all_async(loader.position().step, loader, model);  // the next steps go on meanwhile

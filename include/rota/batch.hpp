@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -51,6 +52,17 @@ struct Tensor {
   }
 };
 
+/// How a batch came about. Of streams, reads and transforms are not told apart, and 0.
+struct BatchTimes {
+  double wait_seconds = 0;       ///< that next() waited for it
+  double read_seconds = 0;       ///< of the worker that read the longest for it
+  double transform_seconds = 0;  ///< of the worker that transformed the longest, and of `collate`
+  /// What a worker waited for the longest, of 1 ms or more: a file, or else where the first of its samples is
+  /// (Source::where).
+  std::string slowest = {};
+  double slowest_seconds = 0;
+};
+
 /// This rank's slice of one global batch, of a Loader or a StreamLoader: tensors and ids. Move-only. *One
 /// thread.* Its memory returns to the loader when it dies. It may outlive the loader.
 ///
@@ -75,6 +87,7 @@ class Batch {
   [[nodiscard]] Position start() const;
   /// Behind it: where a run goes on that has this batch.
   [[nodiscard]] Position end() const;
+  [[nodiscard]] const BatchTimes& times() const&;
   /// Slots of the global batch, over all ranks, padding included. Throws Error{invalid_argument} of streams:
   /// nobody knows it. Sum `size()` over ranks.
   [[nodiscard]] std::int64_t global_size() const;
@@ -111,6 +124,7 @@ class Batch {
   /// The bytes of field f of sample i. Throws Error{out_of_range} for an invalid field or sample.
   [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const&;
 
+  void times() const&& = delete;
   void ids() const&& = delete;
   void kinds() const&& = delete;
   void epochs() const&& = delete;

@@ -12,6 +12,7 @@
 
 #include "rota/batch.hpp"
 #include "rota/loader_options.hpp"
+#include "rota/stats.hpp"
 #include "rota/types.hpp"
 #include "rota/world.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The options of a loader: mixtures, bad samples and all others; and its statistics. Next: batch.hpp.
+// The options of a loader: mixtures, bad samples and all others. Next: batch.hpp.
 
 #include <chrono>
 #include <cstdint>
@@ -149,32 +149,6 @@ struct LoaderOptions {
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
-};
-
-/// Statistics of a loader since it was made.
-struct LoaderStats {
-  /// Statistics of a worker thread.
-  struct Worker {
-    std::int64_t samples = 0;
-    std::int64_t bytes = 0;
-    double read_seconds = 0;  ///< in Source::read and the transform
-  };
-  std::int64_t batches = 0;        ///< returned by next()
-  std::int64_t samples = 0;        ///< slots in them
-  std::int64_t skipped = 0;        ///< those of SlotKind::skipped
-  std::int64_t bytes = 0;          ///< of their tensors
-  double wait_seconds = 0;         ///< that next() waited for data
-  std::int64_t ready_batches = 0;  ///< complete, waiting for next(), now
-  std::int64_t retries = 0;        ///< reads that were tried again after an I/O error
-  /// Files, and bytes of them, that this rank has decompressed or copied into memory that its node shares
-  /// (CatalogOptions::share_files).
-  std::int64_t fetched_files = 0;
-  std::int64_t fetched_bytes = 0;
-  /// Chunks that this process has decoded, and how many the samples read amount to: each its part of a chunk.
-  /// decodes / chunks is how often each was decoded.
-  std::int64_t decodes = 0;
-  std::int64_t chunks = 0;
-  std::vector<Worker> workers = {};
 };
 
 }  // namespace rota

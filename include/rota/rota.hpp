@@ -15,6 +15,7 @@
 #endif
 #include "rota/open.hpp"       // the file formats
 #include "rota/resume.hpp"     // the loader in a checkpoint
+#include "rota/stats.hpp"      // what a loader waits for, and which rank
 #include "rota/transform.hpp"  // functions run on samples and on batches
 
 // Datasets.

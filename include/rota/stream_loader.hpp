@@ -14,6 +14,7 @@
 
 #include "rota/batch.hpp"
 #include "rota/loader_options.hpp"
+#include "rota/stats.hpp"
 #include "rota/stream.hpp"
 #include "rota/world.hpp"
 

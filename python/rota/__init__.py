@@ -14,6 +14,7 @@
   a `Checkpoint`. `open_checkpoint` and `verify` look at one file.
 - `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`, `SaveReport`,
   `RejectedCheckpoint`, `Verification`, `Damage`: what checkpoints tell.
+- `progress` shows how far a loop is, `compare_ranks` which rank the others wait for; `to_prometheus` is for monitoring.
 - A `TraceWriter` writes what a rank is given, for `rota audit`.
 - `Communicator`: a group of ranks that load and save together, of MPI or of torch.distributed; `rota.mpi` has what is for
   MPI jobs alone.
@@ -53,6 +54,7 @@ from rota._trace import TraceWriter
 from rota._values import (
     BatchSlot, Field, Position, Ragged, Sample, SkippedSample, StreamId, StreamSample, World,
 )  # fmt: skip
+from rota._watch import compare_ranks, progress, to_prometheus
 
 __all__ = [
     "BadSample", "Batch", "BatchInfo", "BatchIterator", "BatchSlot", "BlobInfo", "BusyError", "CallbackError", "Catalog",
@@ -61,8 +63,9 @@ __all__ = [
     "Mixture", "NotFoundError", "OutOfRangeError", "Position", "Progress", "PythonSource", "Ragged", "RejectedCheckpoint",
     "Rows", "Sample", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",
     "StreamId", "StreamLoader", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter",
-    "UnsupportedError", "Verification", "World", "cast", "find_format", "formats", "as_stream", "filter", "flat_map",
-    "join", "open", "open_checkpoint", "pack", "shuffle_buffer", "split", "verify", "windows", "write_shards",
+    "UnsupportedError", "Verification", "World", "cast", "compare_ranks", "find_format", "formats", "as_stream", "filter",
+    "flat_map", "join", "open", "open_checkpoint", "pack", "progress", "shuffle_buffer", "split", "to_prometheus", "verify",
+    "windows", "write_shards",
 ]  # fmt: skip
 
 _rota.send_messages_to(_logging.getLogger("rota").warning)  # which prints them, unless the program says otherwise

@@ -44,6 +44,7 @@ for _name, _text in dict(
     size="Samples here, which count or not.",
     start="The position before it.",
     end="The position behind it.",
+    times="A dict: seconds that the loop waited for it, that it took a worker to read and to transform it, and what was slow.",
     ids="[size], int64: the samples.",
     kinds="[size], uint8: 0 a sample, 1 padding, 2 skipped.",
     epochs="[size], int64: of each sample.",

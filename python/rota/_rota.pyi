@@ -27,6 +27,7 @@ class Batch(_Mapping):
     size: Final[int]
     real: Final[int]
     start: Final[Position]
+    times: Final[dict[str, Any]]
     global_size: Final[int]
     global_real: Final[int]
     end: Final[Position]
@@ -110,6 +111,7 @@ class _Loader:
     fingerprint: Final[str]
     global_batch_size: Final[int]
     stats: Final[dict[str, Any]]
+    def _stats_now(self) -> Any: ...
     is_closed: Final[bool]
     _is_made: Final[bool]
     def __enter__(self) -> Any: ...

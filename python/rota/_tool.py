@@ -4,10 +4,12 @@ import os
 import signal
 import sys
 
-from rota import _rota
+from rota import _report, _rota
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["report"]:
+        sys.exit(_report.main(sys.argv[2:], sys.argv[:1]))
     for name in ("SIGINT", "SIGPIPE", "SIGXFSZ"):  # what Python has changed; nohup's SIGINT stays ignored
         number = getattr(signal, name)
         if number != signal.SIGINT or signal.getsignal(number) is signal.default_int_handler:

@@ -51,6 +51,7 @@ void define_batches(py::module_& module) {
       .def_property_readonly("real", &Batch::real)
       .def_property_readonly("start", &Batch::start)
       .def_property_readonly("end", &Batch::end)
+      .def_property_readonly("times", [](const Batch& self) { return to_python(self.times()); })
       .def_property_readonly("global_size", &Batch::global_size)
       .def_property_readonly("global_real", &Batch::global_real)
       .def_property_readonly(

@@ -25,6 +25,11 @@ namespace {
 
 // ---- what loaders of samples and of streams share ----
 
+// Of some step, for `compare_ranks`.
+struct KeptStats {
+  LoaderStats stats;
+};
+
 // Makes a loader of `arguments`, without the GIL.
 template <typename T, typename... Arguments>
 std::unique_ptr<OneThread<T>> make_loader(HasEnded has_ended, const Arguments&... arguments) {
@@ -132,9 +137,12 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
           "global_batch_size",
           [](Self& self) { return self.use([](T& l) { return l.options().global_batch_size; }); },
           "Samples of all ranks in a step.")
-      .def_property_readonly("stats", in_turn(&T::stats),
-                             "Counts since the loader was made: batches, samples, bytes, seconds that `next` "
-                             "waited, and of each worker.")
+      .def_property_readonly(
+          "stats", in_turn(&T::stats),
+          "Since the loader was made: counts of batches, samples and bytes; how long `next` "
+          "waited, the loop took, and each worker read and transformed, as count, seconds, "
+          "p50, p99 and p999; what was waited for the longest of late.")
+      .def("_stats_now", [](Self& self) { return KeptStats{self.use([](T& l) { return l.stats(); })}; })
       .def("close", &Self::close, "Ends the workers, and frees what they have read. Batches in hand stay.")
       .def("_close_within",
            [](Self& self, py::handle seconds) {
@@ -271,6 +279,13 @@ void define_changes(LoaderClass& loader) {
 void define_loader(py::module_& module) {
   LoaderClass loader = define_loader_class<Loader>(module, "Loader");
   loader.def(py::init(&make_loader_at));
+  py::class_<KeptStats>(module, "KeptStats");
+  module.def("compare_ranks",
+             [](const PyCommunicator& comm, const KeptStats& now, const std::optional<KeptStats>& before) {
+               const auto ranks = comm.get();
+               return to_python(unlocked(
+                   [&] { return compare_ranks(*ranks, now.stats, before ? before->stats : LoaderStats{}); }));
+             });
   module.def("require_same_lines", &internal::require_same_lines);
   module.def("check_mixture", [](py::handle mixture) { static_cast<void>(to_mixture(mixture)); });
   define_place(loader);

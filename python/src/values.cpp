@@ -243,15 +243,44 @@ py::object to_python(const Verification& found) {
   return package("Verification")(found.info, found.tensors, found.blobs, found.damage);
 }
 
+namespace {
+
+using py::literals::operator""_a;
+
+py::dict to_dict(const Durations& times) {
+  return py::dict("count"_a = times.count(), "seconds"_a = times.seconds(), "p50"_a = times.quantile(0.5),
+                  "p99"_a = times.quantile(0.99), "p999"_a = times.quantile(0.999));
+}
+
+py::dict to_dict(const RankComparison::Spread& spread) {
+  return py::dict("least"_a = spread.least, "median"_a = spread.median, "most"_a = spread.most,
+                  "rank"_a = spread.rank);
+}
+
+}  // namespace
+
+py::object to_python(const BatchTimes& times) {
+  return py::dict("wait_seconds"_a = times.wait_seconds, "read_seconds"_a = times.read_seconds,
+                  "transform_seconds"_a = times.transform_seconds, "slowest"_a = to_text(times.slowest),
+                  "slowest_seconds"_a = times.slowest_seconds);
+}
+
+py::object to_python(const RankComparison& found) {
+  return py::dict("wait"_a = to_dict(found.wait), "read"_a = to_dict(found.read),
+                  "transform"_a = to_dict(found.transform), "step"_a = to_dict(found.step),
+                  "straggler"_a = to_text(found.straggler));
+}
+
 py::object to_python(const LoaderStats& stats) {
-  using py::literals::operator""_a;
   py::list workers;
   for (const LoaderStats::Worker& worker : stats.workers) {
     workers.append(py::dict("samples"_a = worker.samples, "bytes"_a = worker.bytes,
-                            "read_seconds"_a = worker.read_seconds));
+                            "stored_bytes"_a = worker.stored_bytes, "reads"_a = to_dict(worker.reads),
+                            "transforms"_a = to_dict(worker.transforms)));
   }
   return py::dict("batches"_a = stats.batches, "samples"_a = stats.samples, "skipped"_a = stats.skipped,
-                  "bytes"_a = stats.bytes, "wait_seconds"_a = stats.wait_seconds,
+                  "bytes"_a = stats.bytes, "waits"_a = to_dict(stats.waits), "steps"_a = to_dict(stats.steps),
+                  "slowest"_a = to_python(stats.slowest), "disk_bytes"_a = stats.disk_bytes,
                   "ready_batches"_a = stats.ready_batches, "retries"_a = stats.retries,
                   "fetched_files"_a = stats.fetched_files, "fetched_bytes"_a = stats.fetched_bytes,
                   "decodes"_a = stats.decodes, "chunks"_a = stats.chunks, "workers"_a = workers);

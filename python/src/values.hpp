@@ -130,7 +130,9 @@ py::object to_python(const Field& field);
 py::object to_python(const StreamId& id);
 py::object to_python(const Progress& at);
 py::object to_python(const SkippedSamples::Sample& skipped);
-py::object to_python(const LoaderStats& stats);  // a dict
+py::object to_python(const LoaderStats& stats);  // a dict, as are the next two
+py::object to_python(const BatchTimes& times);
+py::object to_python(const RankComparison& found);
 py::object to_python(const CatalogChanges& changes);
 py::object to_python(const ShardReport& report);
 py::object to_python(const CheckpointInfo& info);

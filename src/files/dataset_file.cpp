@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "core/failure.hpp"
+#include "core/read_tally.hpp"
 #include "core/wait.hpp"
 #include "files/reads.hpp"
 
@@ -111,8 +112,10 @@ std::size_t DatasetFile::read_now(std::uint64_t offset, std::span<std::byte> to)
     read_from_storage(std::array{WantedBytes{this, begin, to}});
     return to.size();
   }
+  const auto begun = ReadClock::now();
   const std::int64_t got = read_at(descriptor_.get(), to, offset);
   if (got < 0) throw not_read(path_);
+  ReadTally::here().add(begun, [&] { return path_; });
   return static_cast<std::size_t>(got);
 }
 

@@ -14,6 +14,7 @@
 
 #include "core/caught.hpp"
 #include "core/owned.hpp"
+#include "core/read_tally.hpp"
 
 namespace rota::internal {
 
@@ -124,7 +125,11 @@ class Calls {
 
   static void read(std::span<const WantedBytes> now) {
     const bool is_joined = now.size() > 1 && now[0].file->memory() == nullptr;
-    if (is_joined && OneCall(now).read(now[0].file->descriptor())) return share_out(now);
+    const auto begun = ReadClock::now();
+    if (is_joined && OneCall(now).read(now[0].file->descriptor())) {
+      ReadTally::here().add(begun, [&] { return now[0].file->path(); });
+      return share_out(now);
+    }
     // Also to find out what is wrong with which of them.
     for (const WantedBytes& one : now) one.file->read(one.offset, one.to);
   }
@@ -155,11 +160,14 @@ void read_from_storage(std::span<const WantedBytes> wanted) {
   }
   if (stored.empty()) return;
   try {
+    const auto begun = ReadClock::now();
     files[0]->storage()->read(stored);
+    if (files.front() == files.back()) ReadTally::here().add(begun, [&] { return files[0]->path(); });
   } catch (...) {
     throw caught().as_error_of(files[0]->path(), fmt::format("read {}", files[0]->path()));
   }
   for (std::size_t i = 0; i < stored.size(); ++i) {
+    ReadTally::here().stored_bytes += std::ssize(stored[i].to);
     if (stored[i].error == nullptr) continue;
     throw caught(stored[i].error)
         .as_error_of(files[i]->path(), fmt::format("read {}, {} bytes from {} on", files[i]->path(),
@@ -250,6 +258,7 @@ class DirectReads::Queue {
 
   void wait(Slot& slot) {
     if (slot.is_done) return;
+    const auto begun = ReadClock::now();
     submit();
     while (!slot.is_done) {
       const int count = ::io_getevents(context_, 1, kSlots, events_.data(), nullptr);
@@ -261,6 +270,7 @@ class DirectReads::Queue {
         done.is_done = true;
       }
     }
+    ReadTally::here().add(begun, [&] { return file_of(slot.extent).path(); });
   }
 
   // Waits for the oldest, and copies what is wanted of it.

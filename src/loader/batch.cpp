@@ -50,6 +50,7 @@ std::int64_t Batch::real() const noexcept {
 }
 Position Batch::start() const { return memory().global.start; }
 Position Batch::end() const { return memory().global.next; }
+const BatchTimes& Batch::times() const& { return memory().times; }
 std::int64_t Batch::global_size() const {
   if (!memory().is_stream) return memory().global.size;
   throw Error(ErrorCode::invalid_argument,

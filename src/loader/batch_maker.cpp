@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
 #include "rota/error.hpp"
@@ -226,33 +227,38 @@ void BatchMaker::read(const Source& source, BatchMemory& batch, SlotRange part, 
   });
 }
 
-void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch,
-                      LoaderStats::Worker& stats) const {
+void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, PartDone& done) const {
   const std::size_t count = part.end - part.begin;
   if (count == 0) return;
-  const auto start = std::chrono::steady_clock::now();
+  const ReadWatch watch;
   const Source& source = this->source(scratch);
-  std::size_t made_bytes = 0;
   const BatchView out = batch.store.view().part(part.begin, count);
-  if (!scratch.store) {
-    read(source, batch, part, out);
-    if (options_.transform.apply) transform(batch, part, out, scratch);
-  } else {
+  if (scratch.store) {
     FieldStore& store = *scratch.store;
     store.resize(count);
     read_sizes(source, batch, part, store, 0);
     store.sum_rows();
     store.open();
-    read(source, batch, part, store.view());
-    made_bytes = transform(batch, part, store.view(), scratch);
+  }
+  const BatchView in = scratch.store ? scratch.store->view() : out;
+  read(source, batch, part, in);
+  ReadTally& tally = watch.tally();
+  if (tally.longest == 0) tally.add(watch.begun(), [&] { return source_->where(batch.ids[part.begin]); });
+  note_wait(done.times, tally.file, tally.longest);
+  done.times.read_seconds += watch.seconds();
+  std::size_t made_bytes = 0;
+  if (options_.transform.apply) {
+    const auto have_read = ReadClock::now();
+    made_bytes = transform(batch, part, in, scratch);
+    done.times.transform_seconds += seconds_since(have_read);
   }
   if (skips_) blank(batch, part);
   for (std::size_t f = 0; f < batch.store.fields().size(); ++f) {
     if (!makes_rows_ || !batch.store.fields()[f].ragged) made_bytes += out.all(f).size();
   }
-  stats.bytes += static_cast<std::int64_t>(made_bytes);
-  stats.samples += static_cast<std::int64_t>(count);
-  stats.read_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  done.bytes += static_cast<std::int64_t>(made_bytes);
+  done.samples += static_cast<std::int64_t>(count);
+  done.stored_bytes += watch.stored_bytes();
 }
 
 // Returns how many bytes it made of ragged fields.
@@ -314,6 +320,7 @@ std::unique_ptr<BatchMemory> BatchMaker::collate(std::unique_ptr<BatchMemory> ba
   made->bad = std::move(batch->bad);
   made->skippers = batch->skippers;
   made->pins = std::move(batch->pins);
+  made->times = batch->times;
   made->store.resize(made->ids.size());
   made->store.open();
   const Batch in = sample_pool_->wrap(std::move(batch));

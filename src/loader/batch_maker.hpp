@@ -28,6 +28,14 @@ struct Scratch {
   std::vector<std::span<std::byte>> out;
 };
 
+/// What one thread has done for a batch.
+struct PartDone {
+  std::int64_t samples = 0;
+  std::int64_t bytes = 0;
+  std::int64_t stored_bytes = 0;
+  BatchTimes times;
+};
+
 /// Makes batches in steps that a ring of threads can share out: `plan` (one thread at a time), `size` part by
 /// part (where `has_sizes`), the store opened once, `fill` part by part, `finish` once (where `has_finish`).
 /// Steps of different batches may overlap.
@@ -64,8 +72,8 @@ class BatchMaker {
   /// Reads that were done again.
   [[nodiscard]] std::int64_t retries() const noexcept { return retries_; }
 
-  /// Reads and transforms, and adds what was done to `stats`, of which only the caller's thread may write.
-  void fill(BatchMemory& batch, SlotRange part, Scratch& scratch, LoaderStats::Worker& stats) const;
+  /// Reads and transforms, and adds to what was `done`.
+  void fill(BatchMemory& batch, SlotRange part, Scratch& scratch, PartDone& done) const;
 
   /// Bytes of the ragged rows that a worker has made of a batch.
   [[nodiscard]] std::int64_t made_bytes(const BatchMemory& batch, int worker) const noexcept {

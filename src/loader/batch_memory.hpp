@@ -21,6 +21,13 @@ struct BadSlot {
   std::string error;
 };
 
+/// A worker has waited so long for that; the longest wait counts.
+inline void note_wait(BatchTimes& times, const std::string& what, double seconds) {
+  if (seconds <= times.slowest_seconds) return;
+  times.slowest_seconds = seconds;
+  times.slowest = what;
+}
+
 /// What is behind a Batch: which samples, and their tensors.
 struct BatchMemory : Slots {
   BatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
@@ -36,11 +43,13 @@ struct BatchMemory : Slots {
   /// Lets go all that it keeps while it is in use.
   void close() noexcept {
     store.close();
+    times = {};
     for (MadeRows& rows : made) rows.close();
     pins.clear();
   }
 
   FieldStore store;
+  BatchTimes times;
   /// Where a transform makes ragged fields: its rows, by worker, until all of them are made.
   std::vector<MadeRows> made;
   /// Keeps what is read for it in shared memory, until it is handed over.

@@ -171,17 +171,19 @@ Loader::Impl& Loader::impl() const { return internal::owned(impl_, "a loader"); 
 
 NextBatch Loader::next() {
   Impl& run = impl();
-  const auto start = std::chrono::steady_clock::now();
+  run.watch.begin(run.stats);
   if (run.has_failed) run.restart();  // only now: what the caller did since may have mended it
   run.counter.begin_step();
   std::unique_ptr<BatchMemory> batch = run.make_batch();
-  run.stats.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double waited = run.watch.end(run.stats);
   if (!batch) {
     run.counter.end_run();
     return std::nullopt;
   }
   run.position = batch->global.next;
   batch->pins.clear();
+  batch->times.wait_seconds = waited;
+  run.watch.see(batch->times);
   ++run.stats.batches;
   run.stats.samples += std::ssize(batch->ids);
   run.stats.bytes += static_cast<std::int64_t>(batch->store.bytes());
@@ -365,6 +367,8 @@ LoaderStats Loader::stats() const {
   const internal::DecodeCounts decoded = internal::decoded_by(*run.source);
   stats.decodes = decoded.decodes - run.decoded_before.decodes;
   stats.chunks = std::llround(decoded.chunks - run.decoded_before.chunks);
+  stats.slowest = run.watch.slowest();
+  stats.disk_bytes = internal::bytes_from_disk() - run.disk_bytes_before;
   run.ring.add_stats(stats);
   return stats;
 }

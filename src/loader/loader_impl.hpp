@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/read_tally.hpp"
+#include "loader/loop_watch.hpp"
 #include "loader/planner.hpp"
 #include "loader/ring.hpp"
 #include "loader/run_order.hpp"
@@ -78,6 +80,8 @@ struct Loader::Impl {
   bool has_told = false;    // that one began in the middle
   bool has_told_decodes = false;
   LoaderStats stats = {};
+  internal::LoopWatch watch = {};
+  std::int64_t disk_bytes_before = internal::bytes_from_disk();
   internal::Fetched fetched_before = internal::fetched_by(*source);
   internal::DecodeCounts decoded_before = internal::decoded_by(*source);
   internal::BatchMaker maker{source, run_order, options, world};

@@ -9,6 +9,7 @@
 
 #include "core/failure.hpp"
 #include "core/option.hpp"
+#include "core/read_tally.hpp"
 #include "core/text.hpp"
 #include "files/reads.hpp"
 #include "remote/credentials.hpp"
@@ -84,6 +85,7 @@ class Range final : public Transfer {
   // belongs to it.
   HttpRequest request() override {
     if (file().version == 0) begin_anew();
+    begun_ = ReadClock::now();
     return server_.request("GET", file().name, fmt::format("bytes={}-{}", at_, end_ - 1));
   }
 
@@ -127,7 +129,11 @@ class Range final : public Transfer {
   [[nodiscard]] bool has_all() const override { return at_ == end_; }
 
   bool finish(const HttpAnswer& answer) override {
-    if (answer.is_success()) return has_all() || doubt("it ends early");
+    if (answer.is_success() && !has_all()) return doubt("it ends early");
+    if (answer.is_success()) {
+      ReadTally::here().add(begun_, [&] { return server_.path(file().name); });
+      return true;
+    }
     if (answer.status == 404) throw Error(ErrorCode::not_found, what() + ": it is gone");
     if (answer.status == 416) throw changed("the server no longer has these bytes");
     return !server_.judge(answer, file().name, what());
@@ -174,6 +180,7 @@ class Range final : public Transfer {
   std::span<StoredBytes> all_;
   std::span<StoredBytes> wanted_;  // what is still to come
   const StoredFile* file_ = all_[0].file;
+  ReadClock::time_point begun_ = {};
   std::uint64_t begin_;
   std::uint64_t at_;     // all before it has come
   bool is_all_ = false;  // that comes, whatever was asked for

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
 #include "source/field_check.hpp"
@@ -95,6 +95,7 @@ std::unique_ptr<BatchMemory> StreamRing::take(ShardRun& run) {
   bytes_ -= item.bytes;
   settle();
   worker_wakes_.notify_all();
+  if (item.batch) item.batch->times = std::exchange(times_, {});
   return std::move(item.batch);
 }
 
@@ -355,7 +356,7 @@ void StreamRing::read(std::size_t worker) {
   }
   std::size_t done = 0;
   std::int64_t bytes = 0;
-  const auto start = std::chrono::steady_clock::now();
+  const ReadWatch watch;
   {
     const MutexUnlock unlocked(mutex_);
     while (done < run.size() && (bytes < room || done < std::max<std::size_t>(needed, 1))) {
@@ -365,7 +366,7 @@ void StreamRing::read(std::size_t worker) {
       if (ticket.reading.is_there) bytes += static_cast<std::int64_t>(ticket.reading.sample.total_bytes());
     }
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  stats_[worker].reads.add(watch.seconds());
   queue.insert(queue.begin(), run.begin() + static_cast<std::ptrdiff_t>(done), run.end());
   run.resize(done);
   for (Ticket* const ticket : run) {
@@ -373,7 +374,8 @@ void StreamRing::read(std::size_t worker) {
     stats_[worker].samples += ticket->reading.is_there ? 1 : 0;
   }
   stats_[worker].bytes += bytes;
-  stats_[worker].read_seconds += seconds.count();
+  stats_[worker].stored_bytes += watch.stored_bytes();
+  note_wait(times_, watch.tally().file, watch.tally().longest);
 }
 
 void StreamRing::read_one(Ticket& ticket, std::size_t worker) {

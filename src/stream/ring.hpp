@@ -154,7 +154,8 @@ class StreamRing {
       0;                      // of open and ready batches, of cursors and of ragged fields
   std::int64_t fixed_bytes_;  // of an open batch
   std::vector<LoaderStats::Worker> stats_ ROTA_GUARDED_BY(mutex_);
-  std::vector<std::jthread> threads_;  // last: they use all of the above
+  BatchTimes times_ ROTA_GUARDED_BY(mutex_);  // of what was read since the last batch was taken
+  std::vector<std::jthread> threads_;         // last: they use all of the above
 };
 
 }  // namespace rota::internal

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/failure.hpp"
+#include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 
 namespace rota::internal {
@@ -135,7 +136,7 @@ bool StepBuilder::can_read() const noexcept {
 
 // Reads an item, or closes a step.
 void StepBuilder::make() {
-  const auto start = std::chrono::steady_clock::now();
+  const auto begun = ReadClock::now();
   std::optional<StepMessages> messages;
   {
     const MutexUnlock unlocked(mutex_);
@@ -146,11 +147,10 @@ void StepBuilder::make() {
       messages->error = std::current_exception();
     }
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   open_bytes_ = std::ssize(open_);
   stats_.samples = read_.samples;
   stats_.bytes = read_.bytes;
-  stats_.read_seconds += seconds.count();
+  stats_.reads.add(seconds_since(begun));
   if (!messages) return;
   ++undelivered_;
   bytes_ += messages->bytes;

@@ -161,7 +161,7 @@ void StreamLoader::Impl::start(Make make_feed) {
 }
 
 NextBatch StreamLoader::Impl::next() {
-  const auto start = std::chrono::steady_clock::now();
+  watch_.begin(stats_);
   NextBatch batch;
   if (!is_end()) set_quiet(false);
   while (!batch && !is_end()) {
@@ -174,7 +174,7 @@ NextBatch StreamLoader::Impl::next() {
     }
   }
   if (!batch && !is_elsewhere_) set_quiet(true);  // nobody goes on from here
-  stats_.wait_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!batch) watch_.end(stats_);
   return batch;
 }
 
@@ -232,6 +232,8 @@ Batch StreamLoader::Impl::deliver(std::int64_t epoch) {
   batch->epochs.assign(batch->stream_ids.size(), epoch);
   ++run_.position.step;
   batch->global.next = run_.position;
+  batch->times.wait_seconds = watch_.end(stats_);
+  watch_.see(batch->times);
   ++stats_.batches;
   stats_.samples += std::ssize(batch->stream_ids);
   stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
@@ -291,6 +293,8 @@ const StreamSource& StreamLoader::source() const { return *impl().source_; }
 Fingerprint StreamLoader::fingerprint() const { return impl().fingerprint_; }
 LoaderStats StreamLoader::stats() const {
   LoaderStats stats = impl().stats_;
+  stats.slowest = impl().watch_.slowest();
+  stats.disk_bytes = internal::bytes_from_disk() - impl().disk_bytes_before_;
   impl().feed().add_stats(stats);
   return stats;
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/read_tally.hpp"
+#include "loader/loop_watch.hpp"
 #include "ranks/deferred_reduction.hpp"
 #include "rota/stream_loader.hpp"
 #include "stream/dispatch_feed.hpp"
@@ -72,6 +74,8 @@ class StreamLoader::Impl {
   std::int64_t agreed_steps_ = 0;  // steps of this epoch for which no rank is asked
   bool is_elsewhere_ = false;      // what ranks may have said of a step before does not count
   LoaderStats stats_;
+  internal::LoopWatch watch_;
+  std::int64_t disk_bytes_before_ = internal::bytes_from_disk();
   std::shared_ptr<internal::BatchPool> pool_;
   std::unique_ptr<internal::ShardFeed> shards_;
   std::unique_ptr<internal::DispatchFeed> dispatch_;

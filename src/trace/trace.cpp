@@ -5,8 +5,10 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -54,6 +56,18 @@ void append_digests(std::string& line, const Batch& batch) {
     fmt::format_to(std::back_inserter(line), "{}\"{:016x}\"", i == 0 ? "" : ",", XXH3_64bits_digest(&state));
   }
   line.push_back(']');
+}
+
+// When it was handed over, and how it came about.
+void append_times(std::string& line, const BatchTimes& times) {
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  const auto out = std::back_inserter(line);
+  fmt::format_to(out, R"(,"at":{:.3f},"wait":{:.6f},"read":{:.6f},"transform":{:.6f})", now.count(),
+                 times.wait_seconds, times.read_seconds, times.transform_seconds);
+  if (times.slowest.empty()) return;
+  const nlohmann::json name(times.slowest);
+  fmt::format_to(out, R"(,"slowest":{},"slowest_seconds":{:.6f})",
+                 name.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), times.slowest_seconds);
 }
 
 std::string start_line(const Loader& loader) {
@@ -181,6 +195,7 @@ void TraceWriter::write(const Batch& batch) {
   if (batch.real() != batch.size()) {
     append_list(line, "mask", batch.kinds(), [](SlotKind kind) { return static_cast<int>(kind); });
   }
+  append_times(line, batch.times());
   lines_->append(line + '}');
   ++steps_;
   samples_ += batch.size();

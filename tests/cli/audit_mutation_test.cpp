@@ -45,7 +45,8 @@ bool is_rolled_back(const json& record) {
 // What an audit cannot find, or is not to: a lost end record is what a killed phase looks like. In the stream
 // below, each sample is delivered but once, and one rank is alone in a phase.
 bool is_free(const json& record, const std::string& pointer) {
-  if (pointer == "/workers" || (record["event"] == "end" && pointer == "/event")) return true;
+  static const std::set<std::string> kToldOnly{"/workers", "/at", "/wait", "/read", "/transform"};
+  if (kToldOnly.contains(pointer) || (record["event"] == "end" && pointer == "/event")) return true;
   if (record.contains("shards")) return pointer == "/batch" || pointer == "/split";
   if (is_rolled_back(record)) return pointer == "/step" || pointer == "/event";
   return record.contains("positions") && pointer.starts_with("/digests/") && record["step"] != 4;

@@ -81,7 +81,7 @@ TEST(Loader, CountsWhatItDid) {
     for (const LoaderStats::Worker& worker : stats.workers) {
       samples += worker.samples;
       bytes += worker.bytes;
-      EXPECT_GT(worker.read_seconds, 0);
+      EXPECT_GT(worker.reads.seconds(), 0);
     }
     EXPECT_EQ(samples, 100);
     EXPECT_EQ(bytes, stats.bytes);

@@ -1,0 +1,437 @@
+"""The page that `rota report` makes of traces: what the loop waited for, the strip of each epoch, waits over time, slow files.
+
+It runs alone, with nothing but Python: the tool calls it so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import json
+import os
+import statistics
+import subprocess
+import sys
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+COLOURS = "#3b7dd8 #d99a1e #2f9e7f #8e5bc4 #a5623a #3f9fc4 #7d8f2a #b05a92".split()
+MOST_EPOCHS = 12  # strips
+MOST_RANKS = 8  # lines; of more, the quickest, the middle and the slowest
+BINS = 200
+LITTLE = 0.02  # of its time: a loop that waits less is not kept
+
+
+class Failure(Exception):
+    """What ends with exit code 1."""
+
+
+# ---- what the traces say ----
+
+
+class Rank:
+    """What one rank has in one phase: a column for each number of its batches."""
+
+    COLUMNS = "step epoch consumed n size at wait read transform".split()
+
+    def __init__(self) -> None:
+        self.columns = {name: array("d") for name in self.COLUMNS}
+
+    def __getattr__(self, name: str) -> array[float]:
+        return self.columns[name]
+
+    def add(self, record: dict[str, Any]) -> None:
+        record.setdefault("size", len(record["ids"]))
+        for name, column in self.columns.items():
+            column.append(record.get(name, -1))
+
+
+class Phase(NamedTuple):
+    number: int
+    start: dict[str, Any]
+    ranks: dict[int, Rank]
+    files: dict[str, list[float]]  # how long each was waited for, where it was the slowest of a batch
+
+    @property
+    def world(self) -> int:
+        return self.start["world"]
+
+
+def lines_of(path: Path) -> Iterator[dict[str, Any]]:
+    """Its records; a last line that was not finished is none."""
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                if line.endswith("\n"):
+                    raise Failure(f"read {path}: line {number} is no record") from None
+                return
+            if isinstance(record, dict):
+                yield record
+
+
+def read(directory: Path) -> list[Phase]:
+    """The phases in order."""
+    phases: dict[int, Phase] = {}
+    try:
+        paths = sorted(path for path in directory.iterdir() if path.suffix == ".jsonl")
+        for path in paths:
+            records = lines_of(path)
+            start = next(records, None)
+            if start is None or start.get("event") != "start":
+                continue  # a rank was killed before it had written a line
+            if start.get("v") != 1:
+                raise Failure(f"read {path}: version {start.get('v')} of traces; this rota knows 1")
+            phase = phases.setdefault(start["phase"], Phase(start["phase"], start, {}, defaultdict(list)))
+            rank = phase.ranks.setdefault(start["rank"], Rank())
+            for record in records:
+                if record.get("event") == "batch":
+                    rank.add(record)
+                    if "slowest" in record:
+                        phase.files[record["slowest"]].append(record["slowest_seconds"])
+    except OSError as error:
+        raise Failure(f"read {directory}: {error.strerror}") from None
+    except (KeyError, TypeError) as error:
+        raise Failure(f"read {path}: a record lacks {error}") from None
+    if not phases:
+        raise Failure(f"read {directory}: there is no trace in it")
+    return [phases[number] for number in sorted(phases)]
+
+
+def audit(tool: Sequence[str], directory: Path) -> tuple[str, list[str]]:
+    """What `rota audit` says in the end, and the problems that it found."""
+    for so_far in (False, True):
+        ran = subprocess.run([*tool, "audit", *["--running"] * so_far, str(directory)], capture_output=True, text=True)
+        if ran.returncode == 0:
+            return ran.stdout.splitlines()[-1] + ", as far as all ranks have come" * so_far, []
+        _, failed, problems = ran.stdout.partition("FAILED: ")
+        if not failed:
+            raise Failure(ran.stderr.strip().removeprefix("error: ") or f"audit {directory}: it ended with {ran.returncode}")
+    number, *lines = problems.splitlines()
+    return f"found {number}", lines
+
+
+class Part(NamedTuple):
+    """Samples [begin, end) of an epoch, by a phase."""
+
+    begin: float
+    end: float
+    phase: int
+    counts: bool  # they were not delivered again, behind a checkpoint that a later phase went back to
+
+
+def parts_of(phases: list[Phase]) -> dict[int, list[Part]]:
+    """Of each epoch, in order. Of a stream, whose epochs have no numbers of samples, [step, step + 1) of epoch 0."""
+    parts: dict[int, list[Part]] = defaultdict(list)
+    is_stream = "samples" not in phases[0].start
+    for index, phase in enumerate(phases):
+        until = min((later.start["step"] for later in phases[index + 1 :]), default=float("inf"))
+        seen: dict[float, tuple[float, float, float]] = {}
+        for rank in phase.ranks.values():
+            for step, epoch, consumed, n in zip(rank.step, rank.epoch, rank.consumed, rank.n):
+                seen[step] = (0, step, 1) if is_stream else (epoch, consumed, n)
+        for step in sorted(seen):
+            epoch, begin, n = seen[step]
+            own = parts[int(epoch)]
+            if own and own[-1].end == begin and own[-1][2:] == (index, step < until):
+                own[-1] = own[-1]._replace(end=begin + n)
+            else:
+                own.append(Part(begin, begin + n, index, step < until))
+    return dict(sorted(parts.items()))
+
+
+def faults_of(parts: list[Part], whole: float) -> list[tuple[float, float, str]]:
+    """What of [0, whole) is not delivered, or twice."""
+    found, at = [], 0.0
+    for begin, end, *_ in sorted(part for part in parts if part.counts):
+        if begin > at:
+            found.append((at, begin, "missing"))
+        if begin < at:
+            found.append((begin, min(at, end), "twice"))
+        at = max(at, end)
+    return found + ([(at, whole, "missing")] if at < whole else [])
+
+
+# ---- in words ----
+
+
+def ms(seconds: float) -> str:
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    return f"{seconds * 1e3:.{0 if seconds >= 0.1 else 1 if seconds >= 0.001 else 2}f} ms"
+
+
+def mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if values else 0.0
+
+
+class Waits(NamedTuple):
+    """Of a phase, by rank; without its first batch, which waits for the start."""
+
+    seconds: dict[int, list[float]]
+    share: float  # of the time of the rank that waits the most
+    read: float  # a batch
+    transform: float
+
+
+def waits_of(phase: Phase) -> Waits | None:
+    """None where it has no times."""
+    ranks = {number: rank for number, rank in sorted(phase.ranks.items()) if len(rank.at) > 1 and rank.at[0] >= 0}
+    if not ranks:
+        return None
+    seconds = {number: list(rank.wait[1:]) for number, rank in ranks.items()}
+    share = max(sum(seconds[number]) / max(rank.at[-1] - rank.at[0], 1e-9) for number, rank in ranks.items())
+    return Waits(
+        seconds,
+        min(share, 1),
+        max(mean(rank.read[1:]) for rank in ranks.values()),
+        max(mean(rank.transform[1:]) for rank in ranks.values()),
+    )
+
+
+def verdict(phase: Phase, waits: Waits) -> tuple[str, str]:
+    """One word for it, and a sentence."""
+    means = {rank: mean(seconds) for rank, seconds in waits.seconds.items()}
+    worst = max(means, key=lambda rank: means[rank])
+    others = [value for rank, value in means.items() if rank != worst]
+    share = f"{100 * waits.share:.1f} % of its time"
+    took = f"a batch takes a worker {ms(waits.read)} to read and {ms(waits.transform)} to transform"
+    if waits.share < LITTLE:
+        return "never waited for", f"The loop waits for {share}."
+    if others and means[worst] >= 2 * statistics.median(others) and means[worst] >= statistics.median(others) + 1e-3:
+        files = max(phase.files, key=lambda name: sum(phase.files[name]), default="")
+        of = f" The file that was waited for the most is {files}." if files else ""
+        return "straggler", f"Rank {worst} waits {ms(means[worst])} a step, others {ms(statistics.median(others))}.{of}"
+    if waits.transform > waits.read:
+        return "transform-bound", f"The loop waits for {share}; {took}. More workers, or a transform that takes less."
+    return "input-bound", f"The loop waits for {share}; {took}. rota speed shows what this storage can give."
+
+
+# ---- the page ----
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2430; --soft: #5d6875; --line: #d8dde3; --ground: #ffffff; --red: #d11a2a; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ed; --soft: #98a3af; --line: #333b45; --ground: #14181d; --red: #ff5a67; } }
+body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 62rem; background: var(--ground); color: var(--ink);
+  font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .4rem; }
+p { margin: .3rem 0; } .soft { color: var(--soft); font-size: .875rem; } .bad { color: var(--red); font-weight: 600; }
+svg { display: block; width: 100%; } .strip { height: 2rem; border-radius: 4px; } .again { height: .5rem; margin-top: 2px; }
+.chart { height: 11rem; border-left: 1px solid var(--line); border-bottom: 1px solid var(--line); }
+.row { display: flex; justify-content: space-between; flex-wrap: wrap; gap: 0 1rem; }
+.key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .35em; }
+.keys span { margin-right: 1.1rem; white-space: nowrap; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .875rem; width: 100%; }
+td, th { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+td:first-child, th:first-child { text-align: left; white-space: normal; overflow-wrap: break-word; min-width: 6rem; padding-left: 0; }
+"""
+
+
+def text(value: object) -> str:
+    return html.escape(str(value))
+
+
+def count(n: float, thing: str) -> str:
+    return f"{n:,.0f} {thing}{'' if n == 1 else 's'}"
+
+
+def keys(entries: Iterable[tuple[str, str]]) -> str:
+    spans = (f'<span><i class="key" style="background:{colour}"></i>{text(label)}</span>' for label, colour in entries)
+    return f'<p class="soft keys">{"".join(spans)}</p>'
+
+
+def rectangles(spans: Iterable[tuple[float, float, str]], whole: float) -> Iterator[str]:
+    for begin, end, colour in spans:
+        width = max(1000 * (end - begin) / whole, 1)
+        yield f'<rect x="{1000 * begin / whole:.2f}" width="{width:.2f}" height="10" fill="{colour}"/>'
+
+
+def picture(kind: str, label: str, inside: str, height: int) -> str:
+    return (
+        f'<svg class="{kind}" viewBox="0 0 1000 {height}" preserveAspectRatio="none" role="img" aria-label="{text(label)}">'
+        f"{inside}</svg>"
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    cells = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f'<div class="wide"><table><tr>{"".join(f"<th>{text(cell)}</th>" for cell in head)}</tr>{cells}</table></div>'
+
+
+def strips(phases: list[Phase], colours: dict[int, str]) -> Iterator[str]:
+    samples = phases[0].start.get("samples", [])
+    all_parts = parts_of(phases)
+    is_over = len(samples) == 1
+    yield keys([*((count(world, "rank"), colour) for world, colour in colours.items()), ("missing, or twice", "var(--red)")])
+    shown = 0
+    for epoch, parts in all_parts.items():
+        end = max(part.end for part in parts)
+        # An epoch that a later one follows is complete; of the last nobody knows whether it was to be.
+        whole = float(samples[0]) if is_over else end
+        dropped = samples[0] % phases[-1].start["batch"] if is_over and phases[-1].start.get("tail") == "drop" else 0
+        faults = faults_of(parts, whole - dropped if is_over and epoch < max(all_parts) else end)
+        if shown >= MOST_EPOCHS and not faults:
+            continue
+        shown += 1
+        spans = [(part.begin, part.end, colours[phases[part.phase].world]) for part in parts if part.counts]
+        inside = [*rectangles([(0, whole, "var(--line)")], whole), *rectangles(spans, whole)]
+        stops = [(part.end, phases[part.phase + 1]) for part in parts if part.counts and part.end < whole and part.phase + 1 < len(phases)]
+        inside += (f'<rect x="{1000 * at / whole - 1:.2f}" width="2" height="10" fill="var(--ground)"/>' for at, _ in stops)
+        inside += rectangles([(begin, until, "var(--red)") for begin, until, _ in faults], whole)
+        thing = "sample" if samples else "step"
+        wrong = "; ".join(f"{count(until - begin, thing)} {what}" for begin, until, what in faults)
+        name = f"epoch {epoch}" if is_over else "the run"
+        yield f'<div class="row"><span>{name}: {count(sum(b - a for a, b, _ in spans), thing)}{f" of {whole:,.0f}" if is_over else ""}</span>'
+        yield f'<span class="{"bad" if faults else "soft"}">{wrong or "none missing, none twice"}</span></div>'
+        yield picture("strip", f"{name}: {wrong or 'no gap'}", "".join(inside[:2000]), 10)
+        again = [(part.begin, part.end, colours[phases[part.phase].world]) for part in parts if not part.counts]
+        if again:
+            yield picture("again", "run again", "".join(rectangles(again, whole)), 10)
+            yield '<p class="soft">Below: steps that were run again, behind a checkpoint.</p>'
+    if shown < len(all_parts):
+        yield f'<p class="soft">and {count(len(all_parts) - shown, "epoch")} more, without a fault.</p>'
+    stopped = [f"at step {phase.start['step']:,}, {count(phase.world, 'rank')} go on" for phase in phases[1:]]
+    if stopped:
+        yield f'<p class="soft">Stops: {text("; ".join(stopped))}.</p>'
+
+
+def lines_to_draw(phase: Phase) -> dict[str, Rank]:
+    ranks = {number: rank for number, rank in sorted(phase.ranks.items()) if len(rank.wait) and rank.at[0] >= 0}
+    if len(ranks) <= MOST_RANKS:
+        return {f"rank {number}": rank for number, rank in ranks.items()}
+    by_wait = sorted(ranks, key=lambda number: sum(ranks[number].wait))
+    chosen = [by_wait[0], by_wait[len(by_wait) // 2], by_wait[-1]]
+    return {f"rank {number}": ranks[number] for number in chosen}
+
+
+def chart(phase: Phase) -> Iterator[str]:
+    """Waits of a phase: of each bin the longest."""
+    ranks = lines_to_draw(phase)
+    begin = min(rank.at[0] for rank in ranks.values())
+    span = max(max(rank.at[-1] for rank in ranks.values()) - begin, 1e-3)
+    lines, highest = {}, 1e-6
+    for name, rank in ranks.items():
+        bins: dict[int, float] = {}
+        for at, wait in zip(rank.at, rank.wait):
+            bin = min(int(BINS * (at - begin) / span), BINS - 1)
+            bins[bin] = max(bins.get(bin, 0), wait)
+        lines[name] = bins
+        highest = max(highest, *bins.values())
+    inside = []
+    for (name, bins), colour in zip(lines.items(), COLOURS):
+        points = " ".join(f"{1000 * (bin + 0.5) / BINS:.1f},{99 - 98 * wait / highest:.2f}" for bin, wait in sorted(bins.items()))
+        inside.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5" vector-effect="non-scaling-stroke"/>'
+        )
+    yield f'<div class="row soft"><span>up to {ms(highest)}</span></div>'
+    yield picture("chart", f"waits of {', '.join(lines)}", "".join(inside), 100)
+    yield f'<div class="row soft"><span>0 s</span><span>{span:.1f} s</span></div>'
+    yield keys(zip(lines, COLOURS))
+
+
+def quantile(values: list[float], share: float) -> float:
+    return sorted(values)[min(int(share * len(values)), len(values) - 1)] if values else 0.0
+
+
+def waits(phases: list[Phase]) -> Iterator[str]:
+    rows = []
+    for phase in phases:
+        found = waits_of(phase)
+        if found is None:
+            continue
+        everyone = [wait for seconds in found.seconds.values() for wait in seconds]
+        rate = sum(sum(rank.size[1:]) / max(rank.at[-1] - rank.at[0], 1e-9) for rank in phase.ranks.values() if len(rank.at) > 1)
+        rows.append([
+            f"{phase.number}: {count(phase.world, 'rank')}", f"{max(len(rank.at) for rank in phase.ranks.values()):,}",
+            f"{rate:,.0f}", f"{100 * found.share:.1f} %", *(ms(quantile(everyone, share)) for share in (0.5, 0.99, 0.999)),
+            ms(found.read), ms(found.transform),
+        ])  # fmt: skip
+    yield table(["phase", "steps", "samples/s", "waited", "p50", "p99", "p99.9", "read", "transform"], rows)
+    for phase in phases[:MOST_EPOCHS]:
+        if waits_of(phase) is not None:
+            yield f"<p>Phase {phase.number}, {count(phase.world, 'rank')}: the longest wait of each {BINS}th part of its time</p>"
+            yield from chart(phase)
+
+
+def slow_files(phases: list[Phase]) -> Iterator[str]:
+    files: dict[str, list[float]] = defaultdict(list)
+    for phase in phases:
+        for name, seconds in phase.files.items():
+            files[name] += seconds
+    if not files:
+        yield "<p>No read of a file took 1 ms.</p>"
+        return
+    slowest = sorted(files, key=lambda name: -sum(files[name]))[:10]
+    yield table(
+        ["file", "batches", "sum", "longest"],
+        ([name, f"{len(files[name]):,}", ms(sum(files[name])), ms(max(files[name]))] for name in slowest),
+    )
+    yield f'<p class="soft">Of {count(len(files), "file")} that a batch waited for the longest, 1 ms or more.</p>'
+
+
+def section(directory: Path, tool: Sequence[str]) -> Iterator[str]:
+    phases = read(directory)
+    said, problems = audit(tool, directory)
+    worlds = dict.fromkeys(phase.world for phase in phases)
+    colours = {world: COLOURS[i % len(COLOURS)] for i, world in enumerate(worlds)}
+    yield f"<h1>{text(directory)}</h1>"
+    yield f'<p class="soft">{count(len(phases), "phase")}, {" → ".join(str(phase.world) for phase in phases)} ranks</p>'
+    yield "<h2>What the loop waited for</h2>"
+    for phase in phases:
+        waited = waits_of(phase)
+        if waited is None:
+            yield f"<p>Phase {phase.number}: too few batches, or a trace without times.</p>"
+        else:
+            word, sentence = verdict(phase, waited)
+            yield f"<p><b>Phase {phase.number}, {count(phase.world, 'rank')}: {word}.</b> {text(sentence)}</p>"
+    yield "<h2>Every sample, once</h2>"
+    yield from strips(phases, colours)
+    yield from (f'<p class="bad">{text(problem)}</p>' for problem in problems)
+    yield f'<p class="soft"><code>rota audit</code> {text(said)}.</p>'
+    if any(waits_of(phase) for phase in phases):
+        yield "<h2>Waits</h2>"
+        yield from waits(phases)
+        yield "<h2>The slowest files</h2>"
+        yield from slow_files(phases)
+
+
+def page(directories: Sequence[Path], tool: Sequence[str]) -> str:
+    body = "\n".join(line for directory in directories for line in section(directory, tool))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f"<title>rota report</title><style>{STYLE}</style></head><body>\n{body}\n</body></html>\n"
+    )
+
+
+def write(path: Path, content: str) -> None:
+    """Whole, or not at all."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(content, encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise Failure(f"write {path}: {error.strerror}") from None
+
+
+def main(arguments: Sequence[str], tool: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="rota report", description="Makes one page of traces: what the loop waited for, and that each sample came once."
+    )
+    parser.add_argument("traces", nargs="+", type=Path, metavar="TRACE", help="a directory of traces")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the page, such as report.html")
+    given = parser.parse_args(arguments)
+    try:
+        write(given.output, page(given.traces, tool))
+    except Failure as failure:
+        print(f"error: {failure}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[2:], sys.argv[1:2]))

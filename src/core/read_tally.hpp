@@ -1,0 +1,55 @@
+#pragma once
+
+// What a thread has read, and what it has waited for.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace rota::internal {
+
+using ReadClock = std::chrono::steady_clock;
+
+[[nodiscard]] inline double seconds_since(ReadClock::time_point begun) noexcept {
+  return std::chrono::duration<double>(ReadClock::now() - begun).count();
+}
+
+/// What this thread has read, told by what reads.
+struct ReadTally {
+  static constexpr double kLeast = 1e-3;  ///< seconds; shorter waits are not told apart
+
+  std::int64_t stored_bytes = 0;  ///< of storages
+  double longest = 0;             ///< seconds that one file took
+  std::string file = {};          ///< that file
+
+  [[nodiscard]] static ReadTally& here() noexcept;
+
+  /// What took since `begun` was of the file that `name_of` names.
+  template <typename NameOf>
+  void add(ReadClock::time_point begun, NameOf name_of) {
+    const double took = seconds_since(begun);
+    if (took < kLeast || took <= longest) return;
+    file = name_of();
+    longest = took;
+  }
+};
+
+/// What this thread has read since it was made. One at a time.
+class ReadWatch {
+ public:
+  ReadWatch() noexcept : stored_before_(tally_.stored_bytes) { tally_.longest = 0; }
+  [[nodiscard]] double seconds() const noexcept { return seconds_since(begun_); }
+  [[nodiscard]] ReadClock::time_point begun() const noexcept { return begun_; }
+  [[nodiscard]] std::int64_t stored_bytes() const noexcept { return tally_.stored_bytes - stored_before_; }
+  [[nodiscard]] ReadTally& tally() const noexcept { return tally_; }
+
+ private:
+  ReadTally& tally_ = ReadTally::here();
+  std::int64_t stored_before_;
+  ReadClock::time_point begun_ = ReadClock::now();
+};
+
+/// Bytes that the kernel has brought from disks for this process; 0 where it does not tell.
+[[nodiscard]] std::int64_t bytes_from_disk();
+
+}  // namespace rota::internal

@@ -1,0 +1,188 @@
+"""The page that `rota report` makes of traces: its words and numbers are those of the trace."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import rota
+from rota import _report
+from runs import source
+
+SAMPLES, BATCH = 200, 20
+
+
+def rank_of(folder, rank, ranks, start, steps, wait=0.001, **members):
+    """A trace file of a rank that never ran: its batches follow `start`, and it waits so long for each."""
+    begin, number = start["consumed"], len(list(folder.glob("*.jsonl")))
+    path = folder / f"phase-{start['phase']:06}-rank-{rank:05}.jsonl"
+    head = dict(event="start", v=1, world=ranks, rank=rank, workers=1, batch=BATCH, split="by_sample", tail="partial")
+    head |= dict(start, epoch=0, fingerprint="0" * 32, samples=[SAMPLES])
+    lines = [head]
+    for k in range(steps):
+        consumed = begin + k * BATCH
+        first, last = (consumed + r * BATCH // ranks for r in (rank, rank + 1))
+        ids = list(range(first, last))
+        lines.append(
+            dict(event="batch", phase=start["phase"], rank=rank, epoch=0, consumed=consumed, step=start["step"] + k, n=BATCH, ids=ids)
+            | dict(digests=[f"{id:016x}" for id in ids], at=1000.0 + number + 0.1 * k, wait=wait, read=0.03, transform=0.01)
+            | members
+        )
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def phase_of(folder, number, ranks, consumed, steps, waits=0.001, **members):
+    folder.mkdir(exist_ok=True)
+    start = dict(phase=number, consumed=consumed, step=consumed // BATCH)
+    for rank in range(ranks):
+        rank_of(folder, rank, ranks, start, steps, waits if isinstance(waits, float) else waits[rank], **members)
+
+
+def report(*arguments):
+    return subprocess.run([os.environ["ROTA_TOOL"], "report", *map(str, arguments)], capture_output=True, text=True)
+
+
+@pytest.fixture
+def page(tmp_path):
+    def make(*traces):
+        out = tmp_path / "report.html"
+        made = report(*(traces or [tmp_path / "trace"]), "-o", out)
+        assert made.returncode == 0, made.stderr
+        return out.read_text()
+
+    return make
+
+
+def words(html):
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.split("</style>")[1]))
+
+
+@pytest.mark.parametrize("form", ["samples", "stream"])
+def test_of_a_real_run_in_three_worlds_there_is_no_gap(tmp_path, page, form):
+    state = None
+    for phase, (ranks, steps) in enumerate([(3, 2), (5, 3), (2, 100)]):
+        for rank in range(ranks if form == "samples" else 1):
+            loader = rota.Loader(source(SAMPLES), BATCH, seed=1, world=(rank, ranks))
+            if form == "stream":
+                loader = rota.StreamLoader(rota.as_stream(source(SAMPLES), 4), BATCH, comm=None)
+            if state:
+                loader.load_state_dict(state)
+            trace = rota.TraceWriter(tmp_path / "trace", loader, phase=phase)
+            for _, batch in zip(range(steps), loader):
+                trace.write(batch)
+            if steps == 100 or form == "samples":
+                trace.end()
+            after = loader.state_dict()
+        state = after
+    html = page()
+    assert "none missing, none twice" in html and "passed: each sample" in html
+    if form == "samples":
+        assert f"epoch 0: {SAMPLES} samples of {SAMPLES}" in words(html) and "3 → 5 → 2 ranks" in html
+        assert "at step 2, 5 ranks go on; at step 5, 2 ranks go on" in html
+
+
+def test_gaps_and_repeats_are_counted_and_red(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 2, 0, 3)
+    phase_of(tmp_path / "trace", 1, 2, 100, 5)
+    html = page()
+    assert "40 samples missing" in html and 'fill="var(--red)"' in html and "found " in words(html)
+    assert "gap: phase 1" in words(html)
+    faults = _report.faults_of([_report.Part(0, 60, 0, True), _report.Part(40, 100, 1, True), _report.Part(0, 90, 1, False)], 120)
+    assert faults == [(40, 60, "twice"), (100, 120, "missing")]
+
+
+def test_steps_that_were_run_again_are_no_repeats(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 2, 0, 6)
+    phase_of(tmp_path / "trace", 1, 3, 80, 6)
+    html = page()
+    assert "none missing, none twice" in html and "steps that were run again" in html
+
+
+@pytest.mark.parametrize(
+    "waits, members, word, sentence",
+    [
+        ((0.0001, 0.0001), {}, "never waited for", "The loop waits for 0.1 % of its time."),
+        ((0.05, 0.05), {}, "input-bound", "The loop waits for 50.0 % of its time; a batch takes a worker 30.0 ms to read"),
+        ((0.05, 0.05), {"read": 0.001}, "transform-bound", "and 10.0 ms to transform"),
+        (
+            (0.003, 0.040),
+            {"slowest": "data-0412.h5", "slowest_seconds": 0.04},
+            "straggler",
+            "Rank 1 waits 40.0 ms a step, others 3.0 ms. The file that was waited for the most is data-0412.h5.",
+        ),
+    ],
+)
+def test_words_say_what_a_loop_waited_for(tmp_path, page, waits, members, word, sentence):
+    phase_of(tmp_path / "trace", 0, 2, 0, 10, waits, **members)
+    said = words(page())
+    assert f"Phase 0, 2 ranks: {word}." in said and sentence in said
+
+
+def test_numbers_are_those_of_the_trace(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 2, 0, 10, (0.004, 0.006), slowest="<b>&.h5", slowest_seconds=0.25)
+    said = words(page())
+    # 9 steps behind the first, of 20 samples, in 0.9 s; the rank that waits more: 9 x 6 ms of 0.9 s
+    assert re.search(r"0: 2 ranks 10 200 6\.0 % 6\.0 ms 6\.0 ms 6\.0 ms 30\.0 ms 10\.0 ms", said)
+    assert "&lt;b&gt;&amp;.h5 20 5.0 s 250 ms" in said and "<b>" not in page().split("Slowest")[-1].replace("<b>Phase", "")
+
+
+def test_a_page_stands_alone_and_is_small(tmp_path, page):
+    for phase in range(30):
+        phase_of(tmp_path / "trace", phase, 12, (phase % 10) * BATCH, 1)
+    html = page()
+    assert "<script" not in html and "http" not in html.replace("http://www.w3.org", "") and "prefers-color-scheme: dark" in html
+    for svg in re.findall(r"<svg.*?</svg>", html, re.S):
+        assert svg.count("<rect") + svg.count("<polyline") <= 2000
+
+
+def test_several_traces_are_on_one_page(tmp_path, page):
+    for name in "ab":
+        phase_of(tmp_path / name, 0, 1, 0, 10)
+    assert page(tmp_path / "a", tmp_path / "b").count("<h1>") == 2
+
+
+def test_a_trace_without_times_has_its_strip(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 2, 0, 10)
+    for path in (tmp_path / "trace").iterdir():
+        path.write_text(re.sub(r', "(at|wait|read|transform)": [0-9.]+', "", path.read_text()))
+    said = words(page())
+    assert "none missing" in said and "a trace without times" in said and "Waits" not in said
+
+
+def test_a_run_that_was_killed_or_still_writes_is_shown_as_far_as_it_came(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 2, 0, 6)
+    path = tmp_path / "trace" / "phase-000000-rank-00001.jsonl"
+    path.write_text(path.read_text()[:-30])
+    assert "as far as all ranks have come" in words(page())
+
+
+def test_what_cannot_be_shown_is_refused(tmp_path):
+    phase_of(tmp_path / "trace", 0, 1, 0, 3)
+    out = tmp_path / "report.html"
+    for arguments, code, said in [
+        ([tmp_path / "trace"], 2, "output"),
+        (["-o", out], 2, "TRACE"),
+        ([tmp_path / "none", "-o", out], 1, "No such file"),
+        ([tmp_path, "-o", out], 1, "there is no trace in it"),
+        ([tmp_path / "trace", "-o", tmp_path / "no" / "report.html"], 1, "report.html"),
+        ([tmp_path / "trace", "-o", tmp_path], 1, "directory"),
+        (["s3://bucket/trace", "-o", out], 1, "s3:"),
+    ]:
+        made = report(*arguments)
+        assert made.returncode == code and said in made.stderr and "Traceback" not in made.stderr, made
+        assert not out.exists()
+    path = tmp_path / "trace" / "phase-000000-rank-00000.jsonl"
+    path.write_text(path.read_text().replace('"v": 1', '"v": 2'))
+    assert "version 2 of traces; this rota knows 1" in report(tmp_path / "trace", "-o", out).stderr
+    path.write_text('{"event":"start","v":1}\n')
+    assert report(tmp_path / "trace", "-o", out).returncode == 1 and not list(tmp_path.glob(".report*"))
+
+
+def test_the_script_of_the_package_does_the_same(tmp_path):
+    phase_of(tmp_path / "trace", 0, 1, 0, 10)
+    out = tmp_path / "report.html"
+    program = "import sys; from rota import _report; sys.exit(_report.main(sys.argv[2:], sys.argv[1:2]))"
+    subprocess.run([sys.executable, "-c", program, os.environ["ROTA_TOOL"], tmp_path / "trace", "-o", out], check=True)
+    assert "none missing" in out.read_text()

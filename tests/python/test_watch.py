@@ -1,0 +1,106 @@
+"""What a loop sees of its loader: statistics, progress, and the ranks compared."""
+
+import io
+import re
+import time
+
+import pytest
+import rota
+from runs import loader, source
+
+LINE = re.compile(r"epoch \d+, step [\d,]+, [\d,]+ samples/s, \d+\.\d\d GB/s, waits \d+ %(, \d+:\d\d:\d\d left)?")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def slowly(**options):
+    return loader(80, transform=lambda sample: time.sleep(0.001), **options)
+
+
+def test_times_are_counted_and_as_percentiles():
+    one = slowly(workers=2)
+    for batch in one:
+        assert batch.times["transform_seconds"] >= 0.004 and batch.times["read_seconds"] > 0
+        time.sleep(0.002)
+    stats = one.stats
+    assert stats["waits"]["count"] == 11 and stats["steps"]["count"] == 10
+    assert stats["steps"]["seconds"] >= 0.02 and stats["steps"]["p999"] >= stats["steps"]["p50"] >= 0.0018
+    assert [worker["transforms"]["count"] for worker in stats["workers"]] == [10, 10]
+    assert stats["workers"][0]["stored_bytes"] == 0 and stats["disk_bytes"] >= 0 and stats["slowest"]["slowest_seconds"] >= 0
+
+
+def test_statistics_are_text_for_prometheus():
+    one = loader(80)
+    for _ in one:
+        pass
+    stats = one.stats
+    text = rota.to_prometheus(stats, rank=3, job='a "b"\\')
+    assert 'rota_samples_total{rank="3",job="a \\"b\\"\\\\"} 80\n' in text
+    assert f'rota_wait_seconds_sum{{rank="3",job="a \\"b\\"\\\\"}} {stats["waits"]["seconds"]}\n' in text
+    plain = rota.to_prometheus(stats)
+    assert f'rota_read_seconds{{worker="0",quantile="0.99"}} {stats["workers"][0]["reads"]["p99"]}\n' in plain
+    heads = [line for line in plain.splitlines() if line.startswith("#")]
+    assert len(set(heads)) == len(heads) == 11
+    assert all(re.fullmatch(r"# TYPE rota_\w+ (counter|summary)|rota_\w+\{.*\} [0-9.e-]+", line) for line in plain.splitlines())
+
+
+@pytest.mark.parametrize("make", [loader, lambda n: rota.StreamLoader(rota.as_stream(source(n), 1), 8)])
+def test_progress_gives_every_batch_and_tells_at_the_end(make):
+    shown = io.StringIO()
+    batches = list(rota.progress(make(80), file=shown))
+    assert sum(batch.size for batch in batches) == 80
+    (line,) = shown.getvalue().splitlines()
+    assert LINE.fullmatch(line) and "left" not in line and "step 10, " in line
+
+
+def test_progress_tells_now_and_then_in_a_log_with_what_is_left():
+    shown = io.StringIO()
+    for _ in rota.progress(slowly(), every=0.02, file=shown):
+        pass
+    lines = shown.getvalue().splitlines()
+    assert 2 <= len(lines) <= 11 and all(LINE.fullmatch(line) for line in lines)
+    assert lines[0].endswith(" left") and "waits " in lines[0]
+
+
+def test_progress_draws_a_bar_on_a_terminal_and_leaves_a_line():
+    shown = Terminal()
+    for batch in rota.progress(loader(80), file=shown):
+        time.sleep(0.03 if batch.start.step % 2 else 0)
+    *drawn, last = shown.getvalue().split("\r")[1:]
+    assert drawn and all(re.match(r"\[=* *\] epoch 0, step ", one) and one.endswith("\x1b[K") for one in drawn)
+    assert LINE.fullmatch(last.removeprefix("\x1b[K").rstrip("\n"))
+
+
+def test_progress_of_other_ranks_is_not_shown():
+    shown = io.StringIO()
+    assert len(list(rota.progress(loader(80, world=(1, 2)), file=shown))) == 10
+    assert shown.getvalue() == ""
+
+
+def test_progress_ends_with_the_loop_and_goes_on_behind_it():
+    shown = io.StringIO()
+    one = loader(80)
+    for _ in rota.progress(one, file=shown):
+        if one.position.step == 3:
+            break
+    assert "step 3, " in shown.getvalue()
+    assert len(list(rota.progress(one, file=shown))) == 7
+
+
+def test_progress_of_what_has_nothing_says_nothing():
+    shown = io.StringIO()
+    nothing = rota.Loader(rota.PythonSource([], fields=source(1).fields))
+    assert list(rota.progress(nothing, file=shown)) == [] and shown.getvalue() == ""
+
+
+def test_ranks_are_compared_since_the_last_time():
+    one = slowly(workers=0)
+    next(one)
+    first = rota.compare_ranks(one)
+    assert first["wait"]["most"] >= 0.008 and first["transform"]["rank"] == 0 and first["straggler"] == ""
+    assert rota.compare_ranks(one)["wait"]["most"] == 0  # nothing was read since
+    next(one)
+    assert rota.compare_ranks(one)["wait"]["most"] >= 0.008
