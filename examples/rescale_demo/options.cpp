@@ -21,7 +21,7 @@ constexpr const char* kAbout =
     "of every epoch exactly once, in the same global batches as a run that was never interrupted.";
 constexpr std::int64_t kMost = std::numeric_limits<int>::max();
 constexpr std::int64_t kMostSeconds = 1'000'000'000;
-constexpr const char* kWorlds = "4x2:40,3x1@50:40,8x2:40,1x0";
+constexpr const char* kWorlds = "3x2:60,5x1@50:60,2x2";
 
 [[noreturn]] void refuse(const std::string& message) {
   throw rota::Error(rota::ErrorCode::invalid_argument, message);

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 COLOURS = "#3b7dd8 #d99a1e #2f9e7f #8e5bc4 #a5623a #3f9fc4 #7d8f2a #b05a92".split()
 MOST_EPOCHS = 12  # strips
 MOST_RANKS = 8  # lines; of more, the quickest, the middle and the slowest
-BINS = 200
+MOST_BINS = 200
 LITTLE = 0.02  # of its time: a loop that waits less is not kept
 
 
@@ -199,7 +199,8 @@ def verdict(phase: Phase, waits: Waits) -> tuple[str, str]:
     worst = max(means, key=lambda rank: means[rank])
     others = [value for rank, value in means.items() if rank != worst]
     share = f"{100 * waits.share:.1f} % of its time"
-    took = f"a batch takes a worker {ms(waits.read)} to read and {ms(waits.transform)} to transform"
+    transform = f" and {ms(waits.transform)} to transform" if waits.transform else ""
+    took = f"a batch takes a worker {ms(waits.read)} to read{transform}"
     if waits.share < LITTLE:
         return "never waited for", f"The loop waits for {share}."
     if others and means[worst] >= 2 * statistics.median(others) and means[worst] >= statistics.median(others) + 1e-3:
@@ -222,7 +223,7 @@ h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 2re
 p { margin: .3rem 0; } .soft { color: var(--soft); font-size: .875rem; } .bad { color: var(--red); font-weight: 600; }
 svg { display: block; width: 100%; } .strip { height: 2rem; border-radius: 4px; } .again { height: .5rem; margin-top: 2px; }
 .chart { height: 11rem; border-left: 1px solid var(--line); border-bottom: 1px solid var(--line); }
-.row { display: flex; justify-content: space-between; flex-wrap: wrap; gap: 0 1rem; }
+.row { display: flex; margin-top: .35rem; justify-content: space-between; flex-wrap: wrap; gap: 0 1rem; }
 .key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .35em; }
 .keys span { margin-right: 1.1rem; white-space: nowrap; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .875rem; width: 100%; }
@@ -294,9 +295,9 @@ def strips(phases: list[Phase], colours: dict[int, str]) -> Iterator[str]:
             yield '<p class="soft">Below: steps that were run again, behind a checkpoint.</p>'
     if shown < len(all_parts):
         yield f'<p class="soft">and {count(len(all_parts) - shown, "epoch")} more, without a fault.</p>'
-    stopped = [f"at step {phase.start['step']:,}, {count(phase.world, 'rank')} go on" for phase in phases[1:]]
-    if stopped:
-        yield f'<p class="soft">Stops: {text("; ".join(stopped))}.</p>'
+    stops_said = [f"at step {phase.start['step']:,} with {count(phase.world, 'rank')}" for phase in phases[1:]]
+    if stops_said:
+        yield f'<p class="soft">It went on {text(", ".join(stops_said))}.</p>'
 
 
 def lines_to_draw(phase: Phase) -> dict[str, Rank]:
@@ -309,21 +310,22 @@ def lines_to_draw(phase: Phase) -> dict[str, Rank]:
 
 
 def chart(phase: Phase) -> Iterator[str]:
-    """Waits of a phase: of each bin the longest."""
+    """Waits of a phase: of each bin the longest; a bin has two batches or more."""
     ranks = lines_to_draw(phase)
+    bins = max(min(max(len(rank.at) for rank in ranks.values()) // 2, MOST_BINS), 2)
     begin = min(rank.at[0] for rank in ranks.values())
     span = max(max(rank.at[-1] for rank in ranks.values()) - begin, 1e-3)
     lines, highest = {}, 1e-6
     for name, rank in ranks.items():
-        bins: dict[int, float] = {}
+        waits = [0.0] * bins
         for at, wait in zip(rank.at, rank.wait):
-            bin = min(int(BINS * (at - begin) / span), BINS - 1)
-            bins[bin] = max(bins.get(bin, 0), wait)
-        lines[name] = bins
-        highest = max(highest, *bins.values())
+            bin = min(int(bins * (at - begin) / span), bins - 1)
+            waits[bin] = max(waits[bin], wait)
+        lines[name] = waits
+        highest = max(highest, *waits)
     inside = []
-    for (name, bins), colour in zip(lines.items(), COLOURS):
-        points = " ".join(f"{1000 * (bin + 0.5) / BINS:.1f},{99 - 98 * wait / highest:.2f}" for bin, wait in sorted(bins.items()))
+    for waits, colour in zip(lines.values(), COLOURS):
+        points = " ".join(f"{1000 * (bin + 0.5) / bins:.1f},{99 - 98 * wait / highest:.2f}" for bin, wait in enumerate(waits))
         inside.append(
             f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5" vector-effect="non-scaling-stroke"/>'
         )
@@ -353,7 +355,7 @@ def waits(phases: list[Phase]) -> Iterator[str]:
     yield table(["phase", "steps", "samples/s", "waited", "p50", "p99", "p99.9", "read", "transform"], rows)
     for phase in phases[:MOST_EPOCHS]:
         if waits_of(phase) is not None:
-            yield f"<p>Phase {phase.number}, {count(phase.world, 'rank')}: the longest wait of each {BINS}th part of its time</p>"
+            yield f"<p>Phase {phase.number}, {count(phase.world, 'rank')}: the longest waits, over its time</p>"
             yield from chart(phase)
 
 

@@ -80,7 +80,7 @@ def test_of_a_real_run_in_three_worlds_there_is_no_gap(tmp_path, page, form):
     assert "none missing, none twice" in html and "passed: each sample" in html
     if form == "samples":
         assert f"epoch 0: {SAMPLES} samples of {SAMPLES}" in words(html) and "3 → 5 → 2 ranks" in html
-        assert "at step 2, 5 ranks go on; at step 5, 2 ranks go on" in html
+        assert "It went on at step 2 with 5 ranks, at step 5 with 2 ranks." in html
 
 
 def test_gaps_and_repeats_are_counted_and_red(tmp_path, page):
