@@ -4,10 +4,12 @@ import os
 import signal
 import sys
 
-from rota import _report, _rota
+from rota import _plan, _report, _rota
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["plan"]:
+        sys.exit(_plan.main(sys.argv[2:]))
     if sys.argv[1:2] == ["report"]:
         sys.exit(_report.main(sys.argv[2:], sys.argv[:1]))
     for name in ("SIGINT", "SIGPIPE", "SIGXFSZ"):  # what Python has changed; nohup's SIGINT stays ignored

@@ -281,6 +281,26 @@ void define_adaptors(py::module_& module) {
 
 }  // namespace
 
+namespace {
+
+// Of each of these samples.
+py::array_t<std::int64_t> sample_bytes(const PySource& self, const py::array_t<std::int64_t>& given) {
+  const Source& source = *self.source;
+  std::vector<SampleId> ids;
+  for (py::ssize_t i = 0; i < given.size(); ++i) ids.push_back({given.at(i)});
+  std::vector<std::int64_t> bytes(ids.size());
+  std::vector<std::int64_t> rows(ids.size(), 1);
+  for (std::size_t f = 0; f < source.fields().size(); ++f) {
+    const Field& field = source.fields()[f];
+    if (field.ragged) unlocked([&] { source.rows(ids, f, rows); });
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      bytes[i] += (field.ragged ? rows[i] : 1) * static_cast<std::int64_t>(field.row_bytes());
+  }
+  return py::array_t<std::int64_t>(static_cast<py::ssize_t>(bytes.size()), bytes.data());
+}
+
+}  // namespace
+
 void define_sources(py::module_& module) {
   using Released = py::call_guard<Unlocked>;
   py::class_<PySource>(module, "Source")
@@ -304,7 +324,12 @@ void define_sources(py::module_& module) {
             return to_file_name(unlocked([&] { return self.source->where(id); }));
           },
           py::arg("i"),
-          "The file, or other origin, of sample i. Of bytes that are no text, as os.fsdecode has them.");
+          "The file, or other origin, of sample i. Of bytes that are no text, as os.fsdecode has them.")
+      .def(
+          "_part_sizes", [](const PySource& self) { return self.source->part_sizes(); }, Released())
+      .def(
+          "_unit_sizes", [](const PySource& self) { return self.source->unit_sizes(); }, Released())
+      .def("_bytes", &sample_bytes);
   define_adaptors(module);
 }
 

@@ -26,7 +26,7 @@ const std::filesystem::path& require_on_disk(const std::filesystem::path& path);
 
 /// Adds a verb to the command line. Parsing that runs it, where it was given, and sets its exit code.
 void add_audit(CLI::App& app, int& code);
-void add_report(CLI::App& app, int& code);
+void add_scripts(CLI::App& app, int& code);  // `plan` and `report`
 void add_inspect(CLI::App& app, int& code);
 void add_verify(CLI::App& app, int& code);
 void add_ls(CLI::App& app, int& code);

@@ -1,0 +1,210 @@
+"""What `rota plan` computes: what ranks will read of a dataset, by its order alone. No sample is read."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from rota import _rota
+from rota._errors import Error
+from rota._loader import Loader
+from rota._sources import open as open_source
+
+MOST_SAMPLES = 1 << 22  # that are looked at: what an epoch has beyond is taken to be like it
+
+
+def batches(loader: Any) -> Iterator[np.ndarray]:
+    """The ids of each global batch of an epoch."""
+    plan, drawn = _rota.Plan(loader, True), deque[Any]()
+    while plan.draw(drawn) is not None:
+        yield drawn.popleft().ids.copy()
+
+
+def nearest(ids: np.ndarray, samples: int) -> float:
+    """How far the next neighbour on disk is, on the mean, in units of what it is among as many drawn at random."""
+    if ids.size < 2:
+        return 1.0
+    gaps = np.diff(np.sort(ids))
+    to_next = np.minimum(np.append(gaps, samples), np.insert(gaps, 0, samples))
+    return float(to_next.mean() / (samples / (ids.size + 1) * (ids.size + 2) / (2 * ids.size)))
+
+
+def most_alive(first: np.ndarray, last: np.ndarray) -> int:
+    """How many are between their first and their last step at once."""
+    seen = last >= 0
+    begun, ended = np.sort(first[seen]), np.sort(last[seen])
+    return int(max((np.searchsorted(begun, step, "right") - np.searchsorted(ended, step, "left") for step in begun), default=0))
+
+
+class Uses:
+    """Which of some pieces, such as files, each of some groups of ranks uses, and from when to when."""
+
+    def __init__(self, sizes: np.ndarray, groups: int) -> None:
+        self.ends = np.cumsum(sizes)
+        self.first = np.full((groups, sizes.size), np.iinfo(np.int64).max)
+        self.last = np.full((groups, sizes.size), -1)
+
+    def of(self, ids: np.ndarray) -> np.ndarray:
+        return np.searchsorted(self.ends, ids, "right")
+
+    def add(self, group: int, pieces: np.ndarray, step: int) -> None:
+        if not self.ends.size:
+            return
+        pieces = np.unique(pieces)
+        self.first[group, pieces] = np.minimum(self.first[group, pieces], step)
+        self.last[group, pieces] = step
+
+    @property
+    def uses(self) -> int:
+        """A piece counts once for each group that uses it."""
+        return int((self.last >= 0).sum())
+
+    @property
+    def used(self) -> int:
+        return int((self.last >= 0).any(axis=0).sum())
+
+    @property
+    def most_at_once(self) -> int:
+        return max(most_alive(first, last) for first, last in zip(self.first, self.last))
+
+
+def plan(source: Any, batch: int, *, ranks: int = 1, workers: int = 1, node: int = 8, **order: Any) -> dict[str, Any]:
+    """What an epoch of `source` takes: per step, per rank, and per node of `node` ranks. `order` is as of `rota.Loader`."""
+    loader = Loader(source, batch, world=(0, 1), workers=0, epochs=1, **order)
+    samples, steps = len(source), loader.steps_per_epoch
+    parts, units = (np.asarray(sizes, dtype=np.int64) for sizes in (source._part_sizes() or [samples], source._unit_sizes()))
+    files, node_files, chunks = Uses(parts, ranks), Uses(parts, -(-ranks // node)), Uses(units, ranks)
+    shares, bytes_, touched, mixes = [], [], [], []
+    reads = seen = 0
+    for step, ids in enumerate(itertools.takewhile(lambda _: seen < MOST_SAMPLES, batches(loader))):
+        bounds = np.arange(ranks + 1) * ids.size // ranks
+        of_files = files.of(ids)
+        for rank, (begin, end) in enumerate(itertools.pairwise(bounds)):
+            files.add(rank, of_files[begin:end], step)
+            node_files.add(rank // node, of_files[begin:end], step)
+            chunks.add(rank, chunks.of(ids[begin:end]), step)
+            for w in range(workers):  # what lies side by side in a file is one read
+                near = np.sort(ids[begin + w * (end - begin) // workers : begin + (w + 1) * (end - begin) // workers])
+                reads += int(near.size > 0) + int(((np.diff(near) > 1) | (np.diff(files.of(near)) > 0)).sum())
+        shares.append(np.diff(bounds))
+        bytes_.append(np.diff(np.append(0, np.cumsum(source._bytes(ids)))[bounds]))
+        touched.append(np.unique(of_files).size)
+        mixes.append(nearest(ids, samples))
+        seen += ids.size
+    scale = samples / max(seen, 1)
+    full = shares[:-1] or shares  # the last one may be short
+    step_bytes = max((int(one.max()) for one in bytes_), default=0)
+    all_bytes = sum(int(one.sum()) for one in bytes_)
+    found = {
+        "steps": steps,
+        "looked_at": seen,
+        "samples_a_step": [int(min((one.min() for one in full), default=0)), int(max((one.max() for one in full), default=0))],
+        "bytes_a_step": step_bytes,
+        "bytes": round(all_bytes * scale),
+        "mixing": round(float(np.mean(mixes)), 3) if mixes else 1.0,
+        "files": int(parts.size),
+        "files_a_step": round(float(np.mean(touched)), 1) if touched else 0.0,
+        "files_at_once": files.most_at_once,
+        "reads": round(reads * scale),
+        "fetches_by_ranks": files.uses,
+        "fetches_by_nodes": node_files.uses,
+        "read_ahead_bytes": min(1 << 28, 5 * step_bytes) * min(ranks, node),
+    }
+    if units.size:
+        chunk_bytes = all_bytes / max(seen, 1) * int(units.max())
+        found |= {"chunks": chunks.used, "decodes": chunks.uses, "decoded_bytes_to_hold": round(chunks.most_at_once * chunk_bytes)}
+    return found
+
+
+# ---- the command ----
+
+ROWS = {
+    "steps": "steps",
+    "samples_a_step": "samples a step, of a rank",
+    "bytes_a_step": "bytes a step, of a rank",
+    "bytes": "bytes",
+    "mixing": "mixing (1: full shuffle)",
+    "files": "files",
+    "files_a_step": "files a step",
+    "files_at_once": "files at once, of a rank",
+    "reads": "reads",
+    "fetches_by_ranks": "file fetches, by ranks",
+    "fetches_by_nodes": "file fetches, by nodes",
+    "chunks": "chunks",
+    "decodes": "decodes",
+    "decoded_bytes_to_hold": "decoded memory, of a rank",
+    "read_ahead_bytes": "read-ahead memory, of a node",
+}
+
+
+def shown(value: Any, name: str) -> str:
+    if isinstance(value, list):
+        return " - ".join(f"{one:,}" for one in value)
+    if "bytes" in name and value >= 1024:
+        for unit in ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
+            value /= 1024
+            if value < 1023.95:
+                break
+        return f"{value:.1f} {unit}"
+    return f"{value:,}"
+
+
+def whole(least: int) -> Any:
+    def number(text: str) -> int:
+        if int(text) < least:
+            raise ValueError
+        return int(text)
+
+    number.__name__ = f"number of at least {least}"
+    return number
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="rota plan",
+        description="What an epoch takes of a dataset, for several settings side by side, and how well each mixes. No sample is read.",
+    )
+    parser.add_argument("data", metavar="DATA", help="as rota ls has it")
+    parser.add_argument("--format", default="auto", help="of the files (auto)")
+    parser.add_argument("--batch", type=whole(1), default=256, help="samples of a global batch (256)")
+    parser.add_argument("--ranks", type=whole(1), default=1, help="(1)")
+    parser.add_argument("--workers", type=whole(1), default=1, help="reading threads of a rank (1)")
+    parser.add_argument("--node", type=whole(1), default=8, help="ranks of a node (8)")
+    parser.add_argument("--shuffle", default="none,within,block,global", help="one or several of none,within,block,global")
+    parser.add_argument("--interleave", default="0", help="shards at a time, one number or several; 0: all (0)")
+    parser.add_argument("--shards", type=whole(0), default=0, help="as of a loader; 0: its own choice (0)")
+    parser.add_argument("--json", action="store_true", help="the same as JSON")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    given = parse(arguments)
+    try:
+        source = open_source(given.data, given.format)
+        settings = [dict(shuffle=s, interleave=int(i)) for s in given.shuffle.split(",") for i in given.interleave.split(",")]
+        plans = [
+            plan(source, given.batch, ranks=given.ranks, workers=given.workers, node=given.node, shards=given.shards, **setting)
+            for setting in settings
+        ]
+    except (Error, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ValueError) else 1
+    if given.json:
+        print(json.dumps([{"setting": setting, **one} for setting, one in zip(settings, plans)], indent=2))
+        return 0
+    heads = [s["shuffle"] + (f", {s['interleave']} at a time" if s["interleave"] else "") for s in settings]
+    rows = [[ROWS[name], *(shown(one[name], name) for one in plans)] for name in ROWS if name in plans[0]]
+    widths = [max(len(row[c]) for row in [["", *heads], *rows]) for c in range(len(heads) + 1)]
+    print(f"an epoch of {given.data}: {len(source):,} samples, batches of {given.batch:,}, {given.ranks:,} ranks x {given.workers:,} workers\n")
+    for row in [["", *heads], *rows]:
+        print("  " + row[0].ljust(widths[0]) + "".join("  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:])))
+    if (looked := plans[0]["looked_at"]) < len(source):
+        print(f"\nThe first {looked:,} samples of an epoch were looked at; the rest is taken to be like them.")
+    return 0

@@ -1,0 +1,65 @@
+// `rota plan` and `rota report`, which are programs of Python.
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cli/output.hpp"
+#include "cli/verbs.hpp"
+#include "core/failure.hpp"
+
+namespace rota::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// The script that makes pages is beside this program where it was installed, or else in its source tree. It
+// calls this program for what an audit finds.
+Words page_maker() {
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
+  const auto installed = program.parent_path().parent_path() / ROTA_DATA_DIR "/rota/report.py";
+  return {std::filesystem::exists(installed) ? installed.native() : ROTA_REPORT, program.native()};
+}
+
+// Of the package, wherever that is.
+constexpr const char* kPlan = R"(import sys
+try:
+    from rota import _plan
+except ModuleNotFoundError:
+    sys.exit("error: plan: it is of the package rota for Python, which python3 does not find")
+sys.exit(_plan.main(sys.argv[1:])))";
+
+// Goes on as Python.
+void become(Words words, const Words& more) {
+  words.insert(words.begin(), "python3");
+  words.insert(words.end(), more.begin(), more.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  flush_output();
+  ::execvp(arguments.front(), arguments.data());
+  throw internal::failure(ErrorCode::io, "run python3: {}", std::generic_category().message(errno));
+}
+
+template <typename Script>
+void add(CLI::App& app, const char* verb, const char* what, Script script) {
+  CLI::App& command = *app.add_subcommand(verb, what);
+  command.set_help_flag();  // it is Python that knows its options
+  command.prefix_command();
+  command.callback([&command, script] { become(script(), command.remaining()); });
+}
+
+}  // namespace
+
+void add_scripts(CLI::App& app, int& /*code*/) {
+  add(app, "plan", "Shows what an epoch takes, for several settings, without reading. By Python.", [] {
+    return Words{"-c", kPlan};
+  });
+  add(app, "report", "Makes a page of traces. By Python.", page_maker);
+}
+
+}  // namespace rota::cli
