@@ -38,7 +38,7 @@ def read_with_rota(directory, month_bytes):
     hours = rota.open(rota.Catalog(directory, decoded_bytes=2 * month_bytes + (1 << 20)), "hdf5")
     loader = rota.Loader(rota.windows(hours, HOURS), 4, shards="files", interleave=1, shuffle="within", workers=2)
     began, windows, total = time.perf_counter(), 0, 0.0
-    for batch in loader:
+    for batch in rota.progress(loader):
         windows += len(batch.ids)
         total += float(batch["t2m"][:, 0, 0, 0].sum())  # train on it
     return windows, time.perf_counter() - began, loader.stats["decodes"], total

@@ -33,7 +33,7 @@ def main():
         directory.restore(loader)  # does nothing in the first run
         print(f"rank {loader.world.rank} of {loader.world.size} goes on at {loader.position}", flush=True)
         total = 0
-        for step, batch in enumerate(loader, 1):
+        for step, batch in enumerate(rota.progress(loader), 1):  # which shows how far it is
             total += len(batch["data"].values)  # all files of this rank's slice, one behind the other
             if step == options.steps:
                 break

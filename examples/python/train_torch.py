@@ -75,7 +75,7 @@ def train(options, total):
 
     stop = rota.torch.StopSignal()  # a cluster ends the job, or is about to
     history = open(f"{options.history}.{rank}", "a") if options.history else None
-    for x, y in loader:
+    for x, y in rota.progress(loader):  # which shows how far it is
         info = loader.info
         if options.kill == [rank, info.step]:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import heapq
 import itertools
 import json
 import sys
@@ -43,6 +44,36 @@ def most_alive(first: np.ndarray, last: np.ndarray) -> int:
     return int(max((np.searchsorted(begun, step, "right") - np.searchsorted(ended, step, "left") for step in begun), default=0))
 
 
+def decodes(parts: Sequence[np.ndarray], row_bytes: float, limit: int) -> int:
+    """How often one rank decodes units whose numbers `parts` has, batch by batch, in memory that does not hold them.
+
+    A decoded unit's rows stay that are needed soonest, as src/formats/hdf5/chunk_memory.hpp has it.
+    """
+    note_bytes = 256
+    ahead = min(int(2 * limit / row_bytes), limit // note_bytes)
+    room = int(limit // (row_bytes + note_bytes))
+    uses: dict[int, list[int]] = {}
+    groups: list[dict[int, list[int]]] = [{} for _ in parts]
+    for at, (group, unit) in enumerate((group, unit) for group, part in zip(groups, parts) for unit in part.tolist()):
+        uses.setdefault(unit, []).append(at)
+        group.setdefault(unit, []).append(at)
+    kept: set[int] = set()
+    farthest: list[int] = []
+    count = 0
+    for group in groups:
+        for unit, wanted in group.items():
+            if not kept.issuperset(wanted):
+                count += 1
+                more = [at for at in uses[unit] if wanted[-1] < at <= wanted[-1] + ahead and at not in kept]
+                kept.update(more)
+                for at in more:
+                    heapq.heappush(farthest, -at)
+            kept.difference_update(wanted)
+            while len(kept) > room:
+                kept.discard(-heapq.heappop(farthest))
+    return count
+
+
 class Uses:
     """Which of some pieces, such as files, each of some groups of ranks uses, and from when to when."""
 
@@ -75,13 +106,16 @@ class Uses:
         return max(most_alive(first, last) for first, last in zip(self.first, self.last))
 
 
-def plan(source: Any, batch: int, *, ranks: int = 1, workers: int = 1, node: int = 8, **order: Any) -> dict[str, Any]:
+def plan(
+    source: Any, batch: int, *, ranks: int = 1, workers: int = 1, node: int = 8, decoded_bytes: int = 1 << 28, **order: Any
+) -> dict[str, Any]:
     """What an epoch of `source` takes: per step, per rank, and per node of `node` ranks. `order` is as of `rota.Loader`."""
     loader = Loader(source, batch, world=(0, 1), workers=0, epochs=1, **order)
     samples, steps = len(source), loader.steps_per_epoch
     parts, units = (np.asarray(sizes, dtype=np.int64) for sizes in (source._part_sizes() or [samples], source._unit_sizes()))
     files, node_files, chunks = Uses(parts, ranks), Uses(parts, -(-ranks // node)), Uses(units, ranks)
     shares, bytes_, touched, mixes = [], [], [], []
+    of_ranks: list[list[np.ndarray]] = [[] for _ in range(ranks)]  # the units that they read, batch by batch
     reads = seen = 0
     for step, ids in enumerate(itertools.takewhile(lambda _: seen < MOST_SAMPLES, batches(loader))):
         bounds = np.arange(ranks + 1) * ids.size // ranks
@@ -89,7 +123,8 @@ def plan(source: Any, batch: int, *, ranks: int = 1, workers: int = 1, node: int
         for rank, (begin, end) in enumerate(itertools.pairwise(bounds)):
             files.add(rank, of_files[begin:end], step)
             node_files.add(rank // node, of_files[begin:end], step)
-            chunks.add(rank, chunks.of(ids[begin:end]), step)
+            of_ranks[rank].append(chunks.of(ids[begin:end]))
+            chunks.add(rank, of_ranks[rank][-1], step)
             for w in range(workers):  # what lies side by side in a file is one read
                 near = np.sort(ids[begin + w * (end - begin) // workers : begin + (w + 1) * (end - begin) // workers])
                 reads += int(near.size > 0) + int(((np.diff(near) > 1) | (np.diff(files.of(near)) > 0)).sum())
@@ -118,8 +153,10 @@ def plan(source: Any, batch: int, *, ranks: int = 1, workers: int = 1, node: int
         "read_ahead_bytes": min(1 << 28, 5 * step_bytes) * min(ranks, node),
     }
     if units.size:
-        chunk_bytes = all_bytes / max(seen, 1) * int(units.max())
-        found |= {"chunks": chunks.used, "decodes": chunks.uses, "decoded_bytes_to_hold": round(chunks.most_at_once * chunk_bytes)}
+        row_bytes = all_bytes / max(seen, 1)
+        to_hold = round(chunks.most_at_once * row_bytes * int(units.max()))
+        count = chunks.uses if to_hold <= decoded_bytes else sum(decodes(one, row_bytes, decoded_bytes) for one in of_ranks)
+        found |= {"chunks": int(units.size), "decodes_of_a_chunk": round(count / max(chunks.used, 1), 3), "decoded_bytes_to_hold": to_hold}
     return found
 
 
@@ -138,7 +175,7 @@ ROWS = {
     "fetches_by_ranks": "file fetches, by ranks",
     "fetches_by_nodes": "file fetches, by nodes",
     "chunks": "chunks",
-    "decodes": "decodes",
+    "decodes_of_a_chunk": "decodes of a chunk",
     "decoded_bytes_to_hold": "decoded memory, of a rank",
     "read_ahead_bytes": "read-ahead memory, of a node",
 }
@@ -177,6 +214,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--ranks", type=whole(1), default=1, help="(1)")
     parser.add_argument("--workers", type=whole(1), default=1, help="reading threads of a rank (1)")
     parser.add_argument("--node", type=whole(1), default=8, help="ranks of a node (8)")
+    parser.add_argument("--decoded-bytes", type=whole(1), default=1 << 28, help="memory of a rank for decoded chunks (256 MiB)")
     parser.add_argument("--shuffle", default="none,within,block,global", help="one or several of none,within,block,global")
     parser.add_argument("--interleave", default="0", help="shards at a time, one number or several; 0: all (0)")
     parser.add_argument("--shards", type=whole(0), default=0, help="as of a loader; 0: its own choice (0)")
@@ -190,7 +228,10 @@ def main(arguments: Sequence[str]) -> int:
         source = open_source(given.data, given.format)
         settings = [dict(shuffle=s, interleave=int(i)) for s in given.shuffle.split(",") for i in given.interleave.split(",")]
         plans = [
-            plan(source, given.batch, ranks=given.ranks, workers=given.workers, node=given.node, shards=given.shards, **setting)
+            plan(
+                source, given.batch, ranks=given.ranks, workers=given.workers, node=given.node, shards=given.shards,
+                decoded_bytes=given.decoded_bytes, **setting,
+            )  # fmt: skip
             for setting in settings
         ]
     except (Error, ValueError) as error:

@@ -4,11 +4,13 @@ import os
 import signal
 import sys
 
-from rota import _plan, _report, _rota
+from rota import _report, _rota
 
 
 def main() -> None:
     if sys.argv[1:2] == ["plan"]:
+        from rota import _plan  # which needs numpy
+
         sys.exit(_plan.main(sys.argv[2:]))
     if sys.argv[1:2] == ["report"]:
         sys.exit(_report.main(sys.argv[2:], sys.argv[:1]))

@@ -66,7 +66,27 @@ def test_fifty_runs_read_what_was_planned(data, name):
         full = [size for step, size in sizes if step < planned["steps"] - 1 or planned["steps"] == 1]
         assert [min(full), max(full)] == planned["samples_a_step"]
         if name == "hdf5":
-            assert decodes == planned["decodes"], (order, ranks, workers, batch)
+            assert decodes == round(planned["decodes_of_a_chunk"] * planned["chunks"]), (order, ranks, workers, batch)
+
+
+@pytest.mark.parametrize("limit", [60_000, 120_000, 240_000])
+def test_decodes_in_memory_that_is_too_small_are_planned_within_a_tenth(data, limit):
+    folder = data / f"large-{limit}"
+    folder.mkdir()
+    with h5py.File(folder / "0.h5", "w") as file:
+        file.create_dataset("x", data=np.random.rand(1200, 128), chunks=(30, 128), compression="gzip", compression_opts=1)
+    for shuffle in ("global", "within", "block"):
+        for ranks in (1, 3):
+            order = dict(shuffle=shuffle, shards=1 if shuffle == "within" else 8)
+            planned = _plan.plan(rota.open(folder), 48, ranks=ranks, decoded_bytes=limit, **order)
+            decodes = 0
+            for rank in range(ranks):
+                loader = rota.Loader(rota.open(rota.Catalog(folder, decoded_bytes=limit)), 48, world=(rank, ranks), **order)
+                for _ in loader:
+                    pass
+                decodes += loader.stats["decodes"]
+            assert planned["decoded_bytes_to_hold"] > limit and planned["chunks"] == 40
+            assert abs(planned["decodes_of_a_chunk"] / (decodes / 40) - 1) < 0.1, (shuffle, ranks, decodes / 40, planned)
 
 
 def test_files_that_a_node_shares_are_fetched_as_planned(data):
