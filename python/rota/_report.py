@@ -135,13 +135,25 @@ def parts_of(phases: list[Phase]) -> dict[int, list[Part]]:
             for step, epoch, consumed, n in zip(rank.step, rank.epoch, rank.consumed, rank.n):
                 seen[step] = (0, step, 1) if is_stream else (epoch, consumed, n)
         for step in sorted(seen):
-            epoch, begin, n = seen[step]
-            own = parts[int(epoch)]
-            if own and own[-1].end == begin and own[-1][2:] == (index, step < until):
-                own[-1] = own[-1]._replace(end=begin + n)
-            else:
-                own.append(Part(begin, begin + n, index, step < until))
+            for epoch, begin, end in epochs_of(phase.start, *seen[step]):
+                own = parts[epoch]
+                if own and own[-1].end == begin and own[-1][2:] == (index, step < until):
+                    own[-1] = own[-1]._replace(end=end)
+                else:
+                    own.append(Part(begin, end, index, step < until))
     return dict(sorted(parts.items()))
+
+
+def epochs_of(start: dict[str, Any], epoch: float, begin: float, n: float) -> Iterator[tuple[int, float, float]]:
+    """What n slots from there on are of each epoch: what goes beyond one is padding, unless it is of the next."""
+    whole = start["samples"][0] if len(start.get("samples", [])) == 1 else float("inf")
+    while n > 0 and whole > 0:
+        end = min(begin + n, whole)
+        yield int(epoch), begin, end
+        n -= end - begin
+        epoch, begin = epoch + 1, 0
+        if start.get("tail") != "carry":
+            return
 
 
 def faults_of(parts: list[Part], whole: float) -> list[tuple[float, float, str]]:
@@ -273,8 +285,9 @@ def strips(phases: list[Phase], colours: dict[int, str]) -> Iterator[str]:
         end = max(part.end for part in parts)
         # An epoch that a later one follows is complete; of the last nobody knows whether it was to be.
         whole = float(samples[0]) if is_over else end
-        dropped = samples[0] % phases[-1].start["batch"] if is_over and phases[-1].start.get("tail") == "drop" else 0
-        faults = faults_of(parts, whole - dropped if is_over and epoch < max(all_parts) else end)
+        last = phases[max(parts, key=lambda part: part.end).phase].start
+        is_dropped = last.get("tail") == "drop" and whole - end < last["batch"]
+        faults = faults_of(parts, end if is_dropped or epoch == max(all_parts) else whole)
         if shown >= MOST_EPOCHS and not faults:
             continue
         shown += 1

@@ -6,12 +6,12 @@ import itertools
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TextIO, TypeVar
+from contextlib import suppress
+from typing import Any, TextIO
 
 from rota import _rota
 from rota._communicator import as_communicator, torchs_ranks
-
-Batch = TypeVar("Batch")
+from rota._errors import Error
 
 
 def compare_ranks(loader: Any, comm: Any = ...) -> dict[str, Any]:
@@ -25,6 +25,8 @@ def compare_ranks(loader: Any, comm: Any = ...) -> dict[str, Any]:
     >>> rota.compare_ranks(rota.Loader(rota.PythonSource([{"x": 1}]), 1))["straggler"]
     ''
     """
+    if not hasattr(loader, "_stats_now"):
+        raise TypeError(f"compare ranks: they need a rota.Loader or a rota.StreamLoader each, and this is {loader!r}")
     ranks = torchs_ranks() if comm is ... else comm
     now = loader._stats_now()
     found: dict[str, Any] = _rota.compare_ranks(as_communicator(ranks), now, getattr(loader, "_compared", None))
@@ -119,8 +121,9 @@ class _Meter:
             return
         if self._is_terminal:
             self._file.write("\r\x1b[K")
-        if self._steps:
-            print(self._text(time.monotonic() - self._began), file=self._file, flush=True)
+        with suppress(Error):  # which a loader that was closed meanwhile answers with
+            if self._steps:
+                print(self._text(time.monotonic() - self._began), file=self._file, flush=True)
 
     def _steps_left(self) -> int:
         """Of this `for`; 0 where nobody knows."""

@@ -83,6 +83,17 @@ def test_of_a_real_run_in_three_worlds_there_is_no_gap(tmp_path, page, form):
         assert "It went on at step 2 with 5 ranks, at step 5 with 2 ranks." in html
 
 
+@pytest.mark.parametrize("tail, said", [("partial", 70), ("pad", 70), ("drop", 64), ("carry", 70)])
+def test_epochs_end_as_their_tail_says(tmp_path, page, tail, said):
+    loader = rota.Loader(source(70), 16, tail=tail, epochs=3)
+    trace = rota.TraceWriter(tmp_path / "trace", loader, phase=0)
+    for batch in loader:
+        trace.write(batch)
+    trace.end()
+    html = words(page())
+    assert all(f"epoch {epoch}: {said} samples of 70 none missing, none twice" in html for epoch in range(3)), html
+
+
 def test_gaps_and_repeats_are_counted_and_red(tmp_path, page):
     phase_of(tmp_path / "trace", 0, 2, 0, 3)
     phase_of(tmp_path / "trace", 1, 2, 100, 5)

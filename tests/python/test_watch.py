@@ -90,6 +90,21 @@ def test_progress_ends_with_the_loop_and_goes_on_behind_it():
     assert len(list(rota.progress(one, file=shown))) == 7
 
 
+def test_progress_of_a_loader_that_was_closed_ends_in_silence():
+    shown = io.StringIO()
+    one = loader(80)
+    batches = rota.progress(one, file=shown)
+    next(batches)
+    one.close()
+    batches.close()
+    assert shown.getvalue() == ""
+
+
+def test_only_loaders_of_rota_are_compared():
+    with pytest.raises(TypeError, match="need a rota.Loader"):
+        rota.compare_ranks([1, 2])
+
+
 def test_progress_of_what_has_nothing_says_nothing():
     shown = io.StringIO()
     nothing = rota.Loader(rota.PythonSource([], fields=source(1).fields))
