@@ -188,6 +188,7 @@ int run_tool(const py::list& command_line) {
   set_message_sink({});
   auto words = command_line.cast<std::vector<std::string>>();
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   const py::gil_scoped_release unlocked;

@@ -155,11 +155,15 @@ void Exchange::show_progress() {
 void Exchange::give_up(std::string_view phase) {
   if (rank() == 0) call_the_roll(phase);
   transport_->post(0, kMissing);
-  Backoff backoff;
-  for (const auto until = Clock::now() + kForVerdict; Clock::now() < until; backoff.wait()) answer();
+  await_verdict();
   std::string verdict = text_of(phase, {0}, kLate);
   transport_->post(0, std::string(kVerdict) + verdict);
   fail(std::move(verdict));
+}
+
+void Exchange::await_verdict() {
+  Backoff backoff;
+  for (const auto until = Clock::now() + kForVerdict; Clock::now() < until; backoff.wait()) answer();
 }
 
 // Rank 0 only.
@@ -184,6 +188,7 @@ void Exchange::lose(std::string_view phase) {
   answer();
   const std::vector<int> lost = transport_->lost();
   if (lost.empty()) return;
+  if (lost.size() > 1) await_verdict();  // some may have ended for the one that was lost, of which they told
   std::string verdict = text_of(phase, lost, kGone);
   tell_others(std::string(kVerdict) + verdict);
   fail(std::move(verdict));

@@ -115,6 +115,7 @@ class Exchange {
   void tell_others(std::string_view message);
   bool answer();
   [[noreturn]] void give_up(std::string_view phase);
+  void await_verdict();
   [[noreturn]] void call_the_roll(std::string_view phase);
   void lose(std::string_view phase);
   [[noreturn]] void fail(std::string verdict);
