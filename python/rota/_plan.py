@@ -126,8 +126,10 @@ def plan(
             of_ranks[rank].append(chunks.of(ids[begin:end]))
             chunks.add(rank, of_ranks[rank][-1], step)
             for w in range(workers):  # what lies side by side in a file is one read
-                near = np.sort(ids[begin + w * (end - begin) // workers : begin + (w + 1) * (end - begin) // workers])
-                reads += int(near.size > 0) + int(((np.diff(near) > 1) | (np.diff(files.of(near)) > 0)).sum())
+                own = slice(begin + w * (end - begin) // workers, begin + (w + 1) * (end - begin) // workers)
+                near = np.argsort(ids[own])
+                apart = (np.diff(ids[own][near]) > 1) | (np.diff(of_files[own][near]) > 0)
+                reads += int(near.size > 0) + int(apart.sum())
         shares.append(np.diff(bounds))
         bytes_.append(np.diff(np.append(0, np.cumsum(source._bytes(ids)))[bounds]))
         touched.append(np.unique(of_files).size)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, TextIO
 
 from rota import _rota
-from rota._communicator import as_communicator, torchs_ranks
+from rota._communicator import agreed, as_communicator, torchs_ranks
 from rota._errors import Error
 
 
@@ -25,10 +25,10 @@ def compare_ranks(loader: Any, comm: Any = ...) -> dict[str, Any]:
     >>> rota.compare_ranks(rota.Loader(rota.PythonSource([{"x": 1}]), 1))["straggler"]
     ''
     """
-    if not hasattr(loader, "_stats_now"):
-        raise TypeError(f"compare ranks: they need a rota.Loader or a rota.StreamLoader each, and this is {loader!r}")
-    ranks = torchs_ranks() if comm is ... else comm
-    now = loader._stats_now()
+    with agreed(torchs_ranks() if comm is ... else comm, "compare what ranks wait for") as ranks:
+        if not hasattr(loader, "_stats_now"):
+            raise TypeError(f"compare ranks: they need a rota.Loader or a rota.StreamLoader each, and this is {loader!r}")
+        now = loader._stats_now()
     found: dict[str, Any] = _rota.compare_ranks(as_communicator(ranks), now, getattr(loader, "_compared", None))
     loader._compared = now
     return found

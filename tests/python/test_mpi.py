@@ -6,6 +6,7 @@ import pathlib
 import pickle
 import random
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -291,6 +292,16 @@ def test_a_rank_that_cannot_restore_is_told_to_all(comm, path):
                 directory.restore(other)
             assert RANK == failing or f"rank {failing}" in str(raised.value)
         assert directory.restore(rota.Loader(source(), 6, world=(RANK, SIZE))).info.step == 1
+
+
+def test_statistics_that_one_rank_cannot_give_fail_on_all_and_then_name_the_last(comm):
+    loader = rota.Loader(source(), 4 * SIZE, comm=comm, workers=0, transform=lambda sample: time.sleep(0.02 if RANK == SIZE - 1 else 0))
+    next(loader)
+    with pytest.raises(TypeError if RANK == 0 else rota.Error, match="need a rota.Loader"):
+        rota.compare_ranks("none" if RANK == 0 else loader, comm)
+    found = rota.compare_ranks(loader, comm)
+    assert found["wait"]["rank"] == SIZE - 1 and found["wait"]["most"] >= 0.08
+    assert found["straggler"].startswith(f"rank {SIZE - 1} waits for its transform: ") == (SIZE > 1)
 
 
 def test_a_save_in_the_background_ends_while_ranks_poll(comm, path):
