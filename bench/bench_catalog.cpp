@@ -1,7 +1,8 @@
 // How long does it take to know what is there? 200,000 files, flat and in 200 directories, listed by rota
 // with changes detected by name and, in the same run, by the limit (a bare loop of getdents64), by the naive
-// way (std::filesystem, and a sort) and by find. And what names cost when they are many: bytes a name, and
-// time.
+// way (std::filesystem, and a sort) and by find. What names cost when they are many: bytes a name, and
+// time. And how long a run waits to begin, for 10^5 to 5 x 10^7 names: those of a storage that answers at
+// once, listed, or taken from a pattern of which the proof looks for a sample.
 
 #include <benchmark/benchmark.h>
 #include <dirent.h>
@@ -11,15 +12,21 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catalog/files.hpp"
@@ -174,6 +181,71 @@ void names(benchmark::State& state) {
   state.counters["MB"] = static_cast<double>(table.bytes().size()) * 1e-6;
 }
 BENCHMARK(names)->ArgName("names")->Arg(1'000'000)->Arg(50'000'000)->Unit(benchmark::kMillisecond);
+
+std::string name_of(std::int64_t i) { return fmt::format("train/{:05}/img_{:08}.npz", i / 10'000, i); }
+
+/// So many files that lie nowhere.
+class Numbered final : public rota::Storage {
+ public:
+  explicit Numbered(std::int64_t count) : count_(count) {}
+  void list(std::string_view prefix,
+            const std::function<void(const rota::StoredFile&)>& visit) const override {
+    for (std::int64_t i = 0; i < count_; ++i) {
+      rota::StoredFile file{.name = name_of(i), .bytes = 1, .version = 1};
+      if (file.name.starts_with(prefix)) visit(file);
+    }
+  }
+  [[nodiscard]] std::optional<rota::StoredFile> find(std::string_view name) const override {
+    std::int64_t i = -1;
+    const std::size_t at = name.rfind('_') + 1;
+    std::from_chars(name.data() + at, name.data() + name.size(), i);
+    if (i < 0 || i >= count_ || name != name_of(i)) return std::nullopt;
+    return rota::StoredFile{.name = std::string(name), .bytes = 1, .version = 1};
+  }
+  void read(std::span<rota::StoredBytes> /*wanted*/) const override { throw std::runtime_error("read"); }
+
+ private:
+  std::int64_t count_;
+};
+
+void start(benchmark::State& state) {
+  const std::int64_t count = state.range(0);
+  const rota::CatalogOptions options{.change_detection = rota::ChangeDetection::by_name,
+                                     .storages = {{"numbered", std::make_shared<Numbered>(count)}}};
+  double bare = 0;
+  double listed = 0;
+  double computed = 0;
+  std::size_t bytes = 0;
+  for (auto _ : state) {
+    bare += seconds_of([&] {
+      for (std::int64_t i = 0; i < count; ++i) benchmark::DoNotOptimize(name_of(i));
+    });
+    listed += seconds_of([&] {
+      const rota::Catalog catalog("numbered://train", options);
+      if (catalog.size() != count) throw std::runtime_error("files are missing");
+      bytes = rota::internal::files_of(catalog).listing().names().bytes().size();
+    });
+    computed += seconds_of([&] {
+      const auto catalog = rota::Catalog::from_pattern(
+          "numbered://train/{folder:05}/img_{index:08}.npz",
+          {.files = count, .folders = count / 10'000, .layout = rota::FolderLayout::blocks}, options);
+      if (catalog.size() != count) throw std::runtime_error("files are missing");
+    });
+  }
+  const auto runs = static_cast<double>(state.iterations());
+  state.counters["list_seconds"] = listed / runs;
+  state.counters["list_times_making_names"] = listed / bare;
+  state.counters["pattern_seconds"] = computed / runs;
+  state.counters["MB_listed"] = static_cast<double>(bytes) * 1e-6;  // of a node; a pattern's names take none
+}
+BENCHMARK(start)
+    ->ArgName("names")
+    ->Arg(100'000)
+    ->Arg(1'000'000)
+    ->Arg(10'000'000)
+    ->Arg(50'000'000)
+    ->Iterations(1)
+    ->Unit(benchmark::kMillisecond);
 
 /// Files of text, of some hundred lines each, and their catalog in a file beside.
 class Texts {

@@ -7,7 +7,6 @@
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
-#include "core/message.hpp"
 #include "core/option.hpp"
 #include "core/owned.hpp"
 #include "directory_access.hpp"
@@ -21,6 +20,7 @@
 #include "reader.hpp"
 #include "retention.hpp"
 #include "rota/checkpoint_directory.hpp"
+#include "rota/message.hpp"
 #include "save.hpp"
 #include "snapshot_data.hpp"
 

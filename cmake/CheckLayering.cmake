@@ -28,7 +28,7 @@ set(shards_may_include core files ranks catalog source formats loader)
 set(stream_may_include core ranks order source loader)
 set(resume_may_include core ranks checkpoint order loader stream)
 set(trace_may_include core files ranks loader stream)
-set(cli_may_include core files checkpoint catalog source formats loader shards resume trace)
+set(cli_may_include core files ranks mpi checkpoint catalog source formats loader shards resume trace)
 
 set(public include)
 

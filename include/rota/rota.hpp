@@ -26,7 +26,7 @@
 #include "rota/storage.hpp"         // a place of your own, where files are
 #include "rota/windows.hpp"         // windows of a time axis
 #include "rota/worker.hpp"          // facts for a worker's own source
-#include "rota/write_shards.hpp"    // datasets written as tar or MDS shards
+#include "rota/write_shards.hpp"    // datasets written as tar, MDS or TFRecord shards
 
 // What cannot be indexed.
 #include "rota/stream.hpp"         // shards that are read in sequence

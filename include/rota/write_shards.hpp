@@ -22,9 +22,10 @@ struct ShardOptions {
     /// bytes: uint8 [*]. Their names become extensions.
     tar,
     /// MosaicML's, with its index.json. For fields of any numbers, and ragged ones of one number a row; of
-    /// each
-    /// shard less than 4 GiB.
+    /// each shard less than 4 GiB.
     mds,
+    /// TensorFlow's records, of the bytes of one field, uint8 [*], which is read back as `data`.
+    tfrecord,
   };
   Format format = Format::tar;
   /// Size of a shard, about. All but the last have the same number of samples, estimated from the sizes of up
@@ -54,15 +55,15 @@ struct ShardReport {
 };
 
 /// Writes all samples of `source`, in order, as shards to `destination`: a directory, which is made, or
-/// "s3://bucket/prefix". They are read back equal, as `tar` or `mds`.
+/// "s3://bucket/prefix". They are read back equal, as the format of that name.
 ///
 ///     const rota::World world = rota::world_from_environment();
 ///     rota::write_shards(rota::open("photos", "files"), "shards", {.world = world});
 ///
 /// A shard is written whole or not at all. After a kill, the same call, by a world of any size, writes the
 /// missing shards. It reads the whole dataset: each process compares its part of the existing shards with it,
-/// and writes anew those that differ. A file "unfinished.tar" (or ".mds") exists until all are written; with
-/// it, `open` refuses the directory.
+/// and writes anew those that differ. A file "unfinished.tar" (or ".mds", ".tfrecord") exists until all are
+/// written; with it, `open` refuses the directory.
 ///
 /// Throws Error{invalid_argument} if the source has no samples, or the destination has other files. Throws
 /// Error{mismatch} if it has shards of another dataset or of other options, and Error{unsupported} for fields

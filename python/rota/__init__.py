@@ -6,7 +6,7 @@
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made once
   (`Progress`, `CatalogChanges`).
 - `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of these.
-- `write_shards` writes a dataset as tar or MDS shards, and tells so in a `ShardReport`.
+- `write_shards` writes a dataset as tar, MDS or TFRecord shards, and tells so in a `ShardReport`.
 - `StreamLoader` reads in sequence what cannot be indexed: a `Stream` of yours, or `as_stream` of a source; `filter`,
   `flat_map` and `shuffle_buffer` make a `StreamSource` of another, and get a `StreamSample`. `Dispatch` is for what exists
   once. Their batches have a `StreamId` for each sample.

@@ -74,6 +74,21 @@ def decodes(parts: Sequence[np.ndarray], row_bytes: float, limit: int) -> int:
     return count
 
 
+def looks(ids: np.ndarray, files: np.ndarray, workers: np.ndarray, row: float) -> np.ndarray:
+    """Reads, and the requests that a store would get, with their bytes, for a batch whose slots these workers have.
+
+    What lies side by side in a file is one read, and what is up to 1 MiB apart one request of up to 16 MiB. A longer
+    sample is asked for by 8 MiB: see src/remote/server.cpp.
+    """
+    near = np.lexsort((ids, workers))
+    gaps, others = np.diff(ids[near]) - 1, (np.diff(workers[near]) > 0) | (np.diff(files[near]) != 0)
+    far = np.flatnonzero(others | (gaps * row > 1 << 20))
+    first, last = ids[near][np.append(0, far + 1)], ids[near][np.append(far, -1)]
+    lengths = (last - first + 1) * row
+    most = np.where((first == last) & (lengths > 16 << 20), 8 << 20, 16 << 20)
+    return np.array([1 + (others | (gaps > 0)).sum(), np.ceil(lengths / most).sum(), lengths.sum()])
+
+
 class Uses:
     """Which of some pieces, such as files, each of some groups of ranks uses, and from when to when."""
 
@@ -85,12 +100,11 @@ class Uses:
     def of(self, ids: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.ends, ids, "right")
 
-    def add(self, group: int, pieces: np.ndarray, step: int) -> None:
-        if not self.ends.size:
-            return
-        pieces = np.unique(pieces)
-        self.first[group, pieces] = np.minimum(self.first[group, pieces], step)
-        self.last[group, pieces] = step
+    def add(self, groups: np.ndarray, pieces: np.ndarray, step: int) -> None:
+        if self.ends.size:
+            used = np.unique(groups * self.ends.size + pieces)
+            self.first.flat[used] = np.minimum(self.first.flat[used], step)
+            self.last.flat[used] = step
 
     @property
     def uses(self) -> int:
@@ -115,21 +129,19 @@ def plan(
     parts, units = (np.asarray(sizes, dtype=np.int64) for sizes in (source._part_sizes() or [samples], source._unit_sizes()))
     files, node_files, chunks = Uses(parts, ranks), Uses(parts, -(-ranks // node)), Uses(units, ranks)
     shares, bytes_, touched, mixes = [], [], [], []
-    of_ranks: list[list[np.ndarray]] = [[] for _ in range(ranks)]  # the units that they read, batch by batch
-    reads = seen = 0
+    of_ranks: list[list[np.ndarray]] = []  # of each batch, the units that each rank reads
+    seen, counts = 0, np.zeros(3)
+    row = source._bytes(np.arange(samples)[:: samples // 1000 + 1]).mean() if samples else 0
     for step, ids in enumerate(itertools.takewhile(lambda _: seen < MOST_SAMPLES, batches(loader))):
         bounds = np.arange(ranks + 1) * ids.size // ranks
-        of_files = files.of(ids)
-        for rank, (begin, end) in enumerate(itertools.pairwise(bounds)):
-            files.add(rank, of_files[begin:end], step)
-            node_files.add(rank // node, of_files[begin:end], step)
-            of_ranks[rank].append(chunks.of(ids[begin:end]))
-            chunks.add(rank, of_ranks[rank][-1], step)
-            for w in range(workers):  # what lies side by side in a file is one read
-                own = slice(begin + w * (end - begin) // workers, begin + (w + 1) * (end - begin) // workers)
-                near = np.argsort(ids[own])
-                apart = (np.diff(ids[own][near]) > 1) | (np.diff(of_files[own][near]) > 0)
-                reads += int(near.size > 0) + int(apart.sum())
+        parts_of = bounds[:-1, None] + np.arange(workers + 1) * np.diff(bounds)[:, None] // workers
+        worker_of = np.repeat(np.arange(ranks * workers), np.diff(parts_of).ravel())
+        of_files, of_units = files.of(ids), chunks.of(ids)
+        files.add(worker_of // workers, of_files, step)
+        node_files.add(worker_of // workers // node, of_files, step)
+        chunks.add(worker_of // workers, of_units, step)
+        of_ranks.append(np.split(of_units, bounds[1:-1]) if units.size else [])
+        counts += looks(ids, of_files, worker_of, row)
         shares.append(np.diff(bounds))
         bytes_.append(np.diff(np.append(0, np.cumsum(source._bytes(ids)))[bounds]))
         touched.append(np.unique(of_files).size)
@@ -149,15 +161,15 @@ def plan(
         "files": int(parts.size),
         "files_a_step": round(float(np.mean(touched)), 1) if touched else 0.0,
         "files_at_once": files.most_at_once,
-        "reads": round(reads * scale),
-        "fetches_by_ranks": files.uses,
-        "fetches_by_nodes": node_files.uses,
+        **{name: round(count * scale) for name, count in zip(("reads", "requests", "requested_bytes"), counts)},
+        "fetches_by_ranks": round(files.uses * parts.size / max(files.used, 1)),
+        "fetches_by_nodes": round(node_files.uses * parts.size / max(files.used, 1)),
         "read_ahead_bytes": min(1 << 28, 5 * step_bytes) * min(ranks, node),
     }
     if units.size:
         row_bytes = all_bytes / max(seen, 1)
         to_hold = round(chunks.most_at_once * row_bytes * int(units.max()))
-        count = chunks.uses if to_hold <= decoded_bytes else sum(decodes(one, row_bytes, decoded_bytes) for one in of_ranks)
+        count = chunks.uses if to_hold <= decoded_bytes else sum(decodes(one, row_bytes, decoded_bytes) for one in zip(*of_ranks))
         found |= {"chunks": int(units.size), "decodes_of_a_chunk": round(count / max(chunks.used, 1), 3), "decoded_bytes_to_hold": to_hold}
     return found
 
@@ -174,6 +186,8 @@ ROWS = {
     "files_a_step": "files a step",
     "files_at_once": "files at once, of a rank",
     "reads": "reads",
+    "requests": "requests, of a store",
+    "requested_bytes": "bytes, of a store",
     "fetches_by_ranks": "file fetches, by ranks",
     "fetches_by_nodes": "file fetches, by nodes",
     "chunks": "chunks",

@@ -159,14 +159,14 @@ def write_shards(
 ) -> ShardReport:
     """Writes all samples, in order, as shards of about `shard_bytes`, to an empty directory or "s3://bucket/prefix".
 
-    - `format`: "tar", for fields that are bytes, or "mds", for numbers and fixed shapes, too.
+    - `format`: "tar", for fields that are bytes, "tfrecord", for one such field, or "mds", for numbers and fixed shapes, too.
     - `progress` is called with a `Progress` now and then. Ctrl-C ends the call behind a shard.
     - `world`: the process that calls this, as `rota.World(rank, size)`. Each writes its part, and need not know of the
       others.
     - `storages`: file systems of fsspec, as of `Catalog`.
 
     A shard is there whole, or not at all. After a kill, the same call writes those that lack. Until all are there, so
-    is a file "unfinished.tar" (or ".mds"), by which `rota.open` refuses the directory.
+    is a file "unfinished.tar" (or of the format), by which `rota.open` refuses the directory.
     """
     options = _rota.ShardOptions(
         format=format, shard_bytes=shard_bytes, world=tuple(world), workers=workers, progress=progress, storages=storages

@@ -14,6 +14,7 @@ def main() -> None:
         sys.exit(_plan.main(sys.argv[2:]))
     if sys.argv[1:2] == ["report"]:
         sys.exit(_report.main(sys.argv[2:], sys.argv[:1]))
+    os.environ["ROTA_PYTHON"] = sys.executable  # for what the tool does by Python
     for name in ("SIGINT", "SIGPIPE", "SIGXFSZ"):  # what Python has changed; nohup's SIGINT stays ignored
         number = getattr(signal, name)
         if number != signal.SIGINT or signal.getsignal(number) is signal.default_int_handler:

@@ -199,7 +199,7 @@ class UnfinishedMarks {
   bool see(std::string_view below, std::string_view name) {
     const std::size_t begin = name.rfind('/') + 1;
     const std::string_view last = name.substr(begin);
-    for (const std::string_view ending : {".tar", ".mds"}) {
+    for (const std::string_view ending : {".tar", ".mds", ".tfrecord"}) {
       if (!last.ends_with(ending)) continue;
       const bool is_mark = last.size() == kUnfinished.size() + ending.size() && last.starts_with(kUnfinished);
       if (is_mark || (is_glob(path_) && last.starts_with(kShardStem)))

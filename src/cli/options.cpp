@@ -46,9 +46,10 @@ bool is_saved(const DatasetOptions& dataset) {
   return !dataset.is_manifest && internal::is_saved_catalog(dataset.path.native(), {});
 }
 
-Catalog make_catalog(const DatasetOptions& dataset, CatalogOptions how) {
+Catalog make_catalog(const DatasetOptions& dataset, CatalogOptions how, const Communicator& comm) {
   how.all_names = dataset.all_names;
-  return dataset.is_manifest ? Catalog::from_manifest(dataset.path, how) : Catalog(dataset.path, how);
+  return dataset.is_manifest ? Catalog::from_manifest(comm, dataset.path, how)
+                             : Catalog(comm, dataset.path, how);
 }
 
 std::string format_of(const DatasetOptions& dataset, const Catalog& catalog) {

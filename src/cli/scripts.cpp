@@ -26,16 +26,17 @@ Words page_maker() {
 }
 
 // Of the package, wherever that is.
-constexpr const char* kPlan = R"(import sys
+constexpr const char* kModule = R"(import sys
 try:
-    from rota import _plan
+    from rota import {0} as it
 except ModuleNotFoundError:
-    sys.exit("error: plan: it is of the package rota for Python, which python3 does not find")
-sys.exit(_plan.main(sys.argv[1:])))";
+    sys.exit("error: this needs the package rota for Python, which python3 does not find")
+sys.exit(it.main(sys.argv[1:])))";
 
 // Goes on as Python.
 void become(Words words, const Words& more) {
-  words.insert(words.begin(), "python3");
+  const char* const python = std::getenv("ROTA_PYTHON");
+  words.insert(words.begin(), python != nullptr ? python : "python3");
   words.insert(words.end(), more.begin(), more.end());
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -55,9 +56,13 @@ void add(CLI::App& app, const char* verb, const char* what, Script script) {
 
 }  // namespace
 
+void become_module(const std::string& module, const Words& arguments) {
+  become({"-c", fmt::format(kModule, module)}, arguments);
+}
+
 void add_scripts(CLI::App& app, int& /*code*/) {
   add(app, "plan", "Shows what an epoch takes, for several settings, without reading. By Python.", [] {
-    return Words{"-c", kPlan};
+    return Words{"-c", fmt::format(kModule, "_plan")};
   });
   add(app, "report", "Makes a page of traces. By Python.", page_maker);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
+#include "core/enumerators.hpp"
 #include "rota/error.hpp"
 #include "rota/open.hpp"
 #include "rota/write_shards.hpp"
@@ -53,8 +55,8 @@ int shard(ShardVerbOptions& options) {
                           {.path = catalog.origin()});
   auto source = open_to_shard(options, catalog);
   if (options.seed) source = split(source, {1}, *options.seed)[0];
-  options.shards.format = options.to == to_string(ShardOptions::Format::mds) ? ShardOptions::Format::mds
-                                                                             : ShardOptions::Format::tar;
+  options.shards.format = static_cast<ShardOptions::Format>(
+      std::ranges::find(internal::kShardFormats, options.to) - internal::kShardFormats.begin());
   options.shards.world = world_from_environment();
   if (options.shards.world.rank == 0) options.shards.progress = bar.function();
   const ShardReport report = write_shards(source, options.destination, options.shards);
@@ -79,9 +81,10 @@ void add_shard(CLI::App& app, int& code) {
   command.add_option("-o,--output", options->destination, "an empty directory, or s3://bucket/prefix")
       ->required();
   command
-      .add_option("--to", options->to,
-                  "what to write: tar, for fields that are bytes, or mds, for numbers, too")
-      ->check(CLI::IsMember({"tar", "mds"}))
+      .add_option(
+          "--to", options->to,
+          "what to write: tar, for fields that are bytes, tfrecord, for one, or mds, for numbers, too")
+      ->check(CLI::IsMember(internal::kShardFormats).description(""))
       ->capture_default_str();
   add_number(command, "--shard-bytes", options->shards.shard_bytes, 1, "about so large is a shard");
   add_number(command, "--workers", options->shards.workers, 0, "reading threads", 4096);

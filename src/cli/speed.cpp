@@ -1,16 +1,22 @@
-// `rota speed`: how fast samples of a dataset come, from where they are and by which way.
+// `rota speed`: how fast samples of a dataset come, from where they are and by which way; and how many
+// accelerators that feeds.
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "catalog/files.hpp"
@@ -18,18 +24,50 @@
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
 #include "core/failure.hpp"
+#include "ranks/collectives.hpp"
 #include "rota/loader.hpp"
 #include "rota/message.hpp"
 #include "rota/open.hpp"
+#ifdef ROTA_MPI
+#include "rota/mpi.hpp"
+#endif
 
 namespace rota::cli {
 namespace {
 
+/// What an accelerator takes.
+struct Shape {
+  std::string_view name = {};
+  std::int64_t batch = 256;
+  double step_ms = 0;
+  double enough = 0;  // the accelerator utilisation (AU) that counts: the part of its time that it computes
+};
+
+// Of MLPerf Storage 3.0, for a B200 (mlcommons/storage, configs/dlio/workload). A sample of dlrm is a run of
+// 4,096 rows. What samples are like is in python/rota/_generate.py.
+constexpr std::array<Shape, 4> kShapes{{{"unet3d", 7, 162, 0.90},
+                                        {"retinanet", 24, 47.6, 0.85},
+                                        {"flux", 48, 1350, 0.90},
+                                        {"dlrm", 4, 0.375, 0.70}}};
+
 struct SpeedOptions {
   DatasetOptions dataset;
-  std::int64_t batch = 256;
+  std::string shape;
+  std::optional<std::int64_t> batch;
+  double step_ms = 0;
   std::int64_t workers = 2;
   std::int64_t seconds = 2;
+  std::int64_t epochs = 2;
+  std::string generate;  // GiB
+  bool is_cold = false;
+
+  [[nodiscard]] Shape accelerator() const {
+    const auto* const known = std::ranges::find(kShapes, shape, &Shape::name);
+    Shape made = known == kShapes.end() ? Shape() : *known;
+    made.batch = batch.value_or(made.batch);
+    if (step_ms > 0) made.step_ms = step_ms;
+    return made;
+  }
 };
 
 using Clock = std::chrono::steady_clock;
@@ -43,7 +81,10 @@ struct Read {
   std::int64_t batches = 0;
   std::int64_t samples = 0;
   std::int64_t bytes = 0;
+  std::int64_t disk_bytes = 0;
+  std::int64_t stored_bytes = 0;
   double seconds = 0;
+  Durations waits = {};
 
   [[nodiscard]] std::string sample_rate() const { return grouped(per_second(samples)); }
   [[nodiscard]] std::string byte_rate() const { return human_bytes(per_second(bytes)) + "/s"; }
@@ -89,8 +130,16 @@ struct Way {
   std::int64_t workers;
 };
 
-// Files that are decompressed into a node's memory come in no other order than these. They, whole files and
-// those of a storage come by one way.
+// Files that are decompressed into a node's memory come in no other order than this.
+LoaderOptions order_of(const Source& source, const Way& way) {
+  const bool is_decompressed = source.node_files() != nullptr;
+  return {.shards = way.shuffle == Shuffle::none ? 1 : 256,
+          .interleave = is_decompressed ? 8 : 0,
+          .shuffle = is_decompressed && way.shuffle == Shuffle::global ? Shuffle::within : way.shuffle,
+          .workers = static_cast<int>(way.workers)};
+}
+
+// Decompressed files, whole ones and those of a storage come by one way.
 std::vector<Way> ways(const Source& source, bool has_one_access, std::int64_t workers) {
   const bool is_decompressed = source.node_files() != nullptr;
   std::vector<Way> all{{Shuffle::none, Access::cached, 1}};
@@ -117,14 +166,13 @@ void print_row(const SpeedOptions& options, const std::string& sent, const Way& 
   evict(catalog);
   const auto source = open(catalog, options.dataset.format);
   const auto start = Clock::now();
-  Loader loader(source, {.global_batch_size = options.batch,
-                         .shards = way.shuffle == Shuffle::none ? 1 : 256,
-                         .interleave = source->node_files() == nullptr ? 0 : 8,
-                         .shuffle = way.shuffle,
-                         .epochs = kEndless,
-                         .workers = static_cast<int>(way.workers)});
+  LoaderOptions how = order_of(*source, way);
+  how.global_batch_size = options.accelerator().batch;
+  how.epochs = kEndless;
+  Loader loader(source, how);
   const auto seconds = static_cast<double>(options.seconds);
-  const std::int64_t batches = (source->size() + options.batch - 1) / options.batch;
+  const std::int64_t batches =
+      (source->size() + options.accelerator().batch - 1) / options.accelerator().batch;
   const Read cold = read_batches(loader, start, seconds, batches, false);
   read_batches(loader, Clock::now(), 10 * seconds, cold.batches, false);
   const Read warm = read_batches(loader, Clock::now(), seconds, cold.batches, true);
@@ -142,7 +190,7 @@ void say_each_once() {
   });
 }
 
-int speed(const SpeedOptions& options) {
+int show_ways(const SpeedOptions& options) {
   ProgressBar bar;
   const Catalog catalog = make_catalog(options.dataset, {.progress = bar.function()});
   const auto source = open(catalog, options.dataset.format);
@@ -155,24 +203,167 @@ int speed(const SpeedOptions& options) {
   const bool has_one_access =
       format_of(options.dataset, catalog) == "files" || internal::files_of(catalog).location().is_stored();
   fmt::print("{}: {}, batches of {}\n\n", shown(options.dataset.path.native()),
-             counted(source->size(), "sample"), options.batch);
+             counted(source->size(), "sample"), options.accelerator().batch);
   print_cells("shuffle", "access", "workers", "cold samples/s", "bytes", "warm samples/s", "bytes");
   for (const Way& way : ways(*source, has_one_access, options.workers)) print_row(options, sent, way);
   return 0;
+}
+
+// ---- accelerators ----
+
+// What an accelerator takes that computes for `step` seconds on each batch; from its second step on, as
+// MLPerf has it. That this thread may sleep for longer than it asks costs the accelerator nothing.
+Read take_all(Loader& loader, double step) {
+  const auto length = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(step));
+  (void)loader.next();
+  const LoaderStats before = loader.stats();
+  Read read;
+  for (auto is_done = Clock::now() + length;; is_done += length) {
+    std::this_thread::sleep_until(is_done);
+    const auto asked = Clock::now();
+    if (!loader.next()) break;
+    is_done += Clock::now() - asked;
+    read.waits.add(seconds_since(asked));
+  }
+  const LoaderStats after = loader.stats();
+  for (const LoaderStats::Worker& worker : after.workers) read.stored_bytes += worker.stored_bytes;
+  for (const LoaderStats::Worker& worker : before.workers) read.stored_bytes -= worker.stored_bytes;
+  read.samples = after.samples - before.samples;
+  read.bytes = after.bytes - before.bytes;
+  read.disk_bytes = after.disk_bytes - before.disk_bytes;
+  read.seconds = step * static_cast<double>(read.waits.count()) + read.waits.seconds();
+  return read;
+}
+
+// A row of each rank, on the first. Returns the least utilisation. **Collective.**
+double show_ranks(const Communicator& comm, const Read& mine) {
+  std::array<char, 256> host{};
+  (void)::gethostname(host.data(), host.size() - 1);
+  const auto hosts = ranks::all_gather(comm, "name nodes", host.data());
+  const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
+  std::vector<std::vector<std::string>> rows{
+      {"rank", "node", "samples/s", "bytes/s", "AU", "of disks", "of stores", "wait p50", "p99", "longest"}};
+  Read all{.seconds = 1};
+  double least = 1;
+  for (const Read& one : ranks::all_gather(comm, std::span(&mine, 1))) {
+    const auto part = [&](std::int64_t bytes) {
+      return percent(static_cast<double>(bytes) / static_cast<double>(one.bytes));
+    };
+    const auto wait = [&](double share) { return fmt::format("{:.2f} ms", 1e3 * one.waits.quantile(share)); };
+    const double utilisation = 1 - one.waits.seconds() / one.seconds;
+    const std::size_t rank = rows.size() - 1;
+    rows.push_back({std::to_string(rank), hosts[rank], one.sample_rate(), one.byte_rate(),
+                    percent(utilisation), part(one.disk_bytes), part(one.stored_bytes), wait(0.5), wait(0.99),
+                    wait(1)});
+    least = std::min(least, utilisation);
+    all.samples += one.per_second(one.samples);
+    all.bytes += one.per_second(one.bytes);
+  }
+  if (comm.rank() == 0)
+    fmt::print("{}  together {} samples/s, {}\n\n", table_text(rows, 2), all.sample_rate(), all.byte_rate());
+  return least;
+}
+
+// Each epoch as accelerators take it, one for each rank; then what rota can give them out of memory.
+// **Collective.**
+int feed(const SpeedOptions& options, const Communicator& comm) {
+  const Shape shape = options.accelerator();
+  const bool speaks = comm.rank() == 0;
+  ProgressBar bar;
+  const Catalog catalog =
+      make_catalog(options.dataset, {.progress = speaks ? bar.function() : ProgressFunction()}, comm);
+  const auto source = open(catalog, options.dataset.format);
+  LoaderOptions how = order_of(*source, {Shuffle::global, {}, options.workers});
+  how.global_batch_size = shape.batch * comm.size();
+  how.tail = Tail::drop;
+  const std::int64_t steps = source->size() / how.global_batch_size;
+  if (steps < 2) {
+    throw internal::failure(ErrorCode::invalid_argument, "read {}: it has {}, and two steps take {}",
+                            options.dataset.path.native(), counted(source->size(), "sample"),
+                            grouped(2 * how.global_batch_size));
+  }
+  double utilisation = 0;
+  for (; std::cmp_less(how.seed, options.epochs); ++how.seed) {
+    if (options.is_cold) evict(catalog);
+    comm.together("begin an epoch", [] {});
+    Loader loader(source, how, comm.world());
+    const Read read = take_all(loader, shape.step_ms / 1e3);
+    if (speaks)
+      fmt::print("epoch {}: {}, each of {} and {:g} ms\n", how.seed, counted(steps, "step"),
+                 counted(shape.batch, "sample"), shape.step_ms);
+    utilisation = show_ranks(comm, read);
+    flush_output();
+  }
+  how.seed = 0;
+  Loader loader(source, how, comm.world());
+  const auto seconds = static_cast<double>(options.seconds);
+  const std::int64_t batches = read_batches(loader, Clock::now(), seconds, steps, false).batches;
+  const Read again = read_batches(loader, Clock::now(), seconds, batches, true);
+  std::array<std::int64_t, 1> rate{again.per_second(again.samples)};
+  comm.min(rate);
+  if (!speaks) return 0;
+  if (shape.enough > 0) {
+    fmt::print("{} asks for an AU of {:g} %: this {} {}\n", shape.name, 100 * shape.enough,
+               utilisation < shape.enough ? "does not feed" : "feeds", counted(comm.size(), "accelerator"));
+  }
+  fmt::print("read again from {} without steps: {} samples/s for a rank, as {:.1f} accelerators take\n",
+             internal::files_of(catalog).location().is_stored() ? "the store" : "memory", grouped(rate[0]),
+             static_cast<double>(rate[0]) * shape.step_ms / 1e3 / static_cast<double>(shape.batch));
+  return 0;
+}
+
+// By the ranks that this process was started with.
+int feed(const SpeedOptions& options) {
+  if (world_from_environment().size == 1) return feed(options, Communicator());
+#ifdef ROTA_MPI
+  int argc = 0;
+  char** argv = nullptr;
+  mpi::Session session(argc, argv);
+  return session.run([&] { return feed(options, session.comm()); });
+#else
+  throw Error(ErrorCode::unsupported, "measure with several ranks: this rota is built without MPI");
+#endif
+}
+
+int speed(const SpeedOptions& options) {
+  if (!options.generate.empty())
+    become_module("_generate", {options.shape, options.dataset.path, options.generate});
+  return options.accelerator().step_ms > 0 ? feed(options) : show_ways(options);
 }
 
 }  // namespace
 
 void add_speed(CLI::App& app, int& code) {
   const auto options = std::make_shared<SpeedOptions>();
-  CLI::App& command =
-      *app.add_subcommand("speed",
-                          "Reads a dataset from storage and from the page cache, and shows how fast that is. "
-                          "It drops the dataset from the page cache first.");
+  const auto amount = [](const std::string& text) -> std::string {
+    const double value = std::atof(text.c_str());
+    return value >= 1e-3 && value <= 1e9 ? "" : text + " is not 0.001 to 1e9";  // nor is NaN
+  };
+  CLI::App& command = *app.add_subcommand(
+      "speed",
+      "Reads a dataset from storage and from the page cache, and shows how fast that is. It drops the "
+      "dataset "
+      "from the page cache first. With --shape or --step-ms: how many accelerators that feeds, of which each "
+      "process is one that mpirun starts.");
   add_dataset(command, options->dataset);
-  add_number(command, "--batch", options->batch, 1, "samples of a batch", 1 << 20);
+  add_number(command, "--batch", options->batch, 1, "samples of a batch, of one process: 256, or of --shape",
+             1 << 20);
   add_number(command, "--workers", options->workers, 1, "reading threads, beside one", 4096);
   add_number(command, "--seconds", options->seconds, 1, "for each figure, about", 3600);
+  command.add_option("--step-ms", options->step_ms, "how long an accelerator takes for a batch")
+      ->check(amount);
+  CLI::Option* const shape =
+      command
+          .add_option("--shape", options->shape,
+                      "a workload of MLPerf Storage 3.0: unet3d, retinanet, flux, dlrm")
+          ->check(CLI::IsMember({"unet3d", "retinanet", "flux", "dlrm"}).description(""));
+  add_number(command, "--epochs", options->epochs, 1, "that accelerators take", 1'000'000);
+  command.add_flag("--cold", options->is_cold, "drops the dataset from the page cache before each of these");
+  command
+      .add_option("--generate", options->generate,
+                  "GiB: writes so much data of --shape to PATH, by Python, and measures nothing")
+      ->check(amount)
+      ->needs(shape);
   command.callback([options, &code] { code = speed(*options); });
 }
 

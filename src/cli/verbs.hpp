@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "rota/catalog.hpp"
+#include "rota/communicator.hpp"
 
 namespace rota::cli {
 
@@ -34,6 +36,9 @@ void add_index(CLI::App& app, int& code);
 void add_head(CLI::App& app, int& code);
 void add_speed(CLI::App& app, int& code);
 void add_shard(CLI::App& app, int& code);
+
+/// Goes on as the `main` of a module of rota's package for Python; does not return.
+void become_module(const std::string& module, const std::vector<std::string>& arguments);
 
 /// Verifies a checkpoint, or every checkpoint of a directory, newest first, and prints to `out` what is good
 /// and all that is damaged. Takes no lock on the directory, which a job may be using. Returns whether all is
@@ -76,8 +81,8 @@ CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset);
 /// Whether the dataset is named by a saved catalog. Throws Error{io}.
 bool is_saved(const DatasetOptions& dataset);
 
-/// Makes the catalog. Throws what that throws.
-Catalog make_catalog(const DatasetOptions& dataset, CatalogOptions how);
+/// Makes the catalog, by all ranks of `comm`. Throws what that throws.
+Catalog make_catalog(const DatasetOptions& dataset, CatalogOptions how, const Communicator& comm = {});
 
 /// The format of the dataset: the one that is named, or what a look shows.
 std::string format_of(const DatasetOptions& dataset, const Catalog& catalog);

@@ -15,7 +15,7 @@ inline constexpr std::array<std::string_view, 2> kPolicies{"fail", "skip"};  // 
 inline constexpr std::array<std::string_view, 3> kMixtureEnds{"first_exhausted", "all_exhausted", "steps"};
 inline constexpr std::array<std::string_view, 2> kChangeDetections{"by_size", "by_name"};
 inline constexpr std::array<std::string_view, 3> kFolderLayouts{"round_robin", "blocks", "restart"};
-inline constexpr std::array<std::string_view, 2> kShardFormats{"tar", "mds"};
+inline constexpr std::array<std::string_view, 3> kShardFormats{"tar", "mds", "tfrecord"};
 inline constexpr std::array<std::string_view, 10> kErrorCodes{
     "invalid_argument", "not_found",   "io",   "corrupt", "out_of_range",
     "mismatch",         "unsupported", "busy", "timeout", "callback"};

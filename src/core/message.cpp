@@ -5,8 +5,6 @@
 #include <mutex>
 #include <utility>
 
-#include "core/message.hpp"
-
 namespace rota {
 namespace {
 

@@ -5,14 +5,23 @@
 #include <memory>
 #include <string_view>
 
+#include "core/failure.hpp"
 #include "rota/world.hpp"
 
 namespace rota::internal {
 
 /// Throws Error{invalid_argument}: `what` is empty, or was moved from.
-[[noreturn]] void refuse_empty(std::string_view what);
+[[noreturn]] inline void refuse_empty(std::string_view what) {
+  throw failure(ErrorCode::invalid_argument,
+                "use {}: it is empty, or was moved from; use the one that it was moved to", what);
+}
 /// Throws Error{unsupported}: `what` was made by process `maker`, of which this one was forked.
-[[noreturn]] void refuse_forked(std::string_view what, int maker);
+[[noreturn]] inline void refuse_forked(std::string_view what, int maker) {
+  throw failure(ErrorCode::unsupported,
+                "use {} in process {}, which was forked of process {} that made it: its threads and files "
+                "are that one's; make another one in this process",
+                what, this_process(), maker);
+}
 
 /// Frees what a C library made, for std::unique_ptr.
 template <auto release>

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <string>
 
 namespace rota::internal {
@@ -22,7 +23,10 @@ struct ReadTally {
   double longest = 0;             ///< seconds that one file took
   std::string file = {};          ///< that file
 
-  [[nodiscard]] static ReadTally& here() noexcept;
+  [[nodiscard]] static ReadTally& here() noexcept {
+    thread_local ReadTally tally;
+    return tally;
+  }
 
   /// What took since `begun` was of the file that `name_of` names.
   template <typename NameOf>
@@ -50,6 +54,13 @@ class ReadWatch {
 };
 
 /// Bytes that the kernel has brought from disks for this process; 0 where it does not tell.
-[[nodiscard]] std::int64_t bytes_from_disk();
+[[nodiscard]] inline std::int64_t bytes_from_disk() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  for (std::int64_t value = 0; io >> name >> value;) {
+    if (name == "read_bytes:") return value;
+  }
+  return 0;
+}
 
 }  // namespace rota::internal

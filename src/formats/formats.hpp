@@ -39,6 +39,9 @@ struct TarKey {
 [[nodiscard]] TarKey tar_key(std::string_view name);
 TarKey tar_key(std::string&& name) = delete;
 
+/// Adds these bytes to a TFRecord file.
+void append_tfrecord(std::string& to, std::span<const std::byte> bytes);
+
 /// Throws Error{invalid_argument} that names the datasets of MDS which are in folders of this one.
 void refuse_splits(const FileList& files);
 

@@ -107,6 +107,15 @@ bool is_tfrecord(const FileList& files, std::size_t i) {
   }
 }
 
+void append_tfrecord(std::string& to, std::span<const std::byte> bytes) {
+  const std::uint64_t length = bytes.size();
+  for (const auto part : {std::as_bytes(std::span(&length, 1)), bytes}) {
+    const std::uint32_t crc = masked_crc(part);
+    to.append(reinterpret_cast<const char*>(part.data()), part.size());
+    to.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
+  }
+}
+
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const TfRecordOptions& options) {
   return make_record_source(files_of(catalog).with_sizes(), std::make_unique<TfRecordFormat>(options.verify),
                             "tfrecord");

@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "core/caught.hpp"
+#include "loader/ahead.hpp"
 #include "loader/batch_memory.hpp"
-#include "loader/blocks_ahead.hpp"
 #include "loader/group_pins.hpp"
-#include "loader/plan_ahead.hpp"
 #include "loader/planner.hpp"
 #include "rota/loader.hpp"
 

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <utility>
 
-#include "core/message.hpp"
 #include "core/text.hpp"
 #include "core/wait.hpp"
 #include "rota/error.hpp"
+#include "rota/message.hpp"
 
 namespace rota::internal {
 namespace {

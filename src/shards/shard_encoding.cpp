@@ -80,13 +80,16 @@ bool is_ascii(const std::string& name) {
   return std::ranges::none_of(name, [](char c) { return (c & 0x80) != 0; });
 }
 
+bool are_bytes(const Field& field) {
+  return field.dtype == DType::uint8 && field.ragged && field.shape.empty();
+}
+
 class TarEncoding final : public ShardEncoding {
  public:
   explicit TarEncoding(const std::vector<Field>& fields) : key_(find_key(fields)), is_file_(is_file(fields)) {
     for (std::size_t f = 0; f < fields.size(); ++f) {
       const Field& field = fields[f];
-      const bool are_bytes = field.dtype == DType::uint8 && field.ragged && field.shape.empty();
-      if (!are_bytes) {
+      if (!are_bytes(field)) {
         throw failure(ErrorCode::unsupported,
                       "write tar files: {} is no bytes; write MDS shards, which have numbers and shapes",
                       describe({field}));
@@ -129,8 +132,6 @@ class TarEncoding final : public ShardEncoding {
     }
     return tar.finish();
   }
-
-  [[nodiscard]] std::string index(std::span<const WrittenShard> /*shards*/) const override { return {}; }
 
  private:
   // The field that names samples: of a tar file that was read with its keys, or of files with their paths.
@@ -288,12 +289,35 @@ class MdsEncoding final : public ShardEncoding {
   std::string head_;
 };
 
+/// A record of each sample.
+class TfRecordEncoding final : public ShardEncoding {
+ public:
+  explicit TfRecordEncoding(const std::vector<Field>& fields) {
+    if (fields.size() == 1 && are_bytes(fields.front())) return;
+    throw failure(ErrorCode::unsupported,
+                  "write TFRecord files: a record is bytes, and samples are {}; write MDS shards",
+                  describe(fields));
+  }
+
+  [[nodiscard]] std::string_view ending() const override { return ".tfrecord"; }
+  [[nodiscard]] std::uint64_t sample_bytes(std::span<const std::uint64_t> fields) const override {
+    constexpr std::uint64_t kOfRecord = 16;
+    return kOfRecord + fields.front();
+  }
+  [[nodiscard]] std::string encode(const Batch& samples) const override {
+    std::string shard;
+    for (std::int64_t i = 0; i < samples.size(); ++i) append_tfrecord(shard, samples.bytes(0, i));
+    return shard;
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<const ShardEncoding> make_encoding(ShardOptions::Format format,
                                                    const std::vector<Field>& fields) {
   if (format == ShardOptions::Format::tar) return std::make_unique<const TarEncoding>(fields);
-  return std::make_unique<const MdsEncoding>(fields);
+  if (format == ShardOptions::Format::mds) return std::make_unique<const MdsEncoding>(fields);
+  return std::make_unique<const TfRecordEncoding>(fields);
 }
 
 }  // namespace rota::internal

@@ -39,7 +39,7 @@ class ShardEncoding {
   /// A shard of these samples.
   [[nodiscard]] virtual std::string encode(const Batch& samples) const = 0;
   /// What else belongs to all shards: the content of "index.json"; empty: nothing.
-  [[nodiscard]] virtual std::string index(std::span<const WrittenShard> shards) const = 0;
+  [[nodiscard]] virtual std::string index(std::span<const WrittenShard> /*shards*/) const { return {}; }
 };
 
 /// Throws Error{unsupported} for fields that the format does not have.

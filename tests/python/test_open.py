@@ -219,7 +219,7 @@ def test_names_of_files_and_fields_are_what_the_os_module_makes_of_any_bytes(tmp
         assert {one.where for one in loader.skipped} == {source.where(0), source.where(1)}
 
 
-@pytest.mark.parametrize("kind", ["tar", "mds"])
+@pytest.mark.parametrize("kind", ["tar", "mds", "tfrecord"])
 def test_that_shards_are_read_back(tmp_path, kind):
     texts = [b"x" * (i * 37 % 500) for i in range(100)]
     for i, text in enumerate(texts):

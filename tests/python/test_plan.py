@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import rota
 from rota import _plan
+from test_remote import run_with_server
 
 h5py = pytest.importorskip("h5py")
 
@@ -113,6 +114,33 @@ def test_reads_are_joined_where_samples_lie_side_by_side(data):
     assert _plan.plan(source, 10, ranks=2, workers=2, shuffle="none", shards=1)["reads"] > planned["reads"]
 
 
+REQUESTS = """
+import pathlib, sys
+import rota
+from rota import _plan
+
+log = pathlib.Path({directory!r}, "requests")
+for length, batch, workers in (32768, 8, 1), (32768, 40, 2), (1 << 22, 2, 1), (1 << 24, 1, 1), (1024, 2000, 3):
+    source = rota.open("s3://b/tokens", "tokens", length=length)
+    for shuffle in "none", "global":
+        planned = _plan.plan(source, batch, ranks=2, workers=workers, shuffle=shuffle, shards=4)
+        before = log.read_text().count("range b/")
+        for rank in 0, 1:
+            for _ in rota.Loader(source, batch, world=(rank, 2), workers=workers, shuffle=shuffle, shards=4):
+                pass
+        made = log.read_text().count("range b/") - before
+        assert made == planned["requests"], (length, shuffle, made, planned)
+        assert planned["requested_bytes"] >= planned["bytes"]
+"""
+
+
+def test_a_store_gets_the_requests_that_were_planned(tmp_path):
+    (tmp_path / "b" / "tokens").mkdir(parents=True)
+    for i in range(3):
+        np.zeros((6 + i) << 20 if i else 1 << 24, np.uint16).tofile(tmp_path / "b" / "tokens" / f"{i}.tokens")
+    run_with_server(tmp_path, REQUESTS.format(directory=str(tmp_path)))
+
+
 @pytest.mark.parametrize("samples", [0, 1])
 def test_a_dataset_of_next_to_nothing_has_a_plan(samples):
     source = rota.PythonSource([{"x": 1}] * samples, fields=[rota.Field("x", "int64")])
@@ -142,7 +170,7 @@ def test_the_command_of_c_plus_plus_does_the_same(data):
     assert made.returncode == 0 and made.stdout == tool(data / "h5", "--shuffle", "none").stdout, made.stderr
     alone = subprocess.run(command, capture_output=True, text=True, env=environment | {"PYTHONPATH": "/nowhere", "PYTHONNOUSERSITE": "1"})
     if alone.returncode:  # unless rota is installed
-        assert alone.returncode == 1 and alone.stderr == "error: plan: it is of the package rota for Python, which python3 does not find\n"
+        assert alone.returncode == 1 and alone.stderr == "error: this needs the package rota for Python, which python3 does not find\n"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@
 namespace rota::test::write_shards_test {
 
 const std::vector<Field> kBytes{{.name = "jpg", .ragged = true}, {.name = "seg.png", .ragged = true}};
+const std::vector<Field> kRecord{{.name = "data", .ragged = true}};
 const std::vector<Field> kNumbers{
     {.name = "text", .ragged = true},
     {.name = "label", .dtype = DType::int64},
@@ -71,11 +72,13 @@ class WriteShards : public PythonTest {
 
 TEST_F(WriteShards, AreReadBackEqual) {
   std::minstd_rand random(7);
-  const std::pair<ShardOptions::Format, std::vector<Field>> cases[] = {{ShardOptions::Format::tar, kBytes},
-                                                                       {ShardOptions::Format::mds, kBytes},
-                                                                       {ShardOptions::Format::mds, kNumbers}};
-  for (unsigned seed = 0; seed < 60; ++seed) {
-    const auto& [format, fields] = cases[seed % 3];
+  const std::pair<ShardOptions::Format, std::vector<Field>> cases[] = {
+      {ShardOptions::Format::tar, kBytes},
+      {ShardOptions::Format::mds, kBytes},
+      {ShardOptions::Format::mds, kNumbers},
+      {ShardOptions::Format::tfrecord, kRecord}};
+  for (unsigned seed = 0; seed < 80; ++seed) {
+    const auto& [format, fields] = cases[seed % 4];
     const TemporaryDirectory directory;
     const fs::path out = directory / "out";
     const auto source = random_samples(fields, static_cast<std::int64_t>(1 + random() % 200), seed);
@@ -155,6 +158,16 @@ for member in tarfile.open(*glob.glob('shard-*.tar')): tell(f'{member.name}={mem
     }
   }
   EXPECT_EQ(names, expected);
+}
+
+TEST_F(WriteShards, ThatAreNotAllWrittenAreNotOpenedInAnyFormat) {
+  for (const std::string ending : {"mds", "tfrecord"}) {
+    const TemporaryDirectory directory;
+    rota::write_shards(random_samples(kRecord, 30, 5), directory.path(),
+                       {.format = ShardOptions::Format::tfrecord, .shard_bytes = 5'000});
+    directory.write("unfinished." + ending, "Some shards are not written yet.");
+    EXPECT_ERROR(open(directory.path()), corrupt, {"unfinished." + ending, "not all written"});
+  }
 }
 
 TEST_F(WriteShards, AnInterruptedRunGoesOnInAnotherWorld) {
@@ -364,6 +377,10 @@ TEST_F(WriteShards, WhatCannotBeIsRefused) {
   EXPECT_THAT(refused(source, {.shard_bytes = 0}), is_error(invalid_argument, {"shard_bytes"}));
   EXPECT_THAT(refused(source, {.world = {.rank = 2, .size = 2}}), is_error(invalid_argument, {}));
   EXPECT_THAT(refused(random_samples(kNumbers, 3, 1), {}), is_error(unsupported, {"label", "MDS"}));
+  for (const auto& fields : {kBytes, kNumbers}) {
+    EXPECT_THAT(refused(random_samples(fields, 3, 1), {.format = ShardOptions::Format::tfrecord}),
+                is_error(unsupported, {"a record is bytes", fields[1].name, "MDS"}));
+  }
   for (const std::string name : {"JPG", "a/b", ""}) {
     const std::vector<Field> fields{{.name = name, .ragged = true}};
     EXPECT_THAT(refused(random_samples(fields, 3, 1), {}), is_error(unsupported, {name}));

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "core/failure.hpp"
-#include "core/message.hpp"
 #include "formats/hdf5/layout.hpp"
+#include "rota/message.hpp"
 
 namespace rota::internal {
 

@@ -1,4 +1,4 @@
-#include "loader/blocks_ahead.hpp"
+#include "loader/ahead.hpp"
 
 #include <algorithm>
 
@@ -68,6 +68,32 @@ void BlocksAhead::bring(const EpochOrder& order, std::int64_t window, std::int64
     samples_ += static_cast<double>(count);
     is_on_ = bytes_ > 0 && bytes_ <= most_bytes_ * samples_;
     if (!is_on_) return;
+  }
+}
+
+PlanAhead::PlanAhead(const Source& source, const RunOrder& run_order, const LoaderOptions& options,
+                     World world)
+    : plan_(source.plan_reads((options.read_ahead_batches + 2) * options.global_batch_size)),
+      planner_(run_order, options, world),
+      ranks_(world.size) {}
+
+void PlanAhead::follow(const Position& at, std::int64_t samples) noexcept {
+  // So many at a time that all are told before long, and the first batch does not wait.
+  constexpr std::int64_t kMostSamples = 1 << 14;
+  if (!plan_) return;
+  try {
+    const std::int64_t want = plan_->samples_ahead() * ranks_;
+    if (want == 0) return plan_.reset();
+    const std::int64_t most = std::min(want, ahead_ + kMostSamples);
+    if (!next_) next_ = at;
+    while (ahead_ < std::max(most, samples) && planner_.plan(*next_, slots_)) {
+      next_ = slots_.global.next;
+      plan_->tell(slots_.ids);
+      ahead_ += slots_.global.size;
+    }
+    ahead_ -= samples;
+  } catch (...) {
+    plan_.reset();  // whoever reads will be told
   }
 }
 
