@@ -15,7 +15,7 @@ namespace rota {
 
 class Communicator;
 
-/// Any number of times, in 2 KiB: how many there were of which length, each within 6 %, from an eighth of a
+/// Any number of times, in 2 KiB: how many there were of which length, each within 6 %, from a
 /// microsecond to 35 minutes. Longer ones count as that long. The buckets are those of Gil Tene's
 /// HdrHistogram, eight to each power of two.
 class Durations {
@@ -41,8 +41,8 @@ struct LoaderStats {
     std::int64_t samples = 0;
     std::int64_t bytes = 0;
     std::int64_t stored_bytes = 0;  ///< that it read of a Storage: S3, a web server, or your own
-    Durations reads;                ///< in Source::read, one for each batch; of streams in ShardStream::next
-    Durations transforms;           ///< the same in the transform, and in `collate`; of streams none
+    Durations reads;       ///< in Source::read, one for each batch; of streams in ShardStream::next, by item
+    Durations transforms;  ///< the same in the transform, and in `collate`; of streams none
   };
   std::int64_t batches = 0;        ///< returned by next()
   std::int64_t samples = 0;        ///< slots in them
@@ -50,7 +50,7 @@ struct LoaderStats {
   std::int64_t bytes = 0;          ///< of their tensors
   Durations waits;                 ///< of next() for data, and for other ranks where it is collective
   Durations steps;                 ///< of the loop, from the end of a next() to the call of the following one
-  BatchTimes slowest = {};         ///< of the last 100 batches, that of the longest `slowest_seconds`
+  BatchTimes slowest = {};         ///< that of the longest `slowest_seconds`, of the last 50 to 100 batches
   std::int64_t ready_batches = 0;  ///< complete, waiting for next(), now
   std::int64_t retries = 0;        ///< reads that were tried again after an I/O error
   /// That the kernel has brought from disks for this process, its read-ahead included, whoever asked for them

@@ -9,6 +9,7 @@ import numpy as np
 
 from rota._communicator import find_world
 from rota._errors import Error
+from rota._report import plain
 from rota._sources import PythonSource, write_shards
 from rota._values import Field
 
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         report = write_shards(samples, to, format="tfrecord", shard_bytes=per_file * (mean + 16), world=find_world())
     except (Error, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {plain(error)}", file=sys.stderr)
         return 1
-    print(f"{to}: {report.samples:,} samples of {shape}; {report.there:,} of {report.shards:,} files are there, {report.bytes:,} bytes")
+    print(f"{plain(to)}: {report.samples:,} samples of {shape}; {report.there:,} of {report.shards:,} files are there, {report.bytes:,} bytes")
     return 0

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from rota import _rota
-from rota._errors import Error
+from rota._catalog import Catalog
+from rota._errors import Error, InvalidArgumentError
 from rota._loader import Loader
+from rota._report import plain
 from rota._sources import open as open_source
 
 MOST_SAMPLES = 1 << 22  # that are looked at: what an epoch has beyond is taken to be like it
@@ -34,14 +36,14 @@ def nearest(ids: np.ndarray, samples: int) -> float:
         return 1.0
     gaps = np.diff(np.sort(ids))
     to_next = np.minimum(np.append(gaps, samples), np.insert(gaps, 0, samples))
-    return float(to_next.mean() / (samples / (ids.size + 1) * (ids.size + 2) / (2 * ids.size)))
+    among = samples / (ids.size + 1) * (ids.size + 2) / (2 * ids.size) / (1 - ids.size / (2 * samples))  # without repetition
+    return float(to_next.mean() / among)
 
 
 def most_alive(first: np.ndarray, last: np.ndarray) -> int:
     """How many are between their first and their last step at once."""
-    seen = last >= 0
-    begun, ended = np.sort(first[seen]), np.sort(last[seen])
-    return int(max((np.searchsorted(begun, step, "right") - np.searchsorted(ended, step, "left") for step in begun), default=0))
+    begun, ended = np.sort(first), np.sort(last)
+    return int((np.searchsorted(begun, begun, "right") - np.searchsorted(ended, begun, "left")).max(initial=0))
 
 
 def decodes(parts: Sequence[np.ndarray], row_bytes: float, limit: int) -> int:
@@ -92,54 +94,54 @@ def looks(ids: np.ndarray, files: np.ndarray, workers: np.ndarray, row: float) -
 class Uses:
     """Which of some pieces, such as files, each of some groups of ranks uses, and from when to when."""
 
-    def __init__(self, sizes: np.ndarray, groups: int) -> None:
+    def __init__(self, sizes: np.ndarray) -> None:
         self.ends = np.cumsum(sizes)
-        self.first = np.full((groups, sizes.size), np.iinfo(np.int64).max)
-        self.last = np.full((groups, sizes.size), -1)
+        self.steps: list[np.ndarray] = []  # of each: which group uses which piece
 
     def of(self, ids: np.ndarray) -> np.ndarray:
         return np.searchsorted(self.ends, ids, "right")
 
-    def add(self, groups: np.ndarray, pieces: np.ndarray, step: int) -> None:
-        if self.ends.size:
-            used = np.unique(groups * self.ends.size + pieces)
-            self.first.flat[used] = np.minimum(self.first.flat[used], step)
-            self.last.flat[used] = step
+    def add(self, groups: np.ndarray, pieces: np.ndarray) -> None:
+        self.steps.append(np.unique(groups * self.ends.size + pieces) if self.ends.size else pieces[:0])
 
-    @property
-    def uses(self) -> int:
-        """A piece counts once for each group that uses it."""
-        return int((self.last >= 0).sum())
-
-    @property
-    def used(self) -> int:
-        return int((self.last >= 0).any(axis=0).sum())
-
-    @property
-    def most_at_once(self) -> int:
-        return max(most_alive(first, last) for first, last in zip(self.first, self.last))
+    def end(self) -> Uses:
+        """All steps were added."""
+        keys = np.concatenate([np.zeros(0, np.int64), *self.steps])
+        at = np.repeat(np.arange(len(self.steps)), [step.size for step in self.steps])
+        used, first = np.unique(keys, return_index=True)
+        last = keys.size - 1 - np.unique(keys[::-1], return_index=True)[1]
+        groups = np.flatnonzero(np.diff(used // max(self.ends.size, 1))) + 1
+        spans = zip(np.split(at[first], groups), np.split(at[last], groups))
+        self.uses = int(used.size)  # a piece counts once for each group that uses it
+        self.used = int(np.unique(used % max(self.ends.size, 1)).size)
+        self.most_at_once = max(most_alive(*span) for span in spans)
+        return self
 
 
 def plan(
-    source: Any, batch: int, *, ranks: int = 1, workers: int = 1, node: int = 8, decoded_bytes: int = 1 << 28, **order: Any
+    source: Any, batch: int, *, ranks: int = 1, workers: int = 1, node: int = 8, decoded_bytes: int = 1 << 28, files: int = 1,
+    **order: Any,
 ) -> dict[str, Any]:
-    """What an epoch of `source` takes: per step, per rank, and per node of `node` ranks. `order` is as of `rota.Loader`."""
+    """What an epoch of `source`, of so many files, takes: per step, per rank, and per node of `node` ranks.
+
+    `order` is as of `rota.Loader`.
+    """
     loader = Loader(source, batch, world=(0, 1), workers=0, epochs=1, **order)
     samples, steps = len(source), loader.steps_per_epoch
-    parts, units = (np.asarray(sizes, dtype=np.int64) for sizes in (source._part_sizes() or [samples], source._unit_sizes()))
-    files, node_files, chunks = Uses(parts, ranks), Uses(parts, -(-ranks // node)), Uses(units, ranks)
+    parts, units = (np.asarray(sizes, dtype=np.int64) for sizes in (source._part_sizes() or ([1] * samples if files == samples else [samples]), source._unit_sizes()))
+    of_rank, of_node, chunks = Uses(parts), Uses(parts), Uses(units)
     shares, bytes_, touched, mixes = [], [], [], []
     of_ranks: list[list[np.ndarray]] = []  # of each batch, the units that each rank reads
     seen, counts = 0, np.zeros(3)
-    row = source._bytes(np.arange(samples)[:: samples // 1000 + 1]).mean() if samples else 0
-    for step, ids in enumerate(itertools.takewhile(lambda _: seen < MOST_SAMPLES, batches(loader))):
+    row = source._bytes(np.arange(0, samples, samples // 1000 + 1)).mean() if samples else 0
+    for ids in itertools.takewhile(lambda _: seen < MOST_SAMPLES, batches(loader)):
         bounds = np.arange(ranks + 1) * ids.size // ranks
         parts_of = bounds[:-1, None] + np.arange(workers + 1) * np.diff(bounds)[:, None] // workers
         worker_of = np.repeat(np.arange(ranks * workers), np.diff(parts_of).ravel())
-        of_files, of_units = files.of(ids), chunks.of(ids)
-        files.add(worker_of // workers, of_files, step)
-        node_files.add(worker_of // workers // node, of_files, step)
-        chunks.add(worker_of // workers, of_units, step)
+        of_files, of_units = of_rank.of(ids), chunks.of(ids)
+        of_rank.add(worker_of // workers, of_files)
+        of_node.add(worker_of // workers // node, of_files)
+        chunks.add(worker_of // workers, of_units)
         of_ranks.append(np.split(of_units, bounds[1:-1]) if units.size else [])
         counts += looks(ids, of_files, worker_of, row)
         shares.append(np.diff(bounds))
@@ -147,6 +149,8 @@ def plan(
         touched.append(np.unique(of_files).size)
         mixes.append(nearest(ids, samples))
         seen += ids.size
+    for uses in of_rank, of_node, chunks:
+        uses.end()
     scale = samples / max(seen, 1)
     full = shares[:-1] or shares  # the last one may be short
     step_bytes = max((int(one.max()) for one in bytes_), default=0)
@@ -160,16 +164,18 @@ def plan(
         "mixing": round(float(np.mean(mixes)), 3) if mixes else 1.0,
         "files": int(parts.size),
         "files_a_step": round(float(np.mean(touched)), 1) if touched else 0.0,
-        "files_at_once": files.most_at_once,
+        "files_at_once": of_rank.most_at_once,
         **{name: round(count * scale) for name, count in zip(("reads", "requests", "requested_bytes"), counts)},
-        "fetches_by_ranks": round(files.uses * parts.size / max(files.used, 1)),
-        "fetches_by_nodes": round(node_files.uses * parts.size / max(files.used, 1)),
+        "fetches_by_ranks": round(of_rank.uses * parts.size / max(of_rank.used, 1)),
+        "fetches_by_nodes": round(of_node.uses * parts.size / max(of_node.used, 1)),
         "read_ahead_bytes": min(1 << 28, 5 * step_bytes) * min(ranks, node),
+        "shared_bytes": round(of_node.most_at_once * parts.max(initial=0) * row),
     }
     if units.size:
         row_bytes = all_bytes / max(seen, 1)
         to_hold = round(chunks.most_at_once * row_bytes * int(units.max()))
         count = chunks.uses if to_hold <= decoded_bytes else sum(decodes(one, row_bytes, decoded_bytes) for one in zip(*of_ranks))
+        del found["requests"], found["requested_bytes"]  # of whole chunks, of which only their files know how long they are
         found |= {"chunks": int(units.size), "decodes_of_a_chunk": round(count / max(chunks.used, 1), 3), "decoded_bytes_to_hold": to_hold}
     return found
 
@@ -194,6 +200,8 @@ ROWS = {
     "decodes_of_a_chunk": "decodes of a chunk",
     "decoded_bytes_to_hold": "decoded memory, of a rank",
     "read_ahead_bytes": "read-ahead memory, of a node",
+    "shared_bytes": "files in use, of a node",
+    "names_bytes": "names and index, of a node",
 }
 
 
@@ -209,13 +217,13 @@ def shown(value: Any, name: str) -> str:
     return f"{value:,}"
 
 
-def whole(least: int) -> Any:
+def whole(least: int, most: int = 1 << 31) -> Any:
     def number(text: str) -> int:
-        if int(text) < least:
+        if not least <= int(text) <= most:
             raise ValueError
         return int(text)
 
-    number.__name__ = f"number of at least {least}"
+    number.__name__ = f"number of {least} to {most}"
     return number
 
 
@@ -227,12 +235,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("data", metavar="DATA", help="as rota ls has it")
     parser.add_argument("--format", default="auto", help="of the files (auto)")
     parser.add_argument("--batch", type=whole(1), default=256, help="samples of a global batch (256)")
-    parser.add_argument("--ranks", type=whole(1), default=1, help="(1)")
-    parser.add_argument("--workers", type=whole(1), default=1, help="reading threads of a rank (1)")
+    parser.add_argument("--ranks", type=whole(1, 1 << 16), default=1, help="(1)")
+    parser.add_argument("--workers", type=whole(1, 4096), default=1, help="reading threads of a rank (1)")
     parser.add_argument("--node", type=whole(1), default=8, help="ranks of a node (8)")
-    parser.add_argument("--decoded-bytes", type=whole(1), default=1 << 28, help="memory of a rank for decoded chunks (256 MiB)")
+    parser.add_argument("--decoded-bytes", type=whole(1, 1 << 62), default=1 << 28, help="memory of a rank for decoded chunks (256 MiB)")
     parser.add_argument("--shuffle", default="none,within,block,global", help="one or several of none,within,block,global")
-    parser.add_argument("--interleave", default="0", help="shards at a time, one number or several; 0: all (0)")
+    parser.add_argument("--interleave", type=lambda text: [*map(whole(0), text.split(","))], default=[0], help="shards at a time, one number or several; 0: all (0)")
     parser.add_argument("--shards", type=whole(0), default=0, help="as of a loader; 0: its own choice (0)")
     parser.add_argument("--json", action="store_true", help="the same as JSON")
     return parser.parse_args(arguments)
@@ -241,25 +249,26 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     given = parse(arguments)
     try:
-        source = open_source(given.data, given.format)
-        settings = [dict(shuffle=s, interleave=int(i)) for s in given.shuffle.split(",") for i in given.interleave.split(",")]
+        catalog = Catalog(given.data)
+        source = open_source(catalog, given.format)
+        settings = [dict(shuffle=s, interleave=i) for s in given.shuffle.split(",") for i in given.interleave]
         plans = [
             plan(
                 source, given.batch, ranks=given.ranks, workers=given.workers, node=given.node, shards=given.shards,
-                decoded_bytes=given.decoded_bytes, **setting,
-            )  # fmt: skip
+                decoded_bytes=given.decoded_bytes, files=len(catalog), **setting,
+            ) | {"names_bytes": len(catalog.to_bytes())}  # fmt: skip
             for setting in settings
         ]
-    except (Error, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ValueError) else 1
+    except Error as error:
+        print(f"error: {plain(error)}", file=sys.stderr)
+        return 2 if isinstance(error, InvalidArgumentError) else 1
     if given.json:
         print(json.dumps([{"setting": setting, **one} for setting, one in zip(settings, plans)], indent=2))
         return 0
     heads = [s["shuffle"] + (f", {s['interleave']} at a time" if s["interleave"] else "") for s in settings]
     rows = [[ROWS[name], *(shown(one[name], name) for one in plans)] for name in ROWS if name in plans[0]]
     widths = [max(len(row[c]) for row in [["", *heads], *rows]) for c in range(len(heads) + 1)]
-    print(f"an epoch of {given.data}: {len(source):,} samples, batches of {given.batch:,}, {given.ranks:,} ranks x {given.workers:,} workers\n")
+    print(f"an epoch of {plain(given.data)}: {len(source):,} samples, batches of {given.batch:,}, {given.ranks:,} ranks x {given.workers:,} workers\n")
     for row in [["", *heads], *rows]:
         print("  " + row[0].ljust(widths[0]) + "".join("  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:])))
     if (looked := plans[0]["looked_at"]) < len(source):

@@ -6,15 +6,19 @@ It runs alone, with nothing but Python: the tool calls it so.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import html
 import json
+import math
 import os
+import re
+import signal
 import statistics
 import subprocess
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,7 +57,7 @@ class Phase(NamedTuple):
     number: int
     start: dict[str, Any]
     ranks: dict[int, Rank]
-    files: dict[str, list[float]]  # how long each was waited for, where it was the slowest of a batch
+    files: dict[tuple[int, str], list[float]]  # by rank: how long each was waited for, where it was the slowest of a batch
 
     @property
     def world(self) -> int:
@@ -78,7 +82,7 @@ def read(directory: Path) -> list[Phase]:
     """The phases in order."""
     phases: dict[int, Phase] = {}
     try:
-        paths = sorted(path for path in directory.iterdir() if path.suffix == ".jsonl")
+        paths = sorted(path for path in directory.iterdir() if path.suffix == ".jsonl" and path.is_file())
         for path in paths:
             records = lines_of(path)
             start = next(records, None)
@@ -91,21 +95,23 @@ def read(directory: Path) -> list[Phase]:
             for record in records:
                 if record.get("event") == "batch":
                     rank.add(record)
-                    if "slowest" in record:
-                        phase.files[record["slowest"]].append(record["slowest_seconds"])
+                    if "slowest" in record:  # a file, or a sample of one: "a.txt, record 7 at byte 90"
+                        name = re.sub(r", \w+ \d.*", "", record["slowest"])
+                        phase.files[start["rank"], name].append(float(record["slowest_seconds"]))
     except OSError as error:
         raise Failure(f"read {directory}: {error.strerror}") from None
-    except (KeyError, TypeError) as error:
-        raise Failure(f"read {path}: a record lacks {error}") from None
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Failure(f"read {path}: a record is none of rota's ({type(error).__name__}: {error})") from None
     if not phases:
         raise Failure(f"read {directory}: there is no trace in it")
     return [phases[number] for number in sorted(phases)]
 
 
-def audit(tool: Sequence[str], directory: Path) -> tuple[str, list[str]]:
+def audit(tool: Sequence[str], directory: Path, so_fars: Sequence[bool]) -> tuple[str, list[str]]:
     """What `rota audit` says in the end, and the problems that it found."""
-    for so_far in (False, True):
-        ran = subprocess.run([*tool, "audit", *["--running"] * so_far, str(directory)], capture_output=True, text=True)
+    for so_far in so_fars:
+        command = [*tool, "audit", *["--running"] * so_far, str(directory)]
+        ran = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
         if ran.returncode == 0:
             return ran.stdout.splitlines()[-1] + ", as far as all ranks have come" * so_far, []
         _, failed, problems = ran.stdout.partition("FAILED: ")
@@ -131,10 +137,12 @@ def parts_of(phases: list[Phase]) -> dict[int, list[Part]]:
     for index, phase in enumerate(phases):
         until = min((later.start["step"] for later in phases[index + 1 :]), default=float("inf"))
         seen: dict[float, tuple[float, float, float]] = {}
+        had: dict[float, int] = defaultdict(int)  # by how many ranks
         for rank in phase.ranks.values():
             for step, epoch, consumed, n in zip(rank.step, rank.epoch, rank.consumed, rank.n):
                 seen[step] = (0, step, 1) if is_stream else (epoch, consumed, n)
-        for step in sorted(seen):
+                had[step] += 1
+        for step in sorted(step for step in seen if had[step] >= phase.world):
             for epoch, begin, end in epochs_of(phase.start, *seen[step]):
                 own = parts[epoch]
                 if own and own[-1].end == begin and own[-1][2:] == (index, step < until):
@@ -212,12 +220,12 @@ def verdict(phase: Phase, waits: Waits) -> tuple[str, str]:
     others = [value for rank, value in means.items() if rank != worst]
     share = f"{100 * waits.share:.1f} % of its time"
     transform = f" and {ms(waits.transform)} to transform" if waits.transform else ""
-    took = f"a batch takes a worker {ms(waits.read)} to read{transform}"
+    took = f"a batch takes a worker {ms(waits.read)} to read{transform}" if waits.read else "of streams nobody knows what for"
     if waits.share < LITTLE:
         return "never waited for", f"The loop waits for {share}."
     if others and means[worst] >= 2 * statistics.median(others) and means[worst] >= statistics.median(others) + 1e-3:
-        files = max(phase.files, key=lambda name: sum(phase.files[name]), default="")
-        of = f" The file that was waited for the most is {files}." if files else ""
+        own = {name: sum(seconds) for (rank, name), seconds in phase.files.items() if rank == worst}
+        of = f" Its slowest file is {max(own, key=lambda name: own[name])}." if own else ""
         return "straggler", f"Rank {worst} waits {ms(means[worst])} a step, others {ms(statistics.median(others))}.{of}"
     if waits.transform > waits.read:
         return "transform-bound", f"The loop waits for {share}; {took}. More workers, or a transform that takes less."
@@ -292,7 +300,7 @@ def strips(phases: list[Phase], colours: dict[int, str]) -> Iterator[str]:
             continue
         shown += 1
         spans = [(part.begin, part.end, colours[phases[part.phase].world]) for part in parts if part.counts]
-        inside = [*rectangles([(0, whole, "var(--line)")], whole), *rectangles(spans, whole)]
+        inside = [*rectangles([(0, whole, "var(--line)")], whole), *rectangles(spans[:1000], whole)]
         stops = [(part.end, phases[part.phase + 1]) for part in parts if part.counts and part.end < whole and part.phase + 1 < len(phases)]
         inside += (f'<rect x="{1000 * at / whole - 1:.2f}" width="2" height="10" fill="var(--ground)"/>' for at, _ in stops)
         inside += rectangles([(begin, until, "var(--red)") for begin, until, _ in faults], whole)
@@ -332,7 +340,7 @@ def chart(phase: Phase) -> Iterator[str]:
     for name, rank in ranks.items():
         waits = [0.0] * bins
         for at, wait in zip(rank.at, rank.wait):
-            bin = min(int(bins * (at - begin) / span), bins - 1)
+            bin = min(max(int(bins * (at - begin) / span), 0), bins - 1)  # clocks may be set back
             waits[bin] = max(waits[bin], wait)
         lines[name] = waits
         highest = max(highest, *waits)
@@ -349,7 +357,7 @@ def chart(phase: Phase) -> Iterator[str]:
 
 
 def quantile(values: list[float], share: float) -> float:
-    return sorted(values)[min(int(share * len(values)), len(values) - 1)] if values else 0.0
+    return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)] if values else 0.0
 
 
 def waits(phases: list[Phase]) -> Iterator[str]:
@@ -359,7 +367,7 @@ def waits(phases: list[Phase]) -> Iterator[str]:
         if found is None:
             continue
         everyone = [wait for seconds in found.seconds.values() for wait in seconds]
-        rate = sum(sum(rank.size[1:]) / max(rank.at[-1] - rank.at[0], 1e-9) for rank in phase.ranks.values() if len(rank.at) > 1)
+        rate = sum(sum(rank.size[1:]) / (rank.at[-1] - rank.at[0]) for rank in phase.ranks.values() if len(rank.at) > 1 and rank.at[-1] > rank.at[0])
         rows.append([
             f"{phase.number}: {count(phase.world, 'rank')}", f"{max(len(rank.at) for rank in phase.ranks.values()):,}",
             f"{rate:,.0f}", f"{100 * found.share:.1f} %", *(ms(quantile(everyone, share)) for share in (0.5, 0.99, 0.999)),
@@ -375,7 +383,7 @@ def waits(phases: list[Phase]) -> Iterator[str]:
 def slow_files(phases: list[Phase]) -> Iterator[str]:
     files: dict[str, list[float]] = defaultdict(list)
     for phase in phases:
-        for name, seconds in phase.files.items():
+        for (_, name), seconds in phase.files.items():
             files[name] += seconds
     if not files:
         yield "<p>No read of a file took 1 ms.</p>"
@@ -390,11 +398,12 @@ def slow_files(phases: list[Phase]) -> Iterator[str]:
 
 def section(directory: Path, tool: Sequence[str]) -> Iterator[str]:
     phases = read(directory)
-    said, problems = audit(tool, directory)
+    is_running = len(phases[-1].ranks) == phases[-1].world  # or was ended: no rank's file is missing
+    said, problems = audit(tool, directory, (False, True) if is_running else (False,))
     worlds = dict.fromkeys(phase.world for phase in phases)
     colours = {world: COLOURS[i % len(COLOURS)] for i, world in enumerate(worlds)}
     yield f"<h1>{text(directory)}</h1>"
-    yield f'<p class="soft">{count(len(phases), "phase")}, {" → ".join(str(phase.world) for phase in phases)} ranks</p>'
+    yield f'<p class="soft">{count(len(phases), "phase")}, {" → ".join(str(phase.world) for phase in phases[:-1])}{" → " * (len(phases) > 1)}{count(phases[-1].world, "rank")}</p>'
     yield "<h2>What the loop waited for</h2>"
     for phase in phases:
         waited = waits_of(phase)
@@ -407,9 +416,11 @@ def section(directory: Path, tool: Sequence[str]) -> Iterator[str]:
     yield from strips(phases, colours)
     yield from (f'<p class="bad">{text(problem)}</p>' for problem in problems)
     yield f'<p class="soft"><code>rota audit</code> {text(said)}.</p>'
-    if any(waits_of(phase) for phase in phases):
+    timed = [waited for phase in phases if (waited := waits_of(phase))]
+    if timed:
         yield "<h2>Waits</h2>"
         yield from waits(phases)
+    if any(waited.read for waited in timed):
         yield "<h2>The slowest files</h2>"
         yield from slow_files(phases)
 
@@ -423,14 +434,37 @@ def page(directories: Sequence[Path], tool: Sequence[str]) -> str:
 
 
 def write(path: Path, content: str) -> None:
-    """Whole, or not at all."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
+    """Whole, or not at all; into a device or a pipe as it comes."""
+    new = path
     try:
-        new.write_text(content, encoding="utf-8")
-        new.replace(path)
+        if path.is_file() or not path.exists():
+            path = path.resolve()  # a link stays one
+            new = path.with_name(f".rota-{os.getpid()}.html")
+        new.write_text(content, encoding="utf-8", errors="replace")
+        new.replace(path) if new != path else None
     except OSError as error:
-        new.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True) if new != path else None
         raise Failure(f"write {path}: {error.strerror}") from None
+
+
+def plain(words: object) -> str:
+    """On one line, which does nothing to a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in str(words))
+
+
+def run(main: Callable[..., int], *arguments: Sequence[str]) -> int:
+    """Runs a verb as a program of C++ is run: signals end it without a word, and what fails is told on a line."""
+    for number in (signal.SIGINT, signal.SIGPIPE):
+        if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGPIPE:
+            signal.signal(number, signal.SIG_DFL)
+    try:
+        code = main(*arguments)
+        print(end="", flush=True)
+        return code
+    except Exception as error:
+        print(f"error: {plain(error if isinstance(error, Failure) else f'{type(error).__name__}: {error}')}", file=sys.stderr)
+        os._exit(1)  # without another try to write what could not be written
 
 
 def main(arguments: Sequence[str], tool: Sequence[str]) -> int:
@@ -440,13 +474,9 @@ def main(arguments: Sequence[str], tool: Sequence[str]) -> int:
     parser.add_argument("traces", nargs="+", type=Path, metavar="TRACE", help="a directory of traces")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the page, such as report.html")
     given = parser.parse_args(arguments)
-    try:
-        write(given.output, page(given.traces, tool))
-    except Failure as failure:
-        print(f"error: {failure}", file=sys.stderr)
-        return 1
+    write(given.output, page(given.traces, tool))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[2:], sys.argv[1:2]))
+    sys.exit(run(main, sys.argv[2:], sys.argv[1:2]))

@@ -4,16 +4,14 @@ import os
 import signal
 import sys
 
-from rota import _report, _rota
+from rota import _rota
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["plan"]:
-        from rota import _plan  # which needs numpy
-
-        sys.exit(_plan.main(sys.argv[2:]))
     if sys.argv[1:2] == ["report"]:
-        sys.exit(_report.main(sys.argv[2:], sys.argv[:1]))
+        from rota import _report
+
+        sys.exit(_report.run(_report.main, sys.argv[2:], sys.argv[:1]))
     os.environ["ROTA_PYTHON"] = sys.executable  # for what the tool does by Python
     for name in ("SIGINT", "SIGPIPE", "SIGXFSZ"):  # what Python has changed; nohup's SIGINT stays ignored
         number = getattr(signal, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,15 +45,12 @@ def progress(loader: Any, *, every: float = 10.0, file: TextIO | None = None) ->
     ...     train = batch["x"]
     """
     meter = _Meter(loader, every, sys.stderr if file is None else file)
-    batches = iter(loader)
+    asked = time.monotonic()
     try:
-        while True:
-            asked = time.monotonic()
-            batch = next(batches, None)
-            if batch is None:
-                return
+        for batch in loader:
             meter.count(time.monotonic() - asked)
             yield batch
+            asked = time.monotonic()
     finally:
         meter.end()
 
@@ -65,6 +62,9 @@ def to_prometheus(stats: Mapping[str, Any], **labels: object) -> str:
     >>> rota.to_prometheus(rota.Loader(rota.PythonSource([{"x": 1}]), 1).stats, rank=3).splitlines()[1]
     'rota_batches_total{rank="3"} 0'
     """
+    for key in labels:
+        if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", key) or key in ("worker", "quantile"):
+            raise ValueError(f"to_prometheus: {key!r} is no name for a label of yours: letters, digits and _, not worker or quantile")
     lines = []
 
     def add(name: str, kind: str, values: Iterable[tuple[str, Mapping[str, object], Any]]) -> None:
@@ -73,13 +73,11 @@ def to_prometheus(stats: Mapping[str, Any], **labels: object) -> str:
             pairs = (f'{key}="{_escaped(text)}"' for key, text in {**labels, **own}.items())
             lines.append(f"rota_{name}{end}{{{','.join(pairs)}}} {value}")
 
+    shares = {"0.5": "p50", "0.99": "p99", "0.999": "p999"}
+
     def times(name: str, all_of: Iterable[tuple[Mapping[str, object], Mapping[str, float]]]) -> None:
-        summaries = [
-            [(("", own | {"quantile": share}, one[key])) for share, key in (("0.5", "p50"), ("0.99", "p99"), ("0.999", "p999"))]
-            + [("_sum", own, one["seconds"]), ("_count", own, one["count"])]
-            for own, one in all_of
-        ]
-        add(name, "summary", itertools.chain.from_iterable(summaries))
+        ends = [*(("", {"quantile": share}, key) for share, key in shares.items()), ("_sum", {}, "seconds"), ("_count", {}, "count")]
+        add(name, "summary", [(end, {**own, **more}, one[key]) for own, one in all_of for end, more, key in ends])
 
     for name in ("batches", "samples", "skipped", "bytes", "disk_bytes", "retries"):
         add(f"{name}_total", "counter", [("", {}, stats[name])])
@@ -99,13 +97,13 @@ class _Meter:
     def __init__(self, loader: Any, every: float, file: TextIO) -> None:
         self._loader, self._file = loader, file
         self._order = getattr(loader, "_order", loader)  # a torch.utils.data.DataLoader has one
-        self._is_shown = self._order.world.rank == 0
-        self._is_terminal = file.isatty()
+        self._is_shown = self._order.world.rank == 0 and file is not None and not file.closed
+        self._is_terminal = self._is_shown and file.isatty()
         self._every = 0.1 if self._is_terminal else every
         self._began = self._shown = time.monotonic()
         self._steps = 0
         self._waited = 0.0
-        self._bytes = self._all_bytes()
+        self._samples, self._bytes = self._counts()
         self._total = self._steps_left()
 
     def count(self, waited: float) -> None:
@@ -114,14 +112,15 @@ class _Meter:
         now = time.monotonic()
         if self._is_shown and now - self._shown >= self._every:
             self._shown = now
-            self._show(self._text(now - self._began))
+            with suppress(OSError, ValueError):  # nobody can read it: that ends no training
+                self._show(self._text(now - self._began))
 
     def end(self) -> None:
         if not self._is_shown:
             return
-        if self._is_terminal:
-            self._file.write("\r\x1b[K")
-        with suppress(Error):  # which a loader that was closed meanwhile answers with
+        with suppress(Error, OSError, ValueError):  # of a loader that was closed meanwhile, and of a file
+            if self._is_terminal:
+                self._file.write("\r\x1b[K")
             if self._steps:
                 print(self._text(time.monotonic() - self._began), file=self._file, flush=True)
 
@@ -134,15 +133,17 @@ class _Meter:
         except TypeError:
             return 0
 
-    def _all_bytes(self) -> int:
-        return self._loader.stats.get("bytes", 0)
+    def _counts(self) -> tuple[int, int]:
+        return self._loader.stats.get("samples", 0), self._loader.stats.get("bytes", 0)
 
     def _text(self, seconds: float) -> str:
         at, seconds = self._order.position, max(seconds, 1e-9)
-        rate = self._steps / seconds
-        parts = [f"epoch {at.epoch}, step {at.step:,}", f"{rate * self._order.global_batch_size:,.0f} samples/s"]
-        if mine := self._all_bytes() - self._bytes:
-            parts.append(f"{mine * self._order.world.size / seconds / 1e9:.2f} GB/s")
+        rate, size = self._steps / seconds, self._order.world.size
+        samples, mine = (now - before for now, before in zip(self._counts(), (self._samples, self._bytes)))
+        samples = samples * size or self._steps * self._order.global_batch_size
+        parts = [f"epoch {at.epoch}, step {at.step:,}", f"{samples / seconds:,.0f} samples/s"]
+        if mine:
+            parts.append(f"{mine * size / seconds / 1e9:.2f} GB/s")
         parts.append(f"waits {100 * self._waited / seconds:.0f} %")
         if self._total > self._steps:
             left = round((self._total - self._steps) / rate)

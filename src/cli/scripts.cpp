@@ -27,11 +27,12 @@ Words page_maker() {
 
 // Of the package, wherever that is.
 constexpr const char* kModule = R"(import sys
+sys.path.remove("")  # the user's own files
 try:
-    from rota import {0} as it
-except ModuleNotFoundError:
-    sys.exit("error: this needs the package rota for Python, which python3 does not find")
-sys.exit(it.main(sys.argv[1:])))";
+    from rota import _report, {0} as it
+except ModuleNotFoundError as error:
+    sys.exit("error: this needs the package " + error.name + " for Python, which python3 does not find")
+sys.exit(_report.run(it.main, sys.argv[1:])))";
 
 // Goes on as Python.
 void become(Words words, const Words& more) {

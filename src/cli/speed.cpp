@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,9 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -24,7 +23,9 @@
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
 #include "core/failure.hpp"
+#include "core/read_tally.hpp"
 #include "ranks/collectives.hpp"
+#include "ranks/nodes.hpp"
 #include "rota/loader.hpp"
 #include "rota/message.hpp"
 #include "rota/open.hpp"
@@ -58,31 +59,29 @@ struct SpeedOptions {
   std::int64_t workers = 2;
   std::int64_t seconds = 2;
   std::int64_t epochs = 2;
-  std::string generate;  // GiB
+  double generate = 0;  // GiB
   bool is_cold = false;
 
   [[nodiscard]] Shape accelerator() const {
     const auto* const known = std::ranges::find(kShapes, shape, &Shape::name);
     Shape made = known == kShapes.end() ? Shape() : *known;
+    if (batch || step_ms > 0) made.enough = 0;  // it is another workload
     made.batch = batch.value_or(made.batch);
     if (step_ms > 0) made.step_ms = step_ms;
     return made;
   }
 };
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+using Clock = internal::ReadClock;
+using internal::seconds_since;
 
 /// What came in how long.
 struct Read {
   std::int64_t batches = 0;
   std::int64_t samples = 0;
   std::int64_t bytes = 0;
-  std::int64_t disk_bytes = 0;
-  std::int64_t stored_bytes = 0;
+  double of_disks = 0;  // its part that came from there
+  double of_stores = 0;
   double seconds = 0;
   Durations waits = {};
 
@@ -180,16 +179,6 @@ void print_row(const SpeedOptions& options, const std::string& sent, const Way& 
               cold.byte_rate(), warm.sample_rate(), warm.byte_rate());
 }
 
-// Each row opens the dataset anew, which would say the same of it, perhaps by another path.
-void say_each_once() {
-  set_message_sink([mutex = std::make_shared<std::mutex>(),
-                    said = std::make_shared<std::set<std::string>>()](std::string_view message) {
-    const std::scoped_lock lock(*mutex);
-    const bool is_of_opening = message.starts_with("open ");
-    if (!is_of_opening && said->emplace(message).second) fmt::print(stderr, "rota: {}\n", message);
-  });
-}
-
 int show_ways(const SpeedOptions& options) {
   ProgressBar bar;
   const Catalog catalog = make_catalog(options.dataset, {.progress = bar.function()});
@@ -198,7 +187,10 @@ int show_ways(const SpeedOptions& options) {
     throw internal::failure(ErrorCode::invalid_argument, "read {}: it has no samples",
                             options.dataset.path.native());
   }
-  say_each_once();
+  set_message_sink(
+      [](std::string_view message) {  // each row opens the dataset anew, which would say the same
+        if (!message.starts_with("open ")) fmt::print(stderr, "rota: {}\n", message);
+      });
   const std::string sent = catalog.serialize();
   const bool has_one_access =
       format_of(options.dataset, catalog) == "files" || internal::files_of(catalog).location().is_stored();
@@ -226,11 +218,13 @@ Read take_all(Loader& loader, double step) {
     read.waits.add(seconds_since(asked));
   }
   const LoaderStats after = loader.stats();
-  for (const LoaderStats::Worker& worker : after.workers) read.stored_bytes += worker.stored_bytes;
-  for (const LoaderStats::Worker& worker : before.workers) read.stored_bytes -= worker.stored_bytes;
+  const auto part = [&](std::int64_t bytes) {
+    return static_cast<double>(bytes) / static_cast<double>(after.bytes);
+  };
+  for (const LoaderStats::Worker& worker : after.workers) read.of_stores += part(worker.stored_bytes);
+  read.of_disks = part(after.disk_bytes);
   read.samples = after.samples - before.samples;
   read.bytes = after.bytes - before.bytes;
-  read.disk_bytes = after.disk_bytes - before.disk_bytes;
   read.seconds = step * static_cast<double>(read.waits.count()) + read.waits.seconds();
   return read;
 }
@@ -246,15 +240,12 @@ double show_ranks(const Communicator& comm, const Read& mine) {
   Read all{.seconds = 1};
   double least = 1;
   for (const Read& one : ranks::all_gather(comm, std::span(&mine, 1))) {
-    const auto part = [&](std::int64_t bytes) {
-      return percent(static_cast<double>(bytes) / static_cast<double>(one.bytes));
-    };
     const auto wait = [&](double share) { return fmt::format("{:.2f} ms", 1e3 * one.waits.quantile(share)); };
     const double utilisation = 1 - one.waits.seconds() / one.seconds;
     const std::size_t rank = rows.size() - 1;
     rows.push_back({std::to_string(rank), hosts[rank], one.sample_rate(), one.byte_rate(),
-                    percent(utilisation), part(one.disk_bytes), part(one.stored_bytes), wait(0.5), wait(0.99),
-                    wait(1)});
+                    percent(utilisation), percent(one.of_disks), percent(one.of_stores), wait(0.5),
+                    wait(0.99), wait(1)});
     least = std::min(least, utilisation);
     all.samples += one.per_second(one.samples);
     all.bytes += one.per_second(one.bytes);
@@ -273,6 +264,10 @@ int feed(const SpeedOptions& options, const Communicator& comm) {
   const Catalog catalog =
       make_catalog(options.dataset, {.progress = speaks ? bar.function() : ProgressFunction()}, comm);
   const auto source = open(catalog, options.dataset.format);
+  ranks::require_same(comm, "measure together",
+                      fmt::format("batches of {}, {} ms, {} epochs, cold: {}", shape.batch, shape.step_ms,
+                                  options.epochs, options.is_cold));
+  const ranks::Nodes nodes(comm.duplicate());
   LoaderOptions how = order_of(*source, {Shuffle::global, {}, options.workers});
   how.global_batch_size = shape.batch * comm.size();
   how.tail = Tail::drop;
@@ -282,16 +277,17 @@ int feed(const SpeedOptions& options, const Communicator& comm) {
                             options.dataset.path.native(), counted(source->size(), "sample"),
                             grouped(2 * how.global_batch_size));
   }
-  double utilisation = 0;
+  double utilisation = 1;
   for (; std::cmp_less(how.seed, options.epochs); ++how.seed) {
-    if (options.is_cold) evict(catalog);
-    comm.together("begin an epoch", [] {});
+    comm.together("drop files from the page cache", [&] {
+      if ((options.is_cold || how.seed == 0) && nodes.leads()) evict(catalog);
+    });
     Loader loader(source, how, comm.world());
     const Read read = take_all(loader, shape.step_ms / 1e3);
     if (speaks)
       fmt::print("epoch {}: {}, each of {} and {:g} ms\n", how.seed, counted(steps, "step"),
                  counted(shape.batch, "sample"), shape.step_ms);
-    utilisation = show_ranks(comm, read);
+    utilisation = std::min(utilisation, show_ranks(comm, read));
     flush_output();
   }
   how.seed = 0;
@@ -326,8 +322,8 @@ int feed(const SpeedOptions& options) {
 }
 
 int speed(const SpeedOptions& options) {
-  if (!options.generate.empty())
-    become_module("_generate", {options.shape, options.dataset.path, options.generate});
+  if (options.generate > 0)
+    become_module("_generate", {options.shape, options.dataset.path, fmt::format("{}", options.generate)});
   return options.accelerator().step_ms > 0 ? feed(options) : show_ways(options);
 }
 
@@ -352,19 +348,27 @@ void add_speed(CLI::App& app, int& code) {
   add_number(command, "--seconds", options->seconds, 1, "for each figure, about", 3600);
   command.add_option("--step-ms", options->step_ms, "how long an accelerator takes for a batch")
       ->check(amount);
+  std::vector<std::string> names;
+  for (const Shape& one : kShapes) names.emplace_back(one.name);
   CLI::Option* const shape =
       command
           .add_option("--shape", options->shape,
-                      "a workload of MLPerf Storage 3.0: unet3d, retinanet, flux, dlrm")
-          ->check(CLI::IsMember({"unet3d", "retinanet", "flux", "dlrm"}).description(""));
-  add_number(command, "--epochs", options->epochs, 1, "that accelerators take", 1'000'000);
-  command.add_flag("--cold", options->is_cold, "drops the dataset from the page cache before each of these");
+                      fmt::format("a workload of MLPerf Storage 3.0: {}", fmt::join(names, ", ")))
+          ->check(CLI::IsMember(names).description(""));
+  const CLI::Option& epochs =
+      add_number(command, "--epochs", options->epochs, 1, "that accelerators take", 1'000'000);
+  const CLI::Option& cold = *command.add_flag(
+      "--cold", options->is_cold, "drops the dataset from the page cache before each of them, and not once");
   command
       .add_option("--generate", options->generate,
                   "GiB: writes so much data of --shape to PATH, by Python, and measures nothing")
       ->check(amount)
       ->needs(shape);
-  command.callback([options, &code] { code = speed(*options); });
+  command.callback([options, &code, &epochs, &cold] {
+    if (options->accelerator().step_ms == 0 && epochs.count() + cold.count() > 0)
+      throw CLI::ValidationError("--epochs, --cold", "they go with --shape or --step-ms");
+    code = speed(*options);
+  });
 }
 
 }  // namespace rota::cli

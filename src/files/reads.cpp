@@ -167,8 +167,10 @@ void read_from_storage(std::span<const WantedBytes> wanted) {
     throw caught().as_error_of(files[0]->path(), fmt::format("read {}", files[0]->path()));
   }
   for (std::size_t i = 0; i < stored.size(); ++i) {
-    ReadTally::here().stored_bytes += std::ssize(stored[i].to);
-    if (stored[i].error == nullptr) continue;
+    if (stored[i].error == nullptr) {
+      ReadTally::here().stored_bytes += std::ssize(stored[i].to);
+      continue;
+    }
     throw caught(stored[i].error)
         .as_error_of(files[i]->path(), fmt::format("read {}, {} bytes from {} on", files[i]->path(),
                                                    stored[i].to.size(), stored[i].offset));

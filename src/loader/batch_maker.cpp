@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/caught.hpp"
 #include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
@@ -243,7 +244,13 @@ void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, Part
   const BatchView in = scratch.store ? scratch.store->view() : out;
   read(source, batch, part, in);
   ReadTally& tally = watch.tally();
-  if (tally.longest == 0) tally.add(watch.begun(), [&] { return source_->where(batch.ids[part.begin]); });
+  if (tally.longest == 0) {
+    tally.add(watch.begun(), [&] {
+      std::string where;
+      (void)thrown_by([&] { where = source_->where(batch.ids[part.begin]); });  // a good batch stays one
+      return where;
+    });
+  }
   note_wait(done.times, tally.file, tally.longest);
   done.times.read_seconds += watch.seconds();
   std::size_t made_bytes = 0;

@@ -171,30 +171,26 @@ Loader::Impl& Loader::impl() const { return internal::owned(impl_, "a loader"); 
 
 NextBatch Loader::next() {
   Impl& run = impl();
-  run.watch.begin(run.stats);
+  run.watch.begin();
   if (run.has_failed) run.restart();  // only now: what the caller did since may have mended it
   run.counter.begin_step();
   std::unique_ptr<BatchMemory> batch = run.make_batch();
-  const double waited = run.watch.end(run.stats);
   if (!batch) {
+    run.watch.end();
     run.counter.end_run();
     return std::nullopt;
   }
   run.position = batch->global.next;
   batch->pins.clear();
-  batch->times.wait_seconds = waited;
-  run.watch.see(batch->times);
-  ++run.stats.batches;
-  run.stats.samples += std::ssize(batch->ids);
-  run.stats.bytes += static_cast<std::int64_t>(batch->store.bytes());
-  run.stats.skipped += run.counter.end_step(*batch);
+  run.watch.end(*batch, std::ssize(batch->ids));
+  run.skipped += run.counter.end_step(*batch);
   run.tell_decodes();
   return run.maker.wrap(std::move(batch));
 }
 
 // Once, when an epoch's number of samples was delivered, wherever the run began.
 void Loader::Impl::tell_decodes() {
-  if (has_told_decodes || stats.samples * world.size < run_order.firsts.back()) return;
+  if (has_told_decodes || watch.stats().samples * world.size < run_order.firsts.back()) return;
   has_told_decodes = true;
   const internal::DecodeCounts now = internal::decoded_by(*source);
   const double times = static_cast<double>(now.decodes - decoded_before.decodes) /
@@ -359,7 +355,8 @@ void Loader::set_global_batch_size(std::int64_t size) {
 
 LoaderStats Loader::stats() const {
   const Impl& run = impl();
-  LoaderStats stats = run.stats;
+  LoaderStats stats = run.watch.stats();
+  stats.skipped = run.skipped;
   stats.retries = run.maker.retries();
   const internal::Fetched fetched = internal::fetched_by(*run.source);
   stats.fetched_files = fetched.files - run.fetched_before.files;
@@ -367,8 +364,6 @@ LoaderStats Loader::stats() const {
   const internal::DecodeCounts decoded = internal::decoded_by(*run.source);
   stats.decodes = decoded.decodes - run.decoded_before.decodes;
   stats.chunks = std::llround(decoded.chunks - run.decoded_before.chunks);
-  stats.slowest = run.watch.slowest();
-  stats.disk_bytes = internal::bytes_from_disk() - run.disk_bytes_before;
   run.ring.add_stats(stats);
   return stats;
 }

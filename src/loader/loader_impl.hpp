@@ -79,9 +79,8 @@ struct Loader::Impl {
   bool was_moved = false;   // since the last `for` began
   bool has_told = false;    // that one began in the middle
   bool has_told_decodes = false;
-  LoaderStats stats = {};
   internal::LoopWatch watch = {};
-  std::int64_t disk_bytes_before = internal::bytes_from_disk();
+  std::int64_t skipped = 0;  // of the batches that next() returned
   internal::Fetched fetched_before = internal::fetched_by(*source);
   internal::DecodeCounts decoded_before = internal::decoded_by(*source);
   internal::BatchMaker maker{source, run_order, options, world};

@@ -1,43 +1,54 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <utility>
 
 #include "core/read_tally.hpp"
+#include "loader/batch_memory.hpp"
 #include "rota/stats.hpp"
 
 namespace rota::internal {
 
-/// What a loader's caller waits for, call by call of next().
+/// What a loader's caller waits for, call by call of next(), and is given.
 class LoopWatch {
  public:
   /// next() was called.
-  void begin(LoaderStats& stats) {
-    if (const auto ended = std::exchange(ended_, std::nullopt)) stats.steps.add(seconds_since(*ended));
+  void begin() {
+    if (const auto ended = std::exchange(ended_, std::nullopt)) stats_.steps.add(seconds_since(*ended));
     begun_ = ReadClock::now();
   }
   /// It returns; it has waited so long.
-  double end(LoaderStats& stats) {
+  double end() {
     ended_ = ReadClock::now();
     const double waited = std::chrono::duration<double>(*ended_ - begun_).count();
-    stats.waits.add(waited);
+    stats_.waits.add(waited);
     return waited;
   }
-  /// With this batch.
-  void see(const BatchTimes& times) {
-    constexpr int kBatches = 100;
-    if (++age_ < kBatches && times.slowest_seconds <= slowest_.slowest_seconds) return;
-    slowest_ = times;
-    age_ = 0;
+  /// With this batch, of so many samples.
+  void end(BatchMemory& batch, std::int64_t samples) {
+    constexpr std::int64_t kBatches = 50;
+    batch.times.wait_seconds = end();
+    if (stats_.batches % kBatches == 0) slowest_[1] = std::exchange(slowest_[0], {});
+    if (batch.times.slowest_seconds >= slowest_[0].slowest_seconds) slowest_[0] = batch.times;
+    ++stats_.batches;
+    stats_.samples += samples;
+    stats_.bytes += static_cast<std::int64_t>(batch.store.bytes());
   }
-  /// As LoaderStats has it.
-  [[nodiscard]] const BatchTimes& slowest() const noexcept { return slowest_; }
+  /// As LoaderStats has it, as far as it is known here.
+  [[nodiscard]] LoaderStats stats() const {
+    LoaderStats stats = stats_;
+    stats.slowest = slowest_[slowest_[0].slowest_seconds >= slowest_[1].slowest_seconds ? 0 : 1];
+    stats.disk_bytes = bytes_from_disk() - disk_bytes_before_;
+    return stats;
+  }
 
  private:
+  LoaderStats stats_;
   ReadClock::time_point begun_;
   std::optional<ReadClock::time_point> ended_;
-  BatchTimes slowest_;
-  int age_ = 0;  // batches since then
+  std::array<BatchTimes, 2> slowest_;  // of these fifty batches, and of the fifty before
+  std::int64_t disk_bytes_before_ = bytes_from_disk();
 };
 
 }  // namespace rota::internal

@@ -271,25 +271,26 @@ void Ring::open() {
   worker_wakes_.notify_all();
 }
 
-// What is left to do once all parts are filled; by the worker that filled the last.
-void Ring::finish(RingEntry& entry, Durations& transforms) {
-  if (!maker_.has_finish() || entry.error) return;
+// What is left to do once all parts are filled; by the worker that filled the last. Returns its seconds.
+double Ring::finish(RingEntry& entry) {
+  if (!maker_.has_finish() || entry.error) return 0;
   const auto begun = Clock::now();
   unlocked(entry, 0, [&] { maker_.finish(entry.batch); });
-  if (entry.error) return;
+  if (entry.error) return 0;
   const double took = seconds_since(begun);
-  transforms.add(took);
   entry.batch->times.transform_seconds += took;
   const auto bytes = static_cast<std::int64_t>(entry.batch->store.bytes());
   most_made_ = std::max({most_made_, entry.taken, bytes});
   most_samples_ = std::max(most_samples_, entry.batch->ids.size());
   count(entry, bytes);
   worker_wakes_.notify_all();
+  return took;
 }
 
 void Ring::fill(int worker, std::int64_t number) {
   RingEntry& entry = this->entry(number);
   LoaderStats::Worker& stats = stats_[static_cast<std::size_t>(worker)];
+  double transformed = 0;
   if (entry.has_memory) {  // also where another part has failed: the error of the first slot is to be found
     PartDone done;
     each_part(entry, worker,
@@ -298,7 +299,7 @@ void Ring::fill(int worker, std::int64_t number) {
     stats.bytes += done.bytes;
     stats.stored_bytes += done.stored_bytes;
     if (done.samples > 0) stats.reads.add(done.times.read_seconds);
-    if (done.times.transform_seconds > 0) stats.transforms.add(done.times.transform_seconds);
+    transformed = done.times.transform_seconds;
     BatchTimes& times = entry.batch->times;
     times.read_seconds = std::max(times.read_seconds, done.times.read_seconds);
     times.transform_seconds = std::max(times.transform_seconds, done.times.transform_seconds);
@@ -306,7 +307,8 @@ void Ring::fill(int worker, std::int64_t number) {
     entry.taken += maker_.made_bytes(*entry.batch, worker);
     if (entry.taken > entry.bytes) count(entry, entry.taken);
   }
-  if (entry.filled + 1 == workers()) finish(entry, stats.transforms);
+  if (entry.filled + 1 == workers()) transformed += finish(entry);
+  if (transformed > 0) stats.transforms.add(transformed);
   if (++entry.filled < workers() || number != handed_) return;
   const MutexUnlock unlocked(mutex_);  // else the caller would wake only to wait for the lock
   caller_wakes_.notify_one();

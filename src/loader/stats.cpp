@@ -78,23 +78,21 @@ Means means_since(const LoaderStats& now, const LoaderStats& before) {
           (now.steps.seconds() - before.steps.seconds()) / batches};
 }
 
-// The middle one, or the mean of the two.
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values.empty() ? 0 : (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
-
-std::vector<double> column(const std::vector<Means>& all, std::size_t which, int but_for = -1) {
-  std::vector<double> values;
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    if (std::cmp_not_equal(r, but_for)) values.push_back(all[r][which]);
-  }
+// One of the means, by rank.
+std::vector<std::pair<double, int>> ascending(const std::vector<Means>& all, std::size_t which) {
+  std::vector<std::pair<double, int>> values;
+  for (const Means& one : all) values.emplace_back(one[which], static_cast<int>(values.size()));
+  std::ranges::sort(values, {}, [](const auto& value) { return value.first; });
   return values;
 }
 
-Spread spread(const std::vector<double>& values) {
-  const auto [least, most] = std::ranges::minmax_element(values);
-  return {*least, median(values), *most, static_cast<int>(most - values.begin())};
+// The middle one of so many, or the mean of the two.
+double median(const std::vector<std::pair<double, int>>& ascending, std::size_t size) {
+  return size == 0 ? 0 : (ascending[(size - 1) / 2].first + ascending[size / 2].first) / 2;
+}
+
+Spread spread(const std::vector<std::pair<double, int>>& values) {
+  return {values.front().first, median(values, values.size()), values.back().first, values.back().second};
 }
 
 std::string ms(double seconds) { return fmt::format("{:.{}f} ms", seconds * 1e3, seconds < 0.01 ? 1 : 0); }
@@ -105,10 +103,11 @@ RankComparison compare_ranks(const Communicator& comm, const LoaderStats& now, c
   const Means mine = means_since(now, before);
   const std::vector<Means> all = ranks::all_gather(comm, std::span(&mine, 1));
   const auto slowest = ranks::all_gather(comm, "compare what ranks wait for", now.slowest.slowest);
+  const auto waits = ascending(all, 0);
   RankComparison found{
-      spread(column(all, 0)), spread(column(all, 1)), spread(column(all, 2)), spread(column(all, 3)), {}};
+      spread(waits), spread(ascending(all, 1)), spread(ascending(all, 2)), spread(ascending(all, 3)), {}};
   const auto late = static_cast<std::size_t>(found.wait.rank);
-  const double usual = median(column(all, 0, found.wait.rank));
+  const double usual = median(waits, waits.size() - 1);
   if (all.size() < 2 || found.wait.most < std::max(2 * usual, usual + 1e-3)) return found;
   const std::string what = all[late][2] > all[late][1] ? "its transform"
                            : slowest[late].empty()     ? "its reads"

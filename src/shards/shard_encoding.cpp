@@ -289,6 +289,8 @@ class MdsEncoding final : public ShardEncoding {
   std::string head_;
 };
 
+constexpr std::size_t kRecordBytes = 16;  // beside its content
+
 /// A record of each sample.
 class TfRecordEncoding final : public ShardEncoding {
  public:
@@ -301,11 +303,11 @@ class TfRecordEncoding final : public ShardEncoding {
 
   [[nodiscard]] std::string_view ending() const override { return ".tfrecord"; }
   [[nodiscard]] std::uint64_t sample_bytes(std::span<const std::uint64_t> fields) const override {
-    constexpr std::uint64_t kOfRecord = 16;
-    return kOfRecord + fields.front();
+    return kRecordBytes + fields.front();
   }
   [[nodiscard]] std::string encode(const Batch& samples) const override {
     std::string shard;
+    shard.reserve(samples.tensor(0).bytes.size() + kRecordBytes * static_cast<std::size_t>(samples.size()));
     for (std::int64_t i = 0; i < samples.size(); ++i) append_tfrecord(shard, samples.bytes(0, i));
     return shard;
   }

@@ -136,7 +136,7 @@ bool StepBuilder::can_read() const noexcept {
 
 // Reads an item, or closes a step.
 void StepBuilder::make() {
-  const auto begun = ReadClock::now();
+  const ReadWatch watch;
   std::optional<StepMessages> messages;
   {
     const MutexUnlock unlocked(mutex_);
@@ -150,7 +150,8 @@ void StepBuilder::make() {
   open_bytes_ = std::ssize(open_);
   stats_.samples = read_.samples;
   stats_.bytes = read_.bytes;
-  stats_.reads.add(seconds_since(begun));
+  stats_.reads.add(watch.seconds());
+  stats_.stored_bytes += watch.stored_bytes();
   if (!messages) return;
   ++undelivered_;
   bytes_ += messages->bytes;

@@ -161,7 +161,7 @@ void StreamLoader::Impl::start(Make make_feed) {
 }
 
 NextBatch StreamLoader::Impl::next() {
-  watch_.begin(stats_);
+  watch_.begin();
   NextBatch batch;
   if (!is_end()) set_quiet(false);
   while (!batch && !is_end()) {
@@ -174,7 +174,7 @@ NextBatch StreamLoader::Impl::next() {
     }
   }
   if (!batch && !is_elsewhere_) set_quiet(true);  // nobody goes on from here
-  if (!batch) watch_.end(stats_);
+  if (!batch) watch_.end();
   return batch;
 }
 
@@ -232,11 +232,7 @@ Batch StreamLoader::Impl::deliver(std::int64_t epoch) {
   batch->epochs.assign(batch->stream_ids.size(), epoch);
   ++run_.position.step;
   batch->global.next = run_.position;
-  batch->times.wait_seconds = watch_.end(stats_);
-  watch_.see(batch->times);
-  ++stats_.batches;
-  stats_.samples += std::ssize(batch->stream_ids);
-  stats_.bytes += static_cast<std::int64_t>(batch->store.bytes());
+  watch_.end(*batch, std::ssize(batch->stream_ids));
   // Said now, so that the others need not wait for this rank to come by.
   std::optional<FeedHead> after;
   try {
@@ -292,9 +288,7 @@ const StreamLoaderOptions& StreamLoader::options() const { return impl().options
 const StreamSource& StreamLoader::source() const { return *impl().source_; }
 Fingerprint StreamLoader::fingerprint() const { return impl().fingerprint_; }
 LoaderStats StreamLoader::stats() const {
-  LoaderStats stats = impl().stats_;
-  stats.slowest = impl().watch_.slowest();
-  stats.disk_bytes = internal::bytes_from_disk() - impl().disk_bytes_before_;
+  LoaderStats stats = impl().watch_.stats();
   impl().feed().add_stats(stats);
   return stats;
 }

@@ -73,9 +73,7 @@ class StreamLoader::Impl {
   bool is_over_ = false;           // an epoch had no samples
   std::int64_t agreed_steps_ = 0;  // steps of this epoch for which no rank is asked
   bool is_elsewhere_ = false;      // what ranks may have said of a step before does not count
-  LoaderStats stats_;
   internal::LoopWatch watch_;
-  std::int64_t disk_bytes_before_ = internal::bytes_from_disk();
   std::shared_ptr<internal::BatchPool> pool_;
   std::unique_ptr<internal::ShardFeed> shards_;
   std::unique_ptr<internal::DispatchFeed> dispatch_;

@@ -38,11 +38,11 @@ TEST_F(Accelerators, AreAtWorkForAsLongAsTheyDoNotWait) {
 
 TEST_F(Accelerators, OfAPublishedShapeSayWhetherTheyAreFed) {
   make_files(96, 3000);
-  expect_says("speed data --shape retinanet --step-ms 10 --epochs 1 --seconds 1", 0,
-              AllOf(HasSubstr("4 steps, each of 24 samples and 10 ms"),
+  expect_says("speed data --shape retinanet --epochs 1 --seconds 1", 0,
+              AllOf(HasSubstr("4 steps, each of 24 samples and 47.6 ms"),
                     HasSubstr("retinanet asks for an AU of 85 %: this feeds 1 accelerator")));
   expect_says("speed data --shape dlrm --batch 8 --epochs 1 --seconds 1", 0,
-              HasSubstr("12 steps, each of 8 samples and 0.375 ms"));
+              AllOf(HasSubstr("12 steps, each of 8 samples and 0.375 ms"), Not(HasSubstr("asks for"))));
 }
 
 TEST_F(Accelerators, AreRefusedWhatWouldSayNothing) {
@@ -52,6 +52,9 @@ TEST_F(Accelerators, AreRefusedWhatWouldSayNothing) {
   expect_says("speed data --step-ms nan", 2, HasSubstr("--step-ms"));
   expect_says("speed data --shape bert", 2, HasSubstr("--shape"));
   expect_says("speed data --generate 1", 2, HasSubstr("--shape"));
+  expect_says("speed data --shape flux --generate 0.01abc", 2, HasSubstr("--generate"));
+  expect_says("speed data --cold", 2, HasSubstr("--shape or --step-ms"));
+  expect_says("speed data --epochs 3", 2, HasSubstr("--shape or --step-ms"));
   expect_says("speed data --shape flux --generate -1", 2, HasSubstr("--generate"));
 }
 
@@ -64,6 +67,11 @@ TEST_F(Accelerators, OfSeveralRanksAreShownTogether) {
   EXPECT_THAT(ended.output, HasSubstr("epoch 0: 10 steps, each of 3 samples"));
   EXPECT_THAT(utilisations(ended.output), SizeIs(2)) << ended.output;
   EXPECT_EQ(run("timeout 60 mpirun -n 2 " ROTA_PROGRAMS "/rota speed nowhere --step-ms 10").code != 0, true);
+  const Ended other = run("timeout 60 mpirun -n 1 " ROTA_PROGRAMS
+                          "/rota speed data --batch 3 --step-ms 1 : -n 1 " ROTA_PROGRAMS
+                          "/rota speed data --batch 2 --step-ms 1");
+  EXPECT_NE(other.code, 0);
+  EXPECT_THAT(other.output, AllOf(HasSubstr("measure together"), HasSubstr("batches of 2")));
 }
 #else
 TEST_F(Accelerators, OfSeveralRanksNeedMpi) {

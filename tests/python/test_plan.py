@@ -24,6 +24,7 @@ def data(tmp_path_factory):
         with h5py.File(folder / "h5" / f"{i}.h5", "w") as file:
             file.create_dataset("x", data=np.random.rand(rows, 4), chunks=(30, 4), compression="gzip")
     (folder / "tokens").mkdir()
+    (folder / "cut.npy").write_bytes(b"\x93NUMPY\x01")
     for i in range(6):
         np.arange(16 * (40 + i), dtype=np.uint16).tofile(folder / "tokens" / f"{i}.tokens")
     (folder / "lines").mkdir()
@@ -114,6 +115,20 @@ def test_reads_are_joined_where_samples_lie_side_by_side(data):
     assert _plan.plan(source, 10, ranks=2, workers=2, shuffle="none", shards=1)["reads"] > planned["reads"]
 
 
+def test_each_of_plain_files_is_a_file(tmp_path):
+    for i in range(30):
+        (tmp_path / f"{i:02}.bin").write_bytes(bytes(100))
+    planned = json.loads(tool(tmp_path, "--batch", 10, "--ranks", 2, "--shuffle", "global", "--json").stdout)[0]
+    assert planned["files"] == planned["requests"] == planned["fetches_by_ranks"] == planned["reads"] == 30
+    assert planned["files_a_step"] == 10 and planned["requested_bytes"] == planned["bytes"] == 3000
+
+
+@pytest.mark.parametrize("batch", [32, 256, 5000, 10000])
+def test_a_full_shuffle_mixes_by_1_whatever_the_batch(tmp_path, batch):
+    (tmp_path / "a.tokens").write_bytes(bytes(2 * 10000))
+    assert abs(_plan.plan(rota.open(tmp_path, "tokens", length=1), batch)["mixing"] - 1) < 0.03
+
+
 REQUESTS = """
 import pathlib, sys
 import rota
@@ -177,11 +192,14 @@ def test_the_command_of_c_plus_plus_does_the_same(data):
     "arguments, code, said",
     [
         ([], 2, "DATA"),
-        (["{data}/h5", "--batch", "0"], 2, "number of at least 1"),
-        (["{data}/h5", "--ranks", "x"], 2, "number of at least 1"),
+        (["{data}/h5", "--batch", "0"], 2, "number of 1 to "),
+        (["{data}/h5", "--ranks", "x"], 2, "number of 1 to "),
         (["{data}/h5", "--shuffle", "some"], 2, "some"),
         (["{data}/h5", "--interleave", "x"], 2, "x"),
         (["{data}/none"], 1, "No such file"),
+        (["{data}/h5", "--ranks", "1000000000"], 2, "number of 1 to 65536"),
+        (["{data}/h5", "--node", "9" * 30], 2, "number of 1 to"),
+        (["{data}/cut.npy"], 1, "cut.npy"),
         (["{data}/h5", "--format", "odd"], 2, "odd"),
     ],
 )

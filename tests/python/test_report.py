@@ -121,7 +121,7 @@ def test_steps_that_were_run_again_are_no_repeats(tmp_path, page):
             (0.003, 0.040),
             {"slowest": "data-0412.h5", "slowest_seconds": 0.04},
             "straggler",
-            "Rank 1 waits 40.0 ms a step, others 3.0 ms. The file that was waited for the most is data-0412.h5.",
+            "Rank 1 waits 40.0 ms a step, others 3.0 ms. Its slowest file is data-0412.h5.",
         ),
     ],
 )
@@ -135,7 +135,7 @@ def test_numbers_are_those_of_the_trace(tmp_path, page):
     phase_of(tmp_path / "trace", 0, 2, 0, 10, (0.004, 0.006), slowest="<b>&.h5", slowest_seconds=0.25)
     said = words(page())
     # 9 steps behind the first, of 20 samples, in 0.9 s; the rank that waits more: 9 x 6 ms of 0.9 s
-    assert re.search(r"0: 2 ranks 10 200 6\.0 % 6\.0 ms 6\.0 ms 6\.0 ms 30\.0 ms 10\.0 ms", said)
+    assert re.search(r"0: 2 ranks 10 200 6\.0 % 4\.0 ms 6\.0 ms 6\.0 ms 30\.0 ms 10\.0 ms", said)
     assert "&lt;b&gt;&amp;.h5 20 5.0 s 250 ms" in said and "<b>" not in page().split("Slowest")[-1].replace("<b>Phase", "")
 
 
@@ -189,6 +189,60 @@ def test_what_cannot_be_shown_is_refused(tmp_path):
     assert "version 2 of traces; this rota knows 1" in report(tmp_path / "trace", "-o", out).stderr
     path.write_text('{"event":"start","v":1}\n')
     assert report(tmp_path / "trace", "-o", out).returncode == 1 and not list(tmp_path.glob(".report*"))
+
+
+def test_a_rank_without_a_trace_is_missing(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 2, 0, 10)
+    (tmp_path / "trace" / "phase-000000-rank-00001.jsonl").unlink()
+    said = words(page())
+    assert "none missing" not in said and "missing" in said and "passed" not in said
+
+
+def test_a_page_goes_into_a_device_as_it_comes(tmp_path):
+    phase_of(tmp_path / "trace", 0, 1, 0, 10)
+    made = report(tmp_path / "trace", "-o", "/dev/stdout")
+    assert made.returncode == 0 and made.stdout.endswith("</html>\n"), made
+    full = report(tmp_path / "trace", "-o", "/dev/full")
+    assert full.returncode == 1 and full.stderr == "error: write /dev/full: No space left on device\n"
+    assert not os.path.isfile("/dev/full")
+    os.mkfifo(tmp_path / "trace" / "pipe.jsonl")
+    assert "it is no regular file" in report(tmp_path / "trace", "-o", "/dev/null").stderr
+    os.unlink(tmp_path / "trace" / "pipe.jsonl")
+    (tmp_path / "link.html").symlink_to(tmp_path / "real.html")
+    assert report(tmp_path / "trace", "-o", tmp_path / "link.html").returncode == 0 and (tmp_path / "link.html").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ('"world": 1', '"world": "x"'), ('"world": 1', '"world": null'), ('"rank": 0', '"rank": []'), ('"samples": [200]', '"samples": "y"'),
+        ('"at": 1000.3', '"at": "never"'), ('"slowest_seconds": 0.5', '"slowest_seconds": null'), ('"wait": 0.001', '"wait": 1e999'),
+        ('"step": 3', '"step": ' + "9" * 500), ('"ids": [60', '"ids": ' + "[" * 100_000 + "[60"),
+    ],
+)  # fmt: skip
+def test_what_no_rota_wrote_is_one_line(tmp_path, old, new):
+    phase_of(tmp_path / "trace", 0, 1, 0, 10, slowest="a", slowest_seconds=0.5)
+    path = tmp_path / "trace" / "phase-000000-rank-00000.jsonl"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    made = report(tmp_path / "trace", "-o", tmp_path / "report.html")
+    assert made.returncode in (0, 1) and "Traceback" not in made.stderr and len(made.stderr.splitlines()) <= 1, made
+
+
+def test_a_clock_that_is_set_back_ends_nothing(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 1, 0, 10)
+    path = tmp_path / "trace" / "phase-000000-rank-00000.jsonl"
+    path.write_text(path.read_text().replace('"at": 1000.7', '"at": 900.7'))
+    assert "none missing" in page()
+
+
+def test_records_of_a_file_are_that_file_and_of_its_rank(tmp_path, page):
+    start = dict(phase=0, consumed=0, step=0)
+    (tmp_path / "trace").mkdir()
+    for rank, wait in enumerate((0.001, 0.05)):
+        rank_of(tmp_path / "trace", rank, 2, start, 10, wait, slowest=f"{rank}, a.txt, record 7 at byte {rank}", slowest_seconds=0.5 - 0.4 * rank)
+    said = words(page())
+    assert "Its slowest file is 1, a.txt." in said and "Of 2 files" in said
 
 
 def test_the_script_of_the_package_does_the_same(tmp_path):

@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 import time
 
 import pytest
@@ -72,6 +73,24 @@ def test_progress_draws_a_bar_on_a_terminal_and_leaves_a_line():
     *drawn, last = shown.getvalue().split("\r")[1:]
     assert drawn and all(re.match(r"\[=* *\] epoch 0, step ", one) and one.endswith("\x1b[K") for one in drawn)
     assert LINE.fullmatch(last.removeprefix("\x1b[K").rstrip("\n"))
+
+
+def test_progress_that_nobody_can_read_ends_no_training(monkeypatch):
+    closed, full = io.StringIO(), open("/dev/full", "w")  # noqa: SIM115
+    closed.close()
+    for file in closed, full:
+        assert len(list(rota.progress(rota.Loader(source(50), 10), every=0, file=file))) == 5
+    with pytest.raises(OSError):
+        full.close()
+    monkeypatch.setattr(sys, "stderr", None)
+    assert len(list(rota.progress(rota.Loader(source(50), 10)))) == 5
+
+
+def test_labels_that_prometheus_would_refuse_are_refused():
+    stats = rota.Loader(source(1), 1).stats
+    for name in "a-b", "1", "", "worker", "quantile":
+        with pytest.raises(ValueError, match="no name for a label"):
+            rota.to_prometheus(stats, **{name: 1})
 
 
 def test_progress_of_other_ranks_is_not_shown():
