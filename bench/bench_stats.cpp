@@ -56,7 +56,7 @@ double seconds_of_stats(int workers, int reads, std::int64_t batches) {
   rota::internal::LoopWatch loop;
   const auto begun = ReadClock::now();
   for (std::int64_t k = 0; k < batches; ++k) {
-    loop.begin(stats);
+    loop.begin();
     rota::BatchTimes times;
     for (rota::LoaderStats::Worker& worker : stats.workers) {
       const rota::internal::ReadWatch watch;
@@ -64,10 +64,10 @@ double seconds_of_stats(int workers, int reads, std::int64_t batches) {
       worker.reads.add(watch.seconds());
       rota::internal::note_wait(times, watch.tally().file, watch.tally().longest);
     }
-    times.wait_seconds = loop.end(stats);
-    loop.see(times);
+    loop.end(times, kBatch, 1);
   }
   benchmark::DoNotOptimize(stats);
+  benchmark::DoNotOptimize(loop);
   return seconds_since(begun) / static_cast<double>(batches);
 }
 

@@ -76,7 +76,8 @@ def to_prometheus(stats: Mapping[str, Any], **labels: object) -> str:
     shares = {"0.5": "p50", "0.99": "p99", "0.999": "p999"}
 
     def times(name: str, all_of: Iterable[tuple[Mapping[str, object], Mapping[str, float]]]) -> None:
-        ends = [*(("", {"quantile": share}, key) for share, key in shares.items()), ("_sum", {}, "seconds"), ("_count", {}, "count")]
+        ends: list[tuple[str, Mapping[str, object], str]] = [("", {"quantile": share}, key) for share, key in shares.items()]
+        ends += [("_sum", {}, "seconds"), ("_count", {}, "count")]
         add(name, "summary", [(end, {**own, **more}, one[key]) for own, one in all_of for end, more, key in ends])
 
     for name in ("batches", "samples", "skipped", "bytes", "disk_bytes", "retries"):

@@ -246,9 +246,12 @@ void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, Part
   ReadTally& tally = watch.tally();
   if (tally.longest == 0) {
     tally.add(watch.begun(), [&] {
-      std::string where;
-      (void)thrown_by([&] { where = source_->where(batch.ids[part.begin]); });  // a good batch stays one
-      return where;
+      try {
+        return source_->where(batch.ids[part.begin]);
+      } catch (...) {  // a good batch stays one
+        (void)caught();
+        return std::string();
+      }
     });
   }
   note_wait(done.times, tally.file, tally.longest);

@@ -182,7 +182,7 @@ NextBatch Loader::next() {
   }
   run.position = batch->global.next;
   batch->pins.clear();
-  run.watch.end(*batch, std::ssize(batch->ids));
+  run.watch.end(batch->times, std::ssize(batch->ids), batch->store.bytes());
   run.skipped += run.counter.end_step(*batch);
   run.tell_decodes();
   return run.maker.wrap(std::move(batch));

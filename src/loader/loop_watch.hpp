@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/read_tally.hpp"
-#include "loader/batch_memory.hpp"
 #include "rota/stats.hpp"
 
 namespace rota::internal {
@@ -25,15 +24,15 @@ class LoopWatch {
     stats_.waits.add(waited);
     return waited;
   }
-  /// With this batch, of so many samples.
-  void end(BatchMemory& batch, std::int64_t samples) {
+  /// With a batch that came about so.
+  void end(BatchTimes& times, std::int64_t samples, std::size_t bytes) {
     constexpr std::int64_t kBatches = 50;
-    batch.times.wait_seconds = end();
+    times.wait_seconds = end();
     if (stats_.batches % kBatches == 0) slowest_[1] = std::exchange(slowest_[0], {});
-    if (batch.times.slowest_seconds >= slowest_[0].slowest_seconds) slowest_[0] = batch.times;
+    if (times.slowest_seconds >= slowest_[0].slowest_seconds) slowest_[0] = times;
     ++stats_.batches;
     stats_.samples += samples;
-    stats_.bytes += static_cast<std::int64_t>(batch.store.bytes());
+    stats_.bytes += static_cast<std::int64_t>(bytes);
   }
   /// As LoaderStats has it, as far as it is known here.
   [[nodiscard]] LoaderStats stats() const {

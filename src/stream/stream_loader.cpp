@@ -232,7 +232,7 @@ Batch StreamLoader::Impl::deliver(std::int64_t epoch) {
   batch->epochs.assign(batch->stream_ids.size(), epoch);
   ++run_.position.step;
   batch->global.next = run_.position;
-  watch_.end(*batch, std::ssize(batch->stream_ids));
+  watch_.end(batch->times, std::ssize(batch->stream_ids), batch->store.bytes());
   // Said now, so that the others need not wait for this rank to come by.
   std::optional<FeedHead> after;
   try {

@@ -123,6 +123,21 @@ TEST_P(LoaderTimes, NameTheSampleThatWasWaitedFor) {
   EXPECT_EQ(loader.stats().slowest.slowest, first);
 }
 
+TEST_P(LoaderTimes, LeaveAGoodBatchWhereNobodyKnowsWhereItIs) {
+  struct Nowhere : SourceAdaptor {
+    using SourceAdaptor::SourceAdaptor;
+    std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const override {
+      return std::make_unique<Nowhere>(std::move(inner));
+    }
+    std::string where(SampleId /*id*/) const override { throw std::runtime_error("nowhere"); }
+  };
+  const auto source = counting(40);
+  source->on_read = [](SampleId id) { std::this_thread::sleep_for(id.value == 25 ? 5ms : 0ms); };
+  Loader loader(std::make_shared<Nowhere>(source), in_order(GetParam()));
+  for (int batch = 0; batch < 4; ++batch) EXPECT_TRUE(loader.next());
+  EXPECT_FALSE(loader.next());
+}
+
 TEST(Loader, ForgetsWhatWasSlowLongAgo) {
   const auto source = counting(4000);
   source->place = "place-";
