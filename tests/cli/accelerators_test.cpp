@@ -38,9 +38,13 @@ TEST_F(Accelerators, AreAtWorkForAsLongAsTheyDoNotWait) {
 
 TEST_F(Accelerators, OfAPublishedShapeSayWhetherTheyAreFed) {
   make_files(96, 3000);
-  expect_says("speed data --shape retinanet --epochs 1 --seconds 1", 0,
-              AllOf(HasSubstr("4 steps, each of 24 samples and 47.6 ms"),
-                    HasSubstr("retinanet asks for an AU of 85 %: this feeds 1 accelerator")));
+  const Ended ended = rota("speed data --shape retinanet --epochs 2 --seconds 1");
+  EXPECT_THAT(ended.output, HasSubstr("4 steps, each of 24 samples and 47.6 ms"));
+  const std::vector<double> found = utilisations(ended.output);
+  ASSERT_THAT(found, SizeIs(2)) << ended.output;
+  const bool is_fed = std::ranges::min(found) >= 85;  // in its worst epoch
+  EXPECT_THAT(ended.output, HasSubstr(fmt::format("retinanet asks for an AU of 85 %: this {} 1 accelerator",
+                                                  is_fed ? "feeds" : "does not feed")));
   expect_says("speed data --shape dlrm --batch 8 --epochs 1 --seconds 1", 0,
               AllOf(HasSubstr("12 steps, each of 8 samples and 0.375 ms"), Not(HasSubstr("asks for"))));
 }
