@@ -190,7 +190,12 @@ class Numbered final : public rota::Storage {
   explicit Numbered(std::int64_t count) : count_(count) {}
   void list(std::string_view prefix,
             const std::function<void(const rota::StoredFile&)>& visit) const override {
-    for (std::int64_t i = 0; i < count_; ++i) {
+    std::int64_t folder = -1;  // "train/00012/"
+    if (prefix.size() > 6) std::from_chars(prefix.data() + 6, prefix.data() + prefix.size(), folder);
+    if (folder > count_) return;
+    const std::int64_t begin = folder < 0 ? 0 : folder * 10'000;
+    const std::int64_t end = folder < 0 ? count_ : std::min(count_, begin + 10'000);
+    for (std::int64_t i = begin; i < end; ++i) {
       rota::StoredFile file{.name = name_of(i), .bytes = 1, .version = 1};
       if (file.name.starts_with(prefix)) visit(file);
     }
