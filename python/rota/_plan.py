@@ -104,7 +104,7 @@ class Uses:
     def add(self, groups: np.ndarray, pieces: np.ndarray) -> None:
         self.steps.append(np.unique(groups * self.ends.size + pieces) if self.ends.size else pieces[:0])
 
-    def end(self) -> Uses:
+    def end(self) -> None:
         """All steps were added."""
         keys = np.concatenate([np.zeros(0, np.int64), *self.steps])
         at = np.repeat(np.arange(len(self.steps)), [step.size for step in self.steps])
@@ -115,7 +115,6 @@ class Uses:
         self.uses = int(used.size)  # a piece counts once for each group that uses it
         self.used = int(np.unique(used % max(self.ends.size, 1)).size)
         self.most_at_once = max(most_alive(*span) for span in spans)
-        return self
 
 
 def plan(
@@ -128,7 +127,8 @@ def plan(
     """
     loader = Loader(source, batch, world=(0, 1), workers=0, epochs=1, **order)
     samples, steps = len(source), loader.steps_per_epoch
-    parts, units = (np.asarray(sizes, dtype=np.int64) for sizes in (source._part_sizes() or ([1] * samples if files == samples else [samples]), source._unit_sizes()))
+    part_sizes = source._part_sizes() or ([1] * samples if files == samples else [samples])
+    parts, units = (np.asarray(sizes, dtype=np.int64) for sizes in (part_sizes, source._unit_sizes()))
     of_rank, of_node, chunks = Uses(parts), Uses(parts), Uses(units)
     shares, bytes_, touched, mixes = [], [], [], []
     of_ranks: list[list[np.ndarray]] = []  # of each batch, the units that each rank reads

@@ -337,10 +337,9 @@ void add_speed(CLI::App& app, int& code) {
   };
   CLI::App& command = *app.add_subcommand(
       "speed",
-      "Reads a dataset from storage and from the page cache, and shows how fast that is. It drops the "
-      "dataset "
-      "from the page cache first. With --shape or --step-ms: how many accelerators that feeds, of which each "
-      "process is one that mpirun starts.");
+      "Shows how fast a dataset is read, from storage, for which it is dropped from the page cache, and "
+      "from the page cache. With --shape or --step-ms: how many accelerators that feeds. Each process that "
+      "mpirun starts is one.");
   add_dataset(command, options->dataset);
   add_number(command, "--batch", options->batch, 1, "samples of a batch, of one process: 256, or of --shape",
              1 << 20);
