@@ -71,7 +71,7 @@ double seconds_of_stats(int workers, int reads, std::int64_t batches) {
   return seconds_since(begun) / static_cast<double>(batches);
 }
 
-void StatsShare(benchmark::State& state) {
+void stats_share(benchmark::State& state) {
   const std::int64_t sample_bytes = state.range(0);
   const auto workers = static_cast<int>(state.range(1));
   const Tokens data(sample_bytes);
@@ -87,7 +87,7 @@ void StatsShare(benchmark::State& state) {
   }
   state.counters["percent"] = 100 * noted / batch;
 }
-BENCHMARK(StatsShare)
+BENCHMARK(stats_share)
     ->ArgsProduct({{16, 1024, 16384}, {1, 2}})
     ->ArgNames({"bytes", "workers"})
     ->Unit(benchmark::kMillisecond);

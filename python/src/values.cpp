@@ -245,7 +245,7 @@ py::object to_python(const Verification& found) {
 
 namespace {
 
-using py::literals::operator""_a;
+using py::literals::operator""_a;  // NOLINT(misc-unused-using-decls): it does not see literals
 
 py::dict to_dict(const Durations& times) {
   return py::dict("count"_a = times.count(), "seconds"_a = times.seconds(), "p50"_a = times.quantile(0.5),
