@@ -7,6 +7,7 @@
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "core/option.hpp"
 #include "core/owned.hpp"
 #include "directory_access.hpp"
@@ -20,7 +21,6 @@
 #include "reader.hpp"
 #include "retention.hpp"
 #include "rota/checkpoint_directory.hpp"
-#include "rota/message.hpp"
 #include "save.hpp"
 #include "snapshot_data.hpp"
 

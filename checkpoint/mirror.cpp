@@ -10,9 +10,9 @@
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "core/scarce.hpp"
 #include "directory_files.hpp"
-#include "rota/message.hpp"
 
 namespace rota::checkpoint {
 

@@ -16,14 +16,6 @@ namespace rota {
 namespace checkpoint {
 namespace {
 
-// This rank's consecutive share of `count` things.
-std::pair<std::uint64_t, std::uint64_t> share_of(std::uint64_t count, World world) {
-  const auto begin = [&](int rank) {
-    return static_cast<std::uint64_t>(share(static_cast<std::int64_t>(count), rank, world.size));
-  };
-  return {begin(world.rank), begin(world.rank + 1)};
-}
-
 // Calls `visit(entries, bytes)` for entries [first, last) of the extent table, in pieces: how many there are
 // is only what a commit page says.
 template <typename Visit>
@@ -129,8 +121,10 @@ std::vector<std::uint64_t> visit_extents(const internal::File& file, const Commi
                                          const std::function<void(const Extent&, bool)>& visit) {
   std::vector<std::byte> buffer(std::min(kMaxExtentBytes, page.hdf5_end));
   RowSums sums(contents);
-  const auto [begin, end] = share_of(page.extent_count, world);
-  read_table(file, page, begin, end,
+  const auto begin = [&](int rank) {
+    return static_cast<std::uint64_t>(share(static_cast<std::int64_t>(page.extent_count), rank, world.size));
+  };
+  read_table(file, page, begin(world.rank), begin(world.rank + 1),
              [&](std::span<const Extent> extents, std::span<const std::byte> /*bytes*/) {
                for (const Extent& extent : extents) {
                  const auto bytes = read_extent(file, extent, buffer);

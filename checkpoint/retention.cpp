@@ -8,11 +8,11 @@
 #include <optional>
 #include <utility>
 
+#include "core/message.hpp"
 #include "core/option.hpp"
 #include "directory_files.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
-#include "rota/message.hpp"
 
 namespace rota {
 

@@ -164,7 +164,7 @@ class Save {
       if (!is_root()) messages.front() = to_message(blobs_);
     });
     ranks::on_first_rank(ranks_, "collect rank blobs", [&] {
-      for (std::size_t r = 1; r < received.size(); ++r) append(blobs_, from_message(received[r]));
+      for (std::size_t r = 1; r < received.size(); ++r) append_message(blobs_, received[r]);
     });
   }
 
@@ -291,9 +291,8 @@ class Save {
 
   // As any rank sees it: the server of an NFS sees its own disk.
   bool writes_whole_pages() {
-    const std::uint64_t own =
-        target_.system.writes_whole_pages(target_.directory.c_str(), target_.nodes.are_many()) ? 1 : 0;
-    return std::ranges::max(ranks::all_gather<std::uint64_t>(ranks_, std::span(&own, 1))) != 0;
+    const bool own = target_.system.writes_whole_pages(target_.directory.c_str(), target_.nodes.are_many());
+    return std::ranges::max(ranks::all_gather(ranks_, own ? 1 : 0)) > 0;
   }
 
   // Two nodes that write parts of one page would lose each other's. So rank 0 writes what others send: 256
@@ -306,10 +305,9 @@ class Save {
       if (is_root()) pieces.clear();
     });
     const std::size_t most = (std::size_t{256} << 20) / static_cast<std::size_t>(ranks_.size());
-    std::uint64_t left = 1;
-    for (std::size_t next = 0;
-         std::ranges::max(ranks::all_gather<std::uint64_t>(ranks_, std::span(&left, 1))) > 0;
-         left = pieces.size() - next) {
+    std::int64_t left = 1;
+    for (std::size_t next = 0; std::ranges::max(ranks::all_gather(ranks_, left)) > 0;
+         left = std::ssize(pieces) - static_cast<std::int64_t>(next)) {
       const auto received = ranks::exchange(ranks_, kWriting, [&](ranks::Messages& messages) {
         internal::ByteWriter message;
         for (std::size_t bytes = 0; next < pieces.size() && (bytes == 0 || bytes < most); ++next) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/failure.hpp"
+#include "core/owned.hpp"
 
 namespace rota::checkpoint {
 namespace {
@@ -40,26 +41,19 @@ void compress(std::span<const std::byte> raw, BlobEntry& entry, std::vector<std:
   entry.digest = digest(std::span(out).subspan(at));
 }
 
-using Decompressor = std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)>;
-
 [[noreturn]] void reject(std::string_view what, std::string_view why) {
   throw internal::failure(ErrorCode::corrupt, "{}: {}", what, why);
-}
-
-Decompressor make_decompressor() {
-  Decompressor context(ZSTD_createDCtx(), ZSTD_freeDCtx);
-  if (context == nullptr ||
-      ZSTD_isError(ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax, kMaxWindowLog)) != 0) {
-    throw std::bad_alloc();
-  }
-  return context;
 }
 
 // Decompresses what `entry` says, piece by piece: `room(done)` says where to put what follows `done` bytes.
 // How many there will be is so far only what a file says.
 void decompress(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what,
                 const std::function<std::span<std::byte>(std::uint64_t done)>& room) {
-  const Decompressor context = make_decompressor();
+  const std::unique_ptr<ZSTD_DCtx, internal::FreeBy<ZSTD_freeDCtx>> context(ZSTD_createDCtx());
+  if (context == nullptr ||
+      ZSTD_isError(ZSTD_DCtx_setParameter(context.get(), ZSTD_d_windowLogMax, kMaxWindowLog)) != 0) {
+    throw std::bad_alloc();
+  }
   ZSTD_inBuffer in{.src = stored.data(), .size = stored.size(), .pos = 0};
   std::uint64_t done = 0;
   for (std::size_t rest = 1; rest != 0;) {
@@ -100,14 +94,6 @@ void add_blobs(StoredBlobs& stored, std::span<const LocalBlob> blobs, std::int32
   }
 }
 
-void append(StoredBlobs& blobs, StoredBlobs other) {
-  for (BlobEntry& entry : other.entries) {
-    entry.offset += blobs.bytes.size();
-    blobs.entries.push_back(std::move(entry));
-  }
-  blobs.bytes.insert(blobs.bytes.end(), other.bytes.begin(), other.bytes.end());
-}
-
 void encode_entries(std::span<const BlobEntry> entries, internal::ByteWriter& bytes) {
   bytes.add(static_cast<std::uint64_t>(entries.size()));
   for (const BlobEntry& entry : entries) {
@@ -135,12 +121,13 @@ std::vector<std::byte> to_message(const StoredBlobs& blobs) {
   return std::move(message).take();
 }
 
-StoredBlobs from_message(std::span<const std::byte> message) {
+void append_message(StoredBlobs& blobs, std::span<const std::byte> message) {
   internal::ByteReader bytes(message, "read the blobs of a rank");
-  StoredBlobs blobs;
-  blobs.entries = decode_entries(bytes);
-  blobs.bytes.assign(bytes.rest().begin(), bytes.rest().end());
-  return blobs;
+  for (BlobEntry& entry : decode_entries(bytes)) {
+    entry.offset += blobs.bytes.size();
+    blobs.entries.push_back(std::move(entry));
+  }
+  blobs.bytes.insert(blobs.bytes.end(), bytes.rest().begin(), bytes.rest().end());
 }
 
 std::string decode_blob(const BlobEntry& entry, std::span<const std::byte> stored, std::string_view what) {

@@ -51,16 +51,13 @@ struct StoredBlobs {
 /// Adds `blobs`, compressed where that makes them smaller, as those of `rank`.
 void add_blobs(StoredBlobs& stored, std::span<const LocalBlob> blobs, std::int32_t rank);
 
-/// Appends `other` to `blobs`.
-void append(StoredBlobs& blobs, StoredBlobs other);
-
 /// Entries as FORMAT.md says, and back. `decode_entries` checks no more than that they do not end early.
 void encode_entries(std::span<const BlobEntry> entries, internal::ByteWriter& bytes);
 [[nodiscard]] std::vector<BlobEntry> decode_entries(internal::ByteReader& bytes);
 
-/// All of them as one message, and back.
+/// All of them as one message, and back: behind those that `blobs` has.
 [[nodiscard]] std::vector<std::byte> to_message(const StoredBlobs& blobs);
-[[nodiscard]] StoredBlobs from_message(std::span<const std::byte> message);
+void append_message(StoredBlobs& blobs, std::span<const std::byte> message);
 
 /// The blob that `stored` holds. Takes memory only for what comes out of it, and 8 MiB at most beside; throws
 /// Error{corrupt} headed by `what`.

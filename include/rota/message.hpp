@@ -14,9 +14,4 @@ using MessageSink = std::function<void(std::string_view message)>;
 /// *Any thread*; a message that is under way may still go where it went before.
 void set_message_sink(MessageSink sink);
 
-namespace internal {
-/// Tells the process's MessageSink. *Any thread.*
-void tell(std::string_view message) noexcept;
-}  // namespace internal
-
 }  // namespace rota

@@ -126,19 +126,13 @@ class Catalog(_rota.Catalog):
         return self
 
     @classmethod
-    def _of(
-        cls, kind: str, what: Any, pattern: dict[str, Any], options: dict[str, Any], comm: Any = None
-    ) -> Catalog:
-        return cls.__new__(cls)._make(kind, what, pattern, options, comm)
-
-    @classmethod
     def from_manifest(cls, manifest: PathLike, *, comm: Any = None, **options: Any) -> Catalog:
         """The files that `manifest` lists, in its order. `comm` and `options` are those of `Catalog`.
 
         A line is a path, or a JSON object with `path` and perhaps `samples`, which the file must have. Paths are
         absolute, or relative to the manifest's directory.
         """
-        return cls._of("manifest", manifest, {}, options, comm)
+        return cls.__new__(cls)._make("manifest", manifest, {}, options, comm)
 
     @classmethod
     def from_pattern(
@@ -159,7 +153,7 @@ class Catalog(_rota.Catalog):
         `Catalog`.
         """
         given = {"files": files, "folders": folders, "layout": layout}
-        return cls._of("pattern", pattern, given, options, comm)
+        return cls.__new__(cls)._make("pattern", pattern, given, options, comm)
 
     @classmethod
     def from_bytes(cls, data: Any, **options: Any) -> Catalog:
@@ -167,7 +161,7 @@ class Catalog(_rota.Catalog):
 
         It is of this process alone. So one rank lists, and torch.distributed or whatever carries bytes hands them out. CorruptError for other bytes.
         """
-        return cls._of("bytes", memoryview(data).tobytes(), {}, options)
+        return cls.__new__(cls)._make("bytes", memoryview(data).tobytes(), {}, options)
 
     def save(self, file: PathLike, format: str = "auto") -> None:
         """Writes the catalog to `file`, for `Catalog(file)`, with all that sources have found so far."""

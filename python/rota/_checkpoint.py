@@ -305,8 +305,6 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
         if path is ...:
             comm, path = ..., comm
         ranks = needed_ranks(comm, what)
-        if callable(ranks):
-            ranks = ranks()
         with agreed(ranks, what):
             to = None if mirror is None else (mirror, storages)
             policy = _rota.CheckpointPolicy(keep_last=keep_last, keep_every=keep_every, deadline=deadline, mirror=to)

@@ -212,21 +212,13 @@ def torchs_ranks() -> Any:
 
 
 def needed_ranks(comm: Any, task: str) -> Any:
-    """Of `comm`, which is ... where it was left out: then torch.distributed's. Where nobody can say it yet, a function
-    that will be asked again."""
-    if comm is not ...:
-        return as_communicator(comm)
-    ranks = torchs_ranks()
-    if ranks is not None:
-        return ranks
-    return Communicator() if find_world().size == 1 else lambda: _ranks_by_now(task)
-
-
-def _ranks_by_now(task: str) -> Any:
-    ranks = torchs_ranks()
+    """Of `comm`, which is ... where it was left out: then torch.distributed's."""
+    ranks = torchs_ranks() if comm is ... else as_communicator(comm)
     if ranks is not None:
         return ranks
     world = find_world()
+    if world.size == 1:
+        return Communicator()
     raise InvalidArgumentError(
         f"{task}: this is rank {world.rank} of {world.size}, and ranks do this together; call "
         "torch.distributed.init_process_group() first, or pass comm=MPI.COMM_WORLD of mpi4py; comm=None is this process alone"

@@ -64,7 +64,7 @@ def decoded(ids: bytes, epochs: bytes, seed: int) -> list[Index]:
 def _of_batch(name: str, text: str) -> Any:
     def get(self: BatchInfo) -> Any:
         value = getattr(self._batch, name)
-        return value if isinstance(value, int) else self._as(value)
+        return value if isinstance(value, (int, Position)) else self._as(value)
 
     return property(get, doc=text)
 
@@ -80,20 +80,12 @@ class BatchInfo:
         self._batch = batch
 
     @property
-    def start(self) -> Position:
-        """The position before it."""
-        return self._batch.start
-
-    @property
-    def end(self) -> Position:
-        """The position behind it."""
-        return self._batch.end
-
-    @property
     def step(self) -> int:
         """Its number since the run began."""
         return self._batch.start.step
 
+    start: Position = _of_batch("start", "The position before it.")
+    end: Position = _of_batch("end", "The position behind it.")
     ids: Any = _of_batch("ids", "The samples.")
     kinds: Any = _of_batch("kinds", "0: a sample; 1: one that pads the batch.")
     mask: Any = _of_batch("mask", "True where a sample counts.")

@@ -132,7 +132,28 @@ def opened(loader: Any) -> None:
     _open.add(loader)
 
 
-class Loader(_rota.Loader):
+class Placed:
+    """A loader of samples or of streams, whose world torch.distributed may have contradicted since it was made."""
+
+    _is_placed: bool  # by world= or comm=
+
+    def __iter__(self: Any) -> Iterator[_rota.Batch]:
+        if not self._is_placed:
+            check_world(self.world)
+        return super().__iter__()  # type: ignore
+
+    def next(self: Any) -> _rota.Batch | None:
+        """The next batch, or None after the last epoch. Waits until it is read; of streams, on all ranks: **collective**.
+
+        What fails is raised in its batch's place, of streams on all ranks. The position stays: the next call tries the same
+        batch again.
+        """
+        if not self._is_placed:
+            check_world(self.world)
+        return super().next()  # type: ignore
+
+
+class Loader(Placed, _rota.Loader):
     """Reads ahead with worker threads and hands out this rank's slice of each global batch, in order.
 
     Iterate over it: a `Batch` is a mapping of field names to numpy arrays without a copy, or to `Ragged`. The position
@@ -212,20 +233,6 @@ class Loader(_rota.Loader):
     def source(self) -> Source | Mixture:
         """What the loader was made of."""
         return self._source
-
-    def __iter__(self) -> Iterator[_rota.Batch]:
-        if not self._is_placed:
-            check_world(self.world)
-        return super().__iter__()
-
-    def next(self) -> _rota.Batch | None:
-        """The next batch, or None after the last epoch. Waits until it is read.
-
-        What fails is raised in its batch's place. The position stays: the next call tries the same batch again.
-        """
-        if not self._is_placed:
-            check_world(self.world)
-        return super().next()
 
     def rescale(self, world: Any = None, *, comm: Any = ...) -> None:
         """Goes on from the same position in another world: (rank, size); or that of `comm`, whose ranks all call it."""

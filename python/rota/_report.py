@@ -217,16 +217,16 @@ def verdict(phase: Phase, waits: Waits) -> tuple[str, str]:
     """One word for it, and a sentence."""
     means = {rank: mean(seconds) for rank, seconds in waits.seconds.items()}
     worst = max(means, key=lambda rank: means[rank])
-    others = [value for rank, value in means.items() if rank != worst]
+    usual = statistics.median([value for rank, value in means.items() if rank != worst] or [math.inf])
     share = f"{100 * waits.share:.1f} % of its time"
     transform = f" and {ms(waits.transform)} to transform" if waits.transform else ""
     took = f"a batch takes a worker {ms(waits.read)} to read{transform}" if waits.read else "of streams nobody knows what for"
     if waits.share < LITTLE:
         return "never waited for", f"The loop waits for {share}."
-    if others and means[worst] >= 2 * statistics.median(others) and means[worst] >= statistics.median(others) + 1e-3:
+    if means[worst] >= max(2 * usual, usual + 1e-3):
         own = {name: sum(seconds) for (rank, name), seconds in phase.files.items() if rank == worst}
         of = f" Its slowest file is {max(own, key=lambda name: own[name])}." if own else ""
-        return "straggler", f"Rank {worst} waits {ms(means[worst])} a step, others {ms(statistics.median(others))}.{of}"
+        return "straggler", f"Rank {worst} waits {ms(means[worst])} a step, others {ms(usual)}.{of}"
     if waits.transform > waits.read:
         return "transform-bound", f"The loop waits for {share}; {took}. More workers, or a transform that takes less."
     return "input-bound", f"The loop waits for {share}; {took}. rota speed shows what this storage can give."
@@ -323,10 +323,10 @@ def strips(phases: list[Phase], colours: dict[int, str]) -> Iterator[str]:
 
 def lines_to_draw(phase: Phase) -> dict[str, Rank]:
     ranks = {number: rank for number, rank in sorted(phase.ranks.items()) if len(rank.wait) and rank.at[0] >= 0}
-    if len(ranks) <= MOST_RANKS:
-        return {f"rank {number}": rank for number, rank in ranks.items()}
-    by_wait = sorted(ranks, key=lambda number: sum(ranks[number].wait))
-    chosen = [by_wait[0], by_wait[len(by_wait) // 2], by_wait[-1]]
+    chosen = list(ranks)
+    if len(ranks) > MOST_RANKS:
+        by_wait = sorted(ranks, key=lambda number: sum(ranks[number].wait))
+        chosen = [by_wait[0], by_wait[len(by_wait) // 2], by_wait[-1]]
     return {f"rank {number}": ranks[number] for number in chosen}
 
 
@@ -336,14 +336,12 @@ def chart(phase: Phase) -> Iterator[str]:
     bins = max(min(max(len(rank.at) for rank in ranks.values()) // 2, MOST_BINS), 2)
     begin = min(rank.at[0] for rank in ranks.values())
     span = max(max(rank.at[-1] for rank in ranks.values()) - begin, 1e-3)
-    lines, highest = {}, 1e-6
-    for name, rank in ranks.items():
-        waits = [0.0] * bins
+    lines = {name: [0.0] * bins for name in ranks}
+    for waits, rank in zip(lines.values(), ranks.values()):
         for at, wait in zip(rank.at, rank.wait):
             bin = min(max(int(bins * (at - begin) / span), 0), bins - 1)  # clocks may be set back
             waits[bin] = max(waits[bin], wait)
-        lines[name] = waits
-        highest = max(highest, *waits)
+    highest = max(1e-6, *(max(waits) for waits in lines.values()))
     inside = []
     for waits, colour in zip(lines.values(), COLOURS):
         points = " ".join(f"{1000 * (bin + 0.5) / bins:.1f},{99 - 98 * wait / highest:.2f}" for bin, wait in enumerate(waits))
@@ -360,12 +358,9 @@ def quantile(values: list[float], share: float) -> float:
     return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)] if values else 0.0
 
 
-def waits(phases: list[Phase]) -> Iterator[str]:
+def waits(timed: list[tuple[Phase, Waits]]) -> Iterator[str]:
     rows = []
-    for phase in phases:
-        found = waits_of(phase)
-        if found is None:
-            continue
+    for phase, found in timed:
         everyone = [wait for seconds in found.seconds.values() for wait in seconds]
         rate = sum(sum(rank.size[1:]) / (rank.at[-1] - rank.at[0]) for rank in phase.ranks.values() if len(rank.at) > 1 and rank.at[-1] > rank.at[0])
         rows.append([
@@ -374,10 +369,9 @@ def waits(phases: list[Phase]) -> Iterator[str]:
             ms(found.read), ms(found.transform),
         ])  # fmt: skip
     yield table(["phase", "steps", "samples/s", "waited", "p50", "p99", "p99.9", "read", "transform"], rows)
-    for phase in phases[:MOST_EPOCHS]:
-        if waits_of(phase) is not None:
-            yield f"<p>Phase {phase.number}, {count(phase.world, 'rank')}: the longest waits, over its time</p>"
-            yield from chart(phase)
+    for phase, _ in timed[:MOST_EPOCHS]:
+        yield f"<p>Phase {phase.number}, {count(phase.world, 'rank')}: the longest waits, over its time</p>"
+        yield from chart(phase)
 
 
 def slow_files(phases: list[Phase]) -> Iterator[str]:
@@ -405,22 +399,23 @@ def section(directory: Path, tool: Sequence[str]) -> Iterator[str]:
     yield f"<h1>{text(directory)}</h1>"
     yield f'<p class="soft">{count(len(phases), "phase")}, {" → ".join(str(phase.world) for phase in phases[:-1])}{" → " * (len(phases) > 1)}{count(phases[-1].world, "rank")}</p>'
     yield "<h2>What the loop waited for</h2>"
+    timed = []
     for phase in phases:
         waited = waits_of(phase)
         if waited is None:
             yield f"<p>Phase {phase.number}: too few batches, or a trace without times.</p>"
         else:
+            timed.append((phase, waited))
             word, sentence = verdict(phase, waited)
             yield f"<p><b>Phase {phase.number}, {count(phase.world, 'rank')}: {word}.</b> {text(sentence)}</p>"
     yield "<h2>Every sample, once</h2>"
     yield from strips(phases, colours)
     yield from (f'<p class="bad">{text(problem)}</p>' for problem in problems)
     yield f'<p class="soft"><code>rota audit</code> {text(said)}.</p>'
-    timed = [waited for phase in phases if (waited := waits_of(phase))]
     if timed:
         yield "<h2>Waits</h2>"
-        yield from waits(phases)
-    if any(waited.read for waited in timed):
+        yield from waits(timed)
+    if any(waited.read for _, waited in timed):
         yield "<h2>The slowest files</h2>"
         yield from slow_files(phases)
 

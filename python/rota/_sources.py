@@ -257,10 +257,9 @@ def _fields_of(dataset: Any) -> list[Field]:
     for name, value in sample.items():
         if isinstance(value, (str, bytes)):
             fields.append(Field(name, "uint8", (), True))
-            continue
-        if hasattr(value, "detach"):  # a tensor of torch
-            fields.append(Field(name, str(value.dtype).removeprefix("torch."), tuple(value.shape), False))
-            continue
-        array = np.asarray(value)
-        fields.append(Field(name, array.dtype.name, array.shape, False))
+        elif hasattr(value, "detach"):  # a tensor of torch
+            fields.append(Field(name, str(value.dtype).removeprefix("torch."), tuple(value.shape)))
+        else:
+            array = np.asarray(value)
+            fields.append(Field(name, array.dtype.name, array.shape))
     return fields

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Union
 
 from rota import _rota
-from rota._communicator import agreed, check_world, needed_ranks
+from rota._communicator import agreed, find_world, needed_ranks, torchs_ranks
 from rota._errors import Refusal
-from rota._loader import opened
+from rota._loader import Placed, opened
 from rota._options import in_rotas_words
 from rota._sources import Source, _as_source
 from rota._values import FieldsLike, StreamSample, copy_of
@@ -227,7 +227,7 @@ class Dispatch(NamedTuple):
     rank_split: str = "by_sample"
 
 
-class StreamLoader(_rota.StreamLoader):
+class StreamLoader(Placed, _rota.StreamLoader):
     """Reads ahead with worker threads and hands out this rank's samples of each step. Ranks own whole shards.
 
     Iterate over it: a `Batch` is a mapping of field names to arrays, or to `Ragged`. All ranks take the same
@@ -261,8 +261,10 @@ class StreamLoader(_rota.StreamLoader):
         options = dict(locals())
         for name in ("self", "stream", "comm", "__class__"):
             options.pop(name, None)
-        ranks = needed_ranks(comm, "make a stream loader")
-        with agreed(None if callable(ranks) else ranks, "make a stream loader"):
+        what = "make a stream loader"
+        is_early = comm is ... and torchs_ranks() is None and find_world().size > 1  # nobody can say yet who they are
+        ranks: Any = (lambda: needed_ranks(comm, what)) if is_early else needed_ranks(comm, what)
+        with agreed(None if is_early else ranks, what):
             given = _rota.StreamLoaderOptions(**options)
             if isinstance(stream, Dispatch):
                 data: Any = stream._replace(stream=None if stream.stream is None else _source(stream.stream))
@@ -270,7 +272,7 @@ class StreamLoader(_rota.StreamLoader):
             else:
                 data = _source(stream)
         super().__init__(data, given, ranks)
-        self._is_placed = callable(ranks) or comm is not ...
+        self._is_placed = is_early or comm is not ...
         self._stream = stream
         opened(self)
 
@@ -278,20 +280,6 @@ class StreamLoader(_rota.StreamLoader):
     def stream(self) -> StreamLike | Dispatch:
         """What the loader was made of."""
         return self._stream
-
-    def __iter__(self) -> Iterator[_rota.Batch]:
-        if not self._is_placed:
-            check_world(self.world)
-        return super().__iter__()
-
-    def next(self) -> _rota.Batch | None:
-        """The next batch, or None after the last epoch. Waits until it is read, on all ranks. **Collective.**
-
-        What fails is raised in its batch's place, on all ranks.
-        """
-        if not self._is_placed:
-            check_world(self.world)
-        return super().next()
 
     def __repr__(self) -> str:
         if not hasattr(self, "_process") or self.is_closed:

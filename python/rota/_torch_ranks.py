@@ -99,11 +99,6 @@ def _tensor(memory: memoryview, dtype: torch.dtype = torch.uint8) -> torch.Tenso
     return torch.frombuffer(memory, dtype=dtype) if len(memory) else torch.empty(0, dtype=dtype)
 
 
-def _packed(parts: list[memoryview]) -> torch.Tensor:
-    """A copy, all in one."""
-    return torch.cat([torch.empty(0, dtype=torch.uint8), *(_tensor(part) for part in parts if len(part))])
-
-
 class _Asker:
     """Asks a store of torch.distributed by a thread of its own: it goes, or hangs, with the process that has it."""
 
@@ -201,14 +196,9 @@ class Group:
 
     # ---- calls ----
 
-    def _reduce(self, values: torch.Tensor, how: int) -> _Call:
+    def reduce(self, memory: memoryview, dtype: str, how: int) -> _Call:
+        values = _tensor(memory, getattr(torch, dtype))
         return _Call(self, (values,), self._gloo.allreduce([values], _REDUCE[how]))
-
-    def reduce(self, values: memoryview, how: int) -> _Call:
-        return self._reduce(_tensor(values, torch.int64), how)
-
-    def sum(self, values: memoryview) -> _Call:
-        return self._reduce(_tensor(values, torch.float64), 0)
 
     def broadcast(self, memory: memoryview, source: int) -> _Call:
         options = dist.BroadcastOptions()
@@ -219,12 +209,11 @@ class Group:
     def exchange(self, outgoing: list[memoryview], incoming: list[memoryview]) -> _Call:
         outgoing[self.rank] = incoming[self.rank] = memoryview(b"")
         sizes = [len(part) for part in incoming]
-        sent, room = _packed(outgoing), torch.empty(sum(sizes), dtype=torch.uint8)
+        sent, room = torch.cat([*map(_tensor, outgoing)]), torch.empty(sum(sizes), dtype=torch.uint8)
 
         def unpack() -> None:
             for part, came in zip(incoming, room.split(sizes)):
-                if len(part):
-                    _tensor(part).copy_(came)
+                _tensor(part).copy_(came)
             room.untyped_storage().resize_(0)
             sent.untyped_storage().resize_(0)
 

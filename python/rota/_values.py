@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import operator
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from rota._errors import Refusal
@@ -120,10 +120,6 @@ class Ragged(Sequence["np.ndarray"]):
         if not 0 <= k < len(self):
             raise IndexError(f"sample {i} of {len(self)}")
         return self.values[self.offsets[k] : self.offsets[k + 1]]
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        for i in range(len(self)):
-            yield self[i]
 
     def to_list(self) -> list[list]:
         """A list for each sample."""

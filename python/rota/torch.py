@@ -89,8 +89,7 @@ class StopSignal(_rota.StopSignal):
     """
 
     def __init__(self, comm: Any = ...) -> None:
-        ranks = needed_ranks(comm, "make a StopSignal")
-        super().__init__(ranks() if callable(ranks) else ranks)
+        super().__init__(needed_ranks(comm, "make a StopSignal"))
 
 
 def _tensor(array: np.ndarray, dtype: str, name: str) -> torch.Tensor:

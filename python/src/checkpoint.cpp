@@ -158,19 +158,11 @@ class PyDirectory : public OneThread<CheckpointDirectory> {
   World world_;
 };
 
-/// A method of it as one of Python's.
-template <typename Result>
-auto of_directory(Result (CheckpointDirectory::*method)()) {
-  return
-      [method](PyDirectory& self) { return self.use([&](CheckpointDirectory& d) { return (d.*method)(); }); };
-}
-
 void define_directory(py::module_& module) {
   using Directory = CheckpointDirectory;
   py::class_<PyDirectory>(module, "CheckpointDirectory")
       .def(py::init<const PyCommunicator&, const std::filesystem::path&, const CheckpointPolicy&>())
-      .def("_new_snapshot",
-           [](PyDirectory& self) { return self.use([](Directory& d) { return d.new_snapshot(); }); })
+      .def("_new_snapshot", in_turn<PyDirectory>(&Directory::new_snapshot))
       .def("_save",
            [](PyDirectory& self, std::int64_t step, Snapshot& snapshot, const Failure& failure) {
              return self.use([&](Directory& d) { return d.save_with(step, prepared(snapshot, failure)); });
@@ -179,10 +171,10 @@ void define_directory(py::module_& module) {
            [](PyDirectory& self, std::int64_t step, Snapshot& snapshot, const Failure& failure) {
              self.use([&](Directory& d) { d.save_async_with(step, prepared(snapshot, failure)); });
            })
-      .def("poll", of_directory(&Directory::poll),
+      .def("poll", in_turn<PyDirectory>(&Directory::poll),
            "Moves a background save on, without waiting. True if none is under way. Not collective.")
-      .def("_wait", of_directory(&Directory::wait))
-      .def("_wait_for_mirror", of_directory(&Directory::wait_for_mirror))
+      .def("_wait", in_turn<PyDirectory>(&Directory::wait))
+      .def("_wait_for_mirror", in_turn<PyDirectory>(&Directory::wait_for_mirror))
       .def("_restore",
            [](PyDirectory& self, const py::function& restore) {
              return self.use([&](Directory& d) {
@@ -209,15 +201,14 @@ void define_directory(py::module_& module) {
             return self.use([&](Directory& d) { return wrap(d.open(number), self.world()); });
           },
           py::arg("serial"), "The checkpoint of that serial.")
-      .def("list", of_directory(&Directory::list),
+      .def("list", in_turn<PyDirectory>(&Directory::list),
            "All checkpoints, oldest first; not yet verified as a whole.")
       .def_property_readonly(
           "rejected",
           [](PyDirectory& self) { return self.use([](Directory& d) { return in_vector(d.rejected()); }); },
           "The damaged checkpoints that the last `latest` or `restore` went past.")
-      .def_property_readonly(
-          "is_locked", [](PyDirectory& self) { return self.use([](Directory& d) { return d.is_locked(); }); },
-          "Whether other jobs are kept out. Some file systems have no such locks.")
+      .def_property_readonly("is_locked", in_turn<PyDirectory>(&Directory::is_locked),
+                             "Whether other jobs are kept out. Some file systems have no such locks.")
       .def("_close", &PyDirectory::end)
       .def_property_readonly(
           "is_closed", [](const PyDirectory& self) { return self.is_closed(); },

@@ -89,12 +89,6 @@ struct Interrupted : internal::Stopped {
   std::exception_ptr error;
 };
 
-template <typename T>
-T unless_raised(PyObject* made) {
-  if (made == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<T>(made);
-}
-
 }  // namespace
 
 py::str to_text(std::string_view text, const char* others) {

@@ -19,6 +19,13 @@ namespace rota::python {
 
 namespace py = pybind11;
 
+/// What a function of Python's C interface made. Throws what it raised.
+template <typename T = py::object>
+T unless_raised(PyObject* made) {
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<T>(made);
+}
+
 /// Text of files and errors, which may be no UTF-8: other bytes are shown as in "\\xff".
 py::str to_text(std::string_view text, const char* others = "backslashreplace");
 /// A field's name, of UTF-8 in any locale; other bytes as os.fsdecode would have them.

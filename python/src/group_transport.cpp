@@ -88,11 +88,13 @@ GroupTransport::~GroupTransport() {
 }
 
 Transport::Begun GroupTransport::reduce(std::span<std::int64_t> values, ranks::Reduction how) {
-  return call_python([&] { return begin(group_, "reduce", view(values), static_cast<int>(how)); });
+  return call_python([&] { return begin(group_, "reduce", view(values), "int64", static_cast<int>(how)); });
 }
 
 Transport::Begun GroupTransport::sum(std::span<double> values) {
-  return call_python([&] { return begin(group_, "sum", view(values)); });
+  return call_python([&] {
+    return begin(group_, "reduce", view(values), "float64", static_cast<int>(ranks::Reduction::sum));
+  });
 }
 
 Transport::Begun GroupTransport::broadcast(std::span<std::byte> bytes, int from) {

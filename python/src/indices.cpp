@@ -17,11 +17,6 @@ namespace {
 
 // ---- lists of `rota.Index`, which has its epoch and seed by its type ----
 
-py::object value_of(PyObject* made) {
-  if (made == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<py::object>(made);
-}
-
 // What `rota._indices` has by that name, as long as Python lives.
 py::handle of_module(const char* name) {
   return py::object(py::module_::import("rota._indices").attr(name)).release();
@@ -43,8 +38,8 @@ py::object make_indices(std::span<const SampleId> ids, std::span<const std::int6
       type = type_of(epochs[i], seed);
       make = reinterpret_cast<newfunc>(PyType_GetSlot(as_type(type), Py_tp_new));
     }
-    number[0] = value_of(PyLong_FromLongLong(ids[i].value));
-    if (PyList_Append(made.ptr(), value_of(make(as_type(type), number.ptr(), nullptr)).ptr()) != 0)
+    number[0] = unless_raised(PyLong_FromLongLong(ids[i].value));
+    if (PyList_Append(made.ptr(), unless_raised(make(as_type(type), number.ptr(), nullptr)).ptr()) != 0)
       throw py::error_already_set();
   }
   return made;

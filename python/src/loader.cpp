@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "core/failure.hpp"
-#include "core/text.hpp"
 #include "loader/loader_impl.hpp"
 #include "objects.hpp"
 #include "options.hpp"
@@ -109,9 +108,7 @@ template <typename T>
 py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* type) {
   using Self = OneThread<T>;
   py::class_<Self> made(module, type);
-  made.def("next", &next_of<T>,
-           "The next batch, or None after the last epoch. Waits until it is read.\n\nWhat fails is raised in "
-           "its batch's place. The position stays: the next call tries the same batch again.")
+  made.def("next", &next_of<T>)
       .def("__next__",
            [](Self& self) {
              auto batch = next_of<T>(self);
@@ -286,7 +283,6 @@ void define_loader(py::module_& module) {
                return to_python(unlocked(
                    [&] { return compare_ranks(*ranks, now.stats, before ? before->stats : LoaderStats{}); }));
              });
-  module.def("require_same_lines", &internal::require_same_lines);
   module.def("check_mixture", [](py::handle mixture) { static_cast<void>(to_mixture(mixture)); });
   define_place(loader);
   define_changes(loader);

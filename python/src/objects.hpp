@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -165,10 +166,11 @@ class OneThread {
   std::atomic<bool> in_use_ = false;
 };
 
-/// A method of T as one of OneThread<T>.
-template <typename T, typename Method>
+/// A method of T as one of OneThread<T>, or of `Derived`, which derives from that.
+template <typename Derived = void, typename T, typename Method>
 auto in_turn(Method T::*method) {
-  return [method](OneThread<T>& self) { return self.use([&](T& object) { return (object.*method)(); }); };
+  using Self = std::conditional_t<std::is_void_v<Derived>, OneThread<T>, Derived>;
+  return [method](Self& self) { return self.use([&](T& object) { return (object.*method)(); }); };
 }
 
 // ---- the parts of the module ----

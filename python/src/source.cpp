@@ -224,11 +224,20 @@ py::dict sample(const PySource& self, py::handle i) {
   return made;
 }
 
-std::vector<std::shared_ptr<const Source>> sources_of(const std::vector<PySource>& wrapped) {
-  std::vector<std::shared_ptr<const Source>> sources;
-  sources.reserve(wrapped.size());
-  for (const PySource& one : wrapped) sources.push_back(one.source);
-  return sources;
+// Of each of these samples.
+py::array_t<std::int64_t> sample_bytes(const PySource& self, const py::array_t<std::int64_t>& given) {
+  const Source& source = *self.source;
+  std::vector<SampleId> ids;
+  for (py::ssize_t i = 0; i < given.size(); ++i) ids.push_back({given.at(i)});
+  std::vector<std::int64_t> bytes(ids.size());
+  std::vector<std::int64_t> rows(ids.size(), 1);
+  for (std::size_t f = 0; f < source.fields().size(); ++f) {
+    const Field& field = source.fields()[f];
+    if (field.ragged) unlocked([&] { source.rows(ids, f, rows); });
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      bytes[i] += (field.ragged ? rows[i] : 1) * static_cast<std::int64_t>(field.row_bytes());
+  }
+  return py::array_t<std::int64_t>(static_cast<py::ssize_t>(bytes.size()), bytes.data());
 }
 
 PySource cast_source(const PySource& source, const py::dict& given) {
@@ -251,15 +260,15 @@ void define_adaptors(py::module_& module) {
                    std::move(dataset), take<std::vector<Field>>(fields, {"take a dataset", "fields"}), own));
              });
   module.def("cast", &cast_source);
-  module.def("join",
-             [](const std::vector<PySource>& sources) { return PySource(join(sources_of(sources))); });
+  module.def("join", [](const std::vector<PySource>& given) {
+    std::vector<std::shared_ptr<const Source>> sources;
+    for (const PySource& one : given) sources.push_back(one.source);
+    return PySource(join(std::move(sources)));
+  });
   module.def("split", [](const PySource& source, const std::vector<double>& fractions, py::handle seed) {
-    std::vector<PySource> parts;
-    for (auto& part :
-         split(source.source, fractions, take<std::uint64_t>(seed, {"split a dataset", "seed"}))) {
-      parts.emplace_back(std::move(part));
-    }
-    return parts;
+    const auto parts =
+        split(source.source, fractions, take<std::uint64_t>(seed, {"split a dataset", "seed"}));
+    return std::vector<PySource>(parts.begin(), parts.end());
   });
   module.def("write_shards",
              [](const PySource& source, const std::string& destination, const ShardOptions& options) {
@@ -277,26 +286,6 @@ void define_adaptors(py::module_& module) {
         return unlocked([&] { return PySource(pack(*ranks, documents.source, options)); });
       },
       py::arg(), py::arg(), py::arg("comm") = py::none());
-}
-
-}  // namespace
-
-namespace {
-
-// Of each of these samples.
-py::array_t<std::int64_t> sample_bytes(const PySource& self, const py::array_t<std::int64_t>& given) {
-  const Source& source = *self.source;
-  std::vector<SampleId> ids;
-  for (py::ssize_t i = 0; i < given.size(); ++i) ids.push_back({given.at(i)});
-  std::vector<std::int64_t> bytes(ids.size());
-  std::vector<std::int64_t> rows(ids.size(), 1);
-  for (std::size_t f = 0; f < source.fields().size(); ++f) {
-    const Field& field = source.fields()[f];
-    if (field.ragged) unlocked([&] { source.rows(ids, f, rows); });
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      bytes[i] += (field.ragged ? rows[i] : 1) * static_cast<std::int64_t>(field.row_bytes());
-  }
-  return py::array_t<std::int64_t>(static_cast<py::ssize_t>(bytes.size()), bytes.data());
 }
 
 }  // namespace

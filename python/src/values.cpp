@@ -37,6 +37,22 @@ std::int64_t to_signed(py::handle value, const Argument& as, std::int64_t least,
   as.refuse_value(number, fmt::format("{} to {}", least, most));
 }
 
+py::object unless_negative(std::int64_t number) {
+  return number < 0 ? py::none() : py::object(py::int_(number));
+}
+
+using py::literals::operator""_a;  // NOLINT(misc-unused-using-decls): it does not see literals
+
+py::dict to_dict(const Durations& times) {
+  return py::dict("count"_a = times.count(), "seconds"_a = times.seconds(), "p50"_a = times.quantile(0.5),
+                  "p99"_a = times.quantile(0.99), "p999"_a = times.quantile(0.999));
+}
+
+py::dict to_dict(const RankComparison::Spread& spread) {
+  return py::dict("least"_a = spread.least, "median"_a = spread.median, "most"_a = spread.most,
+                  "rank"_a = spread.rank);
+}
+
 }  // namespace
 
 void Argument::refuse_type(py::handle value, std::string_view wanted) const {
@@ -173,8 +189,7 @@ py::object give(DType value) {
 }
 
 std::int64_t take_index(py::handle i, std::int64_t size, std::string_view task) {
-  const auto number = py::reinterpret_steal<py::object>(PyNumber_Index(i.ptr()));
-  if (!number) throw py::error_already_set();
+  const auto number = unless_raised(PyNumber_Index(i.ptr()));
   int overflow = 0;
   const std::int64_t made = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
   if (overflow == 0 && made >= -size && made < size) return made < 0 ? made + size : made;
@@ -185,14 +200,6 @@ std::int64_t take_index(py::handle i, std::int64_t size, std::string_view task) 
 // ---- named tuples ----
 
 py::object package(const char* name) { return py::module_::import("rota").attr(name); }
-
-namespace {
-
-py::object unless_negative(std::int64_t number) {
-  return number < 0 ? py::none() : py::object(py::int_(number));
-}
-
-}  // namespace
 
 py::object to_python(const World& world) { return package("World")(world.rank, world.size, world.replica); }
 py::object to_python(const Position& at) { return package("Position")(at.epoch, at.consumed, at.step); }
@@ -242,22 +249,6 @@ py::object to_python(const Verification::Damage& damage) {
 py::object to_python(const Verification& found) {
   return package("Verification")(found.info, found.tensors, found.blobs, found.damage);
 }
-
-namespace {
-
-using py::literals::operator""_a;  // NOLINT(misc-unused-using-decls): it does not see literals
-
-py::dict to_dict(const Durations& times) {
-  return py::dict("count"_a = times.count(), "seconds"_a = times.seconds(), "p50"_a = times.quantile(0.5),
-                  "p99"_a = times.quantile(0.99), "p999"_a = times.quantile(0.999));
-}
-
-py::dict to_dict(const RankComparison::Spread& spread) {
-  return py::dict("least"_a = spread.least, "median"_a = spread.median, "most"_a = spread.most,
-                  "rank"_a = spread.rank);
-}
-
-}  // namespace
 
 py::object to_python(const BatchTimes& times) {
   return py::dict("wait_seconds"_a = times.wait_seconds, "read_seconds"_a = times.read_seconds,

@@ -9,7 +9,6 @@
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
 #include "core/parallel.hpp"
-#include "core/wait.hpp"
 #include "ranks/collectives.hpp"
 #include "rota/types.hpp"
 

@@ -8,13 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <exception>
 #include <optional>
 #include <set>
 #include <unordered_set>
 
 #include "catalog/file_names.hpp"
-#include "core/caught.hpp"
 #include "core/failure.hpp"
 #include "core/wait.hpp"
 #include "files/descriptor.hpp"
@@ -78,17 +76,6 @@ std::size_t find_range(std::string_view text) {
   return range ? range->begin : std::string_view::npos;
 }
 
-double count_names(std::string_view text) {
-  double count = 1;
-  while (const auto range = next_range(text)) {
-    count *= range->words.empty()
-                 ? std::max(static_cast<double>(range->last) - static_cast<double>(range->first) + 1, 0.0)
-                 : static_cast<double>(range->words.size());
-    text.remove_prefix(range->end);
-  }
-  return count;
-}
-
 void expand_ranges(const std::string& text, const std::function<void(const std::string& name)>& visit) {
   const auto range = next_range(text);
   if (!range) return visit(text);
@@ -110,6 +97,18 @@ void expand_ranges(const std::string& text, const std::function<void(const std::
 
 namespace {
 
+// How many names its ranges stand for.
+double count_names(std::string_view text) {
+  double count = 1;
+  while (const auto range = next_range(text)) {
+    count *= range->words.empty()
+                 ? std::max(static_cast<double>(range->last) - static_cast<double>(range->first) + 1, 0.0)
+                 : static_cast<double>(range->words.size());
+    text.remove_prefix(range->end);
+  }
+  return count;
+}
+
 bool is_glob(const std::string& path) { return path.find_first_of("*?[") != std::string::npos; }
 
 std::string_view left_out_text(const Listed& listed) {
@@ -130,28 +129,6 @@ void require_next(const std::string& path, const std::string& beginning,
                   "list {}: the name after \"{}\" has a zero byte in it; give the file another", path,
                   before.value_or(""));
   }
-}
-
-// Has `take` all files of a storage whose names begin so. What it throws is no error of the storage.
-void list_checked(const std::string& path, const StoredPath& stored, const std::string& beginning,
-                  const std::function<void(const StoredFile&)>& take) {
-  std::optional<std::string> before;
-  std::exception_ptr not_taken;
-  try {
-    stored.storage->list(beginning, [&](const StoredFile& file) {
-      try {
-        require_next(path, beginning, before, file.name);
-        before = file.name;
-        take(file);
-      } catch (...) {
-        not_taken = std::current_exception();
-        throw;
-      }
-    });
-  } catch (...) {
-    if (not_taken == nullptr) throw caught().as_error_of(path, fmt::format("list {}", path));
-  }
-  if (not_taken != nullptr) std::rethrow_exception(not_taken);
 }
 
 // Visits the names that begin with or match `path` in a storage, or the one file of that name.
@@ -183,7 +160,13 @@ Listed list_stored(const std::string& path, const StoredPath& stored, bool all_n
     visit("", below);
     listed.stats.push_back(stat_of(file, scheme + file.name));
   };
-  list_checked(path, stored, beginning, take);
+  std::optional<std::string> before;
+  visit_stored({stored.storage, beginning, {}}, path, [&](const StoredFile& file) {
+    require_next(path, beginning, before, file.name);
+    before = file.name;
+    take(file);
+    return true;
+  });
   if (!listed.stats.empty()) return listed;
   throw failure(ErrorCode::not_found, "open {}: its storage has no file {}{}; check the path", path,
                 is_pattern ? "that matches" : "of that name, nor below it", left_out_text(listed));

@@ -40,8 +40,6 @@ std::vector<std::string> match_glob(const std::string& pattern);
 /// Where the first range of numbers, "shard-{000000..000999}.tar", or of words, "{train,test}.tar", begins;
 /// npos without any.
 std::size_t find_range(std::string_view text);
-/// How many names its ranges stand for.
-double count_names(std::string_view text);
 
 /// Calls `visit` for each name that `text` stands for, in order; the last range changes fastest. Numbers have
 /// as many digits as the first of their range. Throws Error{invalid_argument} for a range that goes backward.

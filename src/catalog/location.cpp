@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <filesystem>
 #include <limits>
 #include <random>
@@ -91,23 +92,25 @@ void replace_file(const std::string& path, std::span<const std::byte> bytes, con
   }
 }
 
-namespace {
-
-// Calls `visit` for the files of a storage whose names begin with that of `at`, until it returns false.
 void visit_stored(const StoredPath& at, const std::string& path,
                   const std::function<bool(const StoredFile& file)>& visit) {
   struct Enough {};
+  std::exception_ptr ended;  // why the storage is to list no more
   try {
     at.storage->list(at.name, [&](const StoredFile& file) {
-      if (!visit(file)) throw Enough();
+      ended = thrown_by([&] {
+        if (!visit(file)) throw Enough();
+      });
+      if (ended != nullptr) std::rethrow_exception(ended);
     });
-  } catch (const Enough&) {  // and no more
   } catch (...) {
-    throw caught().as_error_of(path, fmt::format("list {}", path));
+    if (ended == nullptr) throw caught().as_error_of(path, fmt::format("list {}", path));
+  }
+  try {
+    if (ended != nullptr) std::rethrow_exception(ended);
+  } catch (const Enough&) {  // and no more
   }
 }
-
-}  // namespace
 
 void list_directory(const std::string& path, const Storages& storages, const std::string& beginning,
                     const std::function<bool(const std::string& name, const StoredFile* file)>& visit) {

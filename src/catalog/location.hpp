@@ -46,6 +46,11 @@ std::optional<DatasetFile> open_file(const std::string& path, const Storages& st
 /// failed, the file is there.
 void replace_file(const std::string& path, std::span<const std::byte> bytes, const Storages& storages);
 
+/// Calls `visit` for the files of a storage whose names begin with that of `at`, until it returns false.
+/// Throws what `visit` does, and what the storage does, with `path`.
+void visit_stored(const StoredPath& at, const std::string& path,
+                  const std::function<bool(const StoredFile& file)>& visit);
+
 /// Calls `visit` for the names in the directory `path`, which ends in a slash, in any order, until it returns
 /// false. Of a storage it also gets the file; a directory's name comes once for each file below it, and only
 /// names that begin with `beginning` come. Throws Error{not_found}, Error{io}, and what a storage does.

@@ -7,7 +7,6 @@
 #include <array>
 #include <bit>
 #include <cassert>
-#include <cstring>
 #include <limits>
 #include <new>
 #include <utility>
@@ -45,9 +44,8 @@ std::size_t blocks_of(std::size_t names) {
   throw Error(ErrorCode::corrupt, "read a table of file names: it is damaged; list the files again");
 }
 
-void append(std::vector<std::byte>& bytes, const void* data, std::size_t size) {
-  const auto* first = static_cast<const std::byte*>(data);
-  bytes.insert(bytes.end(), first, first + size);
+void add_bytes(std::vector<std::byte>& to, std::span<const std::byte> bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
 }
 
 }  // namespace
@@ -95,7 +93,9 @@ struct NameTableBuilder::Compressor {
 };
 
 NameTableBuilder::NameTableBuilder(BlockSink sink)
-    : compressor_(std::make_unique<Compressor>()), sink_(std::move(sink)) {}
+    : compressor_(std::make_unique<Compressor>()), sink_(std::move(sink)) {
+  if (!sink_) sink_ = [this](std::span<const std::byte> block) { add_bytes(kept_, block); };
+}
 NameTableBuilder::~NameTableBuilder() = default;
 
 void NameTableBuilder::add(std::string_view directory, std::string_view name) {
@@ -136,10 +136,10 @@ void NameTableBuilder::end_block() {
   std::vector<std::byte>& raw = compressor_->raw;
   raw.clear();
   for (auto* array : {&prefixes_, &suffixes_, &middles_}) {
-    append(raw, array->data(), array->size() * sizeof(std::uint16_t));
+    add_bytes(raw, std::as_bytes(std::span(*array)));
     array->clear();
   }
-  append(raw, text_.data(), text_.size());
+  add_bytes(raw, std::as_bytes(std::span(text_)));
   text_.clear();
   std::vector<std::byte>& compressed = compressor_->compressed;
   compressed.resize(ZSTD_compressBound(raw.size()));
@@ -147,17 +147,13 @@ void NameTableBuilder::end_block() {
                                              raw.data(), raw.size(), kLevel);
   if (ZSTD_isError(size) != 0) throw std::bad_alloc();  // there is room: it can lack memory only
   ends_.push_back((ends_.empty() ? 0 : ends_.back()) + size);
-  if (sink_) {
-    sink_(std::span(compressed).first(size));
-  } else {
-    append(kept_, compressed.data(), size);
-  }
+  sink_(std::span(compressed).first(size));
 }
 
 NameTable NameTableBuilder::finish() {
   const std::vector<std::byte> after = end();
   const auto bytes = std::make_shared<std::vector<std::byte>>(std::move(kept_));
-  append(*bytes, after.data(), after.size());
+  add_bytes(*bytes, after);
   return {std::span<const std::byte>(*bytes), bytes};
 }
 
@@ -169,11 +165,10 @@ Fingerprint NameTableBuilder::digest() const {
 
 std::vector<std::byte> NameTableBuilder::end() {
   if (!middles_.empty()) end_block();
-  std::vector<std::byte> bytes;
-  append(bytes, ends_.data(), ends_.size() * sizeof(ends_[0]));
-  const std::uint64_t count = size_;
-  append(bytes, &count, sizeof(count));
-  return bytes;
+  ByteWriter bytes;
+  bytes.add_bytes(std::as_bytes(std::span(ends_)));
+  bytes.add<std::uint64_t>(size_);
+  return std::move(bytes).take();
 }
 
 NameReader::NameReader(const NameTable& table) : table_(&table), context_(ZSTD_createDCtx(), &ZSTD_freeDCtx) {

@@ -13,7 +13,6 @@
 #include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
 #include "core/failure.hpp"
-#include "files/descriptor.hpp"
 
 namespace rota::internal {
 namespace {

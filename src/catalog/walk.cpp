@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "catalog/file_names.hpp"
+#include "core/caught.hpp"
 #include "core/failure.hpp"
 #include "core/mutex.hpp"
 #include "core/owned.hpp"
@@ -157,12 +158,8 @@ class Walk {
   // Unless it was read. Waits for another thread that reads it.
   void read(Node& node) {
     std::call_once(node.is_read, [&] {
-      try {
-        read_listing(node);
-      } catch (...) {
-        node.error = std::current_exception();
-        node.children.clear();
-      }
+      node.error = thrown_by([&] { read_listing(node); });
+      if (node.error) node.children.clear();
       const MutexLock lock(mutex_);
       bytes_ahead_ += node.listing.memory_bytes();
       // The last of waiting_ is read first, as it is visited first.

@@ -31,7 +31,8 @@ sys.path.remove("")  # the user's own files
 try:
     from rota import _report, {0} as it
 except ModuleNotFoundError as error:
-    sys.exit("error: this needs the package " + error.name + " for Python, which python3 does not find")
+    sys.exit(f"error: {{sys.executable}} does not find the package {{error.name}}: install rota for it "
+             "(pip install), or name another Python by ROTA_PYTHON")
 sys.exit(_report.run(it.main, sys.argv[1:])))";
 
 // Goes on as Python.

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "core/bytes.hpp"
 #include "core/failure.hpp"
 
 namespace rota {
@@ -31,11 +32,8 @@ float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(std::uint3
 
 template <typename Convert>
 void convert(std::span<const std::byte> from, std::span<float> to, Convert convert_one) {
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, from.data() + i * sizeof(bits), sizeof(bits));
-    to[i] = convert_one(bits);
-  }
+  for (std::size_t i = 0; i < to.size(); ++i)
+    to[i] = convert_one(internal::load<std::uint16_t>(from, i * sizeof(std::uint16_t)));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "rota/message.hpp"
+#include "core/message.hpp"
 
 #include <cstdio>
 #include <memory>

@@ -4,7 +4,6 @@
 // `./run lint` makes its warnings errors. Other compilers see plain members.
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 

@@ -23,7 +23,20 @@ class Loop {
       : count_(count), part_size_(part_size), work_(work), running_(others) {}
 
   /// Does parts until there is none. Once one throws, no further one is begun.
-  void take(bool is_callers) noexcept;
+  void take(bool is_callers) noexcept {
+    for (std::int64_t begin = 0; (begin = next_part()) != kNone;) {
+      const std::int64_t end = begin + std::min(part_size_, count_ - begin);
+      try {
+        work_({.begin = begin, .end = end, .is_callers = is_callers});
+      } catch (const Stopped&) {
+        if (is_callers) fail_caller();
+        if (is_callers || stop_.stop_requested()) return;
+        fail(begin);  // what `work` itself was ended by
+      } catch (...) {
+        fail(begin);
+      }
+    }
+  }
   /// Another thread ends.
   void end() noexcept {
     const MutexLock lock(mutex_);
@@ -31,9 +44,19 @@ class Loop {
     over_.notify_one();
   }
   /// The caller has nothing more to do.
-  void await_others() noexcept;
+  void await_others() noexcept {
+    try {
+      const MutexLock lock(mutex_);
+      while (running_ > 0) mutex_.wait(over_, Wait::here());
+    } catch (...) {
+      fail_caller();
+    }
+  }
   /// What the caller throws comes before all other errors, and stops the other threads.
-  void fail_caller() noexcept;
+  void fail_caller() noexcept {
+    fail(-1);
+    stop_.request_stop();
+  }
   /// Once all have ended: throws what the first part that failed threw.
   void rethrow() {
     const MutexLock lock(mutex_);
@@ -43,8 +66,22 @@ class Loop {
 
  private:
   static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  std::int64_t next_part();
-  void fail(std::int64_t part) noexcept;
+
+  // Its first item.
+  std::int64_t next_part() {
+    const MutexLock lock(mutex_);
+    if (first_failed_ != kNone || begun_ >= count_) return kNone;
+    const std::int64_t begin = begun_;
+    begun_ += std::min(part_size_, count_ - begin);
+    return begin;
+  }
+  // All parts before this one were begun.
+  void fail(std::int64_t part) noexcept {
+    const MutexLock lock(mutex_);
+    if (part >= first_failed_) return;
+    first_failed_ = part;
+    error_ = std::current_exception();
+  }
 
   std::int64_t count_;
   std::int64_t part_size_;
@@ -57,52 +94,6 @@ class Loop {
   std::exception_ptr error_ ROTA_GUARDED_BY(mutex_);
   std::condition_variable over_;
 };
-
-// Its first item.
-std::int64_t Loop::next_part() {
-  const MutexLock lock(mutex_);
-  if (first_failed_ != kNone || begun_ >= count_) return kNone;
-  const std::int64_t begin = begun_;
-  begun_ += std::min(part_size_, count_ - begin);
-  return begin;
-}
-
-// All parts before this one were begun.
-void Loop::fail(std::int64_t part) noexcept {
-  const MutexLock lock(mutex_);
-  if (part >= first_failed_) return;
-  first_failed_ = part;
-  error_ = std::current_exception();
-}
-
-void Loop::fail_caller() noexcept {
-  fail(-1);
-  stop_.request_stop();
-}
-
-void Loop::take(bool is_callers) noexcept {
-  for (std::int64_t begin = 0; (begin = next_part()) != kNone;) {
-    const std::int64_t end = begin + std::min(part_size_, count_ - begin);
-    try {
-      work_({.begin = begin, .end = end, .is_callers = is_callers});
-    } catch (const Stopped&) {
-      if (is_callers) fail_caller();
-      if (is_callers || stop_.stop_requested()) return;
-      fail(begin);  // what `work` itself was ended by
-    } catch (...) {
-      fail(begin);
-    }
-  }
-}
-
-void Loop::await_others() noexcept {
-  try {
-    const MutexLock lock(mutex_);
-    while (running_ > 0) mutex_.wait(over_, Wait::here());
-  } catch (...) {
-    fail_caller();
-  }
-}
 
 }  // namespace
 

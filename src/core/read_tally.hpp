@@ -28,10 +28,9 @@ struct ReadTally {
     return tally;
   }
 
-  /// What took since `begun` was of the file that `name_of` names.
+  /// The file that `name_of` names took so many seconds.
   template <typename NameOf>
-  void add(ReadClock::time_point begun, NameOf name_of) {
-    const double took = seconds_since(begun);
+  void add(double took, NameOf name_of) {
     if (took < kLeast || took <= longest) return;
     file = name_of();
     longest = took;
@@ -43,7 +42,6 @@ class ReadWatch {
  public:
   ReadWatch() noexcept : stored_before_(tally_.stored_bytes) { tally_.longest = 0; }
   [[nodiscard]] double seconds() const noexcept { return seconds_since(begun_); }
-  [[nodiscard]] ReadClock::time_point begun() const noexcept { return begun_; }
   [[nodiscard]] std::int64_t stored_bytes() const noexcept { return tally_.stored_bytes - stored_before_; }
   [[nodiscard]] ReadTally& tally() const noexcept { return tally_; }
 

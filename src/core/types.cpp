@@ -6,9 +6,12 @@
 #include <array>
 #include <charconv>
 #include <span>
+#include <utility>
 
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
+#include "core/option.hpp"
+#include "rota/worker.hpp"
 
 namespace rota {
 namespace {
@@ -63,5 +66,28 @@ Shuffle parse_shuffle(std::string_view text) {
 }
 Tail parse_tail(std::string_view text) { return static_cast<Tail>(find("tail", kTails, text)); }
 Split parse_split(std::string_view text) { return static_cast<Split>(find("split", kSplits, text)); }
+
+ShardList::ShardList(std::vector<ShardId> shards) : listed_(std::move(shards)), size_(std::ssize(listed_)) {
+  std::ranges::sort(listed_);
+}
+
+ShardList ShardList::every(std::int64_t stride, std::int64_t first, std::int64_t total) {
+  internal::OptionCheck("list shards").in_range("stride", stride, 1);
+  ShardList list;
+  list.first_ = first;
+  list.stride_ = stride;
+  list.size_ = first < total ? (total - first - 1) / stride + 1 : 0;
+  return list;
+}
+
+bool ShardList::contains(ShardId shard) const noexcept {
+  if (!listed_.empty()) return std::ranges::binary_search(listed_, shard);
+  const std::int64_t past = shard.value - first_;
+  return past >= 0 && past % stride_ == 0 && past / stride_ < size_;
+}
+
+bool operator==(const ShardList& a, const ShardList& b) noexcept {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+}
 
 }  // namespace rota

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "core/failure.hpp"
-#include "rota/message.hpp"
+#include "core/message.hpp"
 
 namespace rota {
 namespace {

@@ -115,7 +115,7 @@ std::size_t DatasetFile::read_now(std::uint64_t offset, std::span<std::byte> to)
   const auto begun = ReadClock::now();
   const std::int64_t got = read_at(descriptor_.get(), to, offset);
   if (got < 0) throw not_read(path_);
-  ReadTally::here().add(begun, [&] { return path_; });
+  ReadTally::here().add(seconds_since(begun), [&] { return path_; });
   return static_cast<std::size_t>(got);
 }
 

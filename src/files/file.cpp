@@ -72,10 +72,7 @@ ssize_t FileSystem::pwrite(int fd, const void* data, std::size_t bytes, off_t at
 int FileSystem::fsync(int fd) const { return ::fsync(fd); }
 int FileSystem::fallocate(int fd, off_t bytes) const { return ::posix_fallocate(fd, 0, bytes); }
 int FileSystem::flock(int fd, int operation) const { return ::flock(fd, operation); }
-std::int64_t FileSystem::size(int fd) const {
-  struct stat status {};
-  return ::fstat(fd, &status) == 0 ? status.st_size : -1;
-}
+std::int64_t FileSystem::size(int fd) const { return size_of_open(fd); }
 mode_t FileSystem::type(int fd) const {
   struct stat status {};
   return ::fstat(fd, &status) == 0 ? status.st_mode & S_IFMT : 0;
@@ -154,12 +151,6 @@ File::~File() {
   if (is_locked_) system_->flock(fd_, LOCK_UN);
   system_->close(fd_);
 }
-
-File::File(File&& other) noexcept
-    : system_(other.system_),
-      path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      is_locked_(std::exchange(other.is_locked_, false)) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(system_, other.system_);

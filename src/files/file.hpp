@@ -69,7 +69,7 @@ class File {
   /// else than a regular file: what is open is looked at, not what has its name.
   File(const FileSystem& system, std::string path, int flags, mode_t mode = 0666);
   ~File();
-  File(File&& other) noexcept;
+  File(File&& other) noexcept { *this = std::move(other); }
   File& operator=(File&& other) noexcept;
 
   /// Fills `out`; throws Error{corrupt} where the file ends before.

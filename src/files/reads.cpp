@@ -127,7 +127,7 @@ class Calls {
     const bool is_joined = now.size() > 1 && now[0].file->memory() == nullptr;
     const auto begun = ReadClock::now();
     if (is_joined && OneCall(now).read(now[0].file->descriptor())) {
-      ReadTally::here().add(begun, [&] { return now[0].file->path(); });
+      ReadTally::here().add(seconds_since(begun), [&] { return now[0].file->path(); });
       return share_out(now);
     }
     // Also to find out what is wrong with which of them.
@@ -162,7 +162,8 @@ void read_from_storage(std::span<const WantedBytes> wanted) {
   try {
     const auto begun = ReadClock::now();
     files[0]->storage()->read(stored);
-    if (files.front() == files.back()) ReadTally::here().add(begun, [&] { return files[0]->path(); });
+    if (files.front() == files.back())
+      ReadTally::here().add(seconds_since(begun), [&] { return files[0]->path(); });
   } catch (...) {
     throw caught().as_error_of(files[0]->path(), fmt::format("read {}", files[0]->path()));
   }
@@ -272,7 +273,7 @@ class DirectReads::Queue {
         done.is_done = true;
       }
     }
-    ReadTally::here().add(begun, [&] { return file_of(slot.extent).path(); });
+    ReadTally::here().add(seconds_since(begun), [&] { return file_of(slot.extent).path(); });
   }
 
   // Waits for the oldest, and copies what is wanted of it.

@@ -8,6 +8,7 @@
 #include <exception>
 #include <vector>
 
+#include "core/caught.hpp"
 #include "files/dataset_file.hpp"
 
 namespace rota::internal {
@@ -22,14 +23,10 @@ struct ArchiveInput {
   static la_ssize_t read(archive* /*of*/, void* self, const void** bytes) noexcept {
     auto& input = *static_cast<ArchiveInput*>(self);
     *bytes = input.block.data();
-    try {
-      const std::size_t got = input.file.read_up_to_end(input.next, input.block);
-      input.next += got;
-      return static_cast<la_ssize_t>(got);
-    } catch (...) {
-      input.error = std::current_exception();
-      return -1;
-    }
+    std::size_t got = 0;
+    input.error = thrown_by([&] { got = input.file.read_up_to_end(input.next, input.block); });
+    input.next += got;
+    return input.error == nullptr ? static_cast<la_ssize_t>(got) : -1;
   }
   static la_int64_t skip(archive* /*of*/, void* self, la_int64_t bytes) noexcept {
     auto& input = *static_cast<ArchiveInput*>(self);

@@ -60,15 +60,13 @@ Error not_decompressed(const DatasetFile& file, std::uint64_t at, std::string_vi
 
 void decompress_gzip(const DatasetFile& file, std::size_t piece_bytes, const RawSink& sink) {
   constexpr int kGzip = 32 + MAX_WBITS;  // or zlib's
-  const auto end_inflation = [](z_stream* stream) { ::inflateEnd(stream); };
   z_stream stream{};
   if (::inflateInit2(&stream, kGzip) != Z_OK) throw std::bad_alloc();
-  const std::unique_ptr<z_stream, decltype(end_inflation)> owner(&stream, end_inflation);
+  const std::unique_ptr<z_stream, FreeBy<::inflateEnd>> owner(&stream);
   std::vector<std::byte> raw(kBlockBytes);
   bool is_inside = false;
-  std::uint64_t end = 0;
   for_each_piece(file, piece_bytes, [&](std::span<const std::byte> piece, std::uint64_t at) {
-    end = at + piece.size();
+    const std::uint64_t end = at + piece.size();
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast): zlib only reads it
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(piece.data()));
     stream.avail_in = static_cast<uInt>(piece.size());
@@ -87,7 +85,7 @@ void decompress_gzip(const DatasetFile& file, std::size_t piece_bytes, const Raw
     } while (stream.avail_in > 0 || (is_inside && stream.avail_out == 0));
     return true;
   });
-  if (is_inside) throw file.damage(end, "it ends inside a gzip member; restore it");
+  if (is_inside) throw file.damage(file.bytes(), "it ends inside a gzip member; restore it");
 }
 
 // Throws where `status` is an error, at byte `at`.
@@ -108,9 +106,7 @@ void decompress_zstd(const DatasetFile& file, std::size_t piece_bytes, const Raw
   if (context == nullptr) throw std::bad_alloc();
   std::vector<std::byte> raw(kBlockBytes);
   bool is_inside = false;
-  std::uint64_t end = 0;
   for_each_piece(file, piece_bytes, [&](std::span<const std::byte> piece, std::uint64_t at) {
-    end = at + piece.size();
     ZSTD_inBuffer in{piece.data(), piece.size(), 0};
     ZSTD_outBuffer out{raw.data(), raw.size(), 0};
     do {
@@ -122,7 +118,7 @@ void decompress_zstd(const DatasetFile& file, std::size_t piece_bytes, const Raw
     } while (in.pos < in.size || (is_inside && out.pos == out.size));
     return true;
   });
-  if (is_inside) throw file.damage(end, "it ends inside a zstd frame; restore it");
+  if (is_inside) throw file.damage(file.bytes(), "it ends inside a zstd frame; restore it");
 }
 
 void decompress_other(const DatasetFile& file, const RawSink& sink) {

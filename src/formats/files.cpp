@@ -12,6 +12,7 @@
 #include "files/reads.hpp"
 #include "formats/formats.hpp"
 #include "formats/open_files.hpp"
+#include "formats/records.hpp"
 #include "source/content.hpp"
 
 namespace rota::internal {

@@ -24,9 +24,8 @@ constexpr std::string_view kNumbers[] = {"int8",   "int16",  "int32",   "int64",
 // An array has up to 63 extents. Of lists it is the two numbers before the sizes that count.
 constexpr std::size_t kMostHeadBytes = 1 + 63 * sizeof(std::uint64_t);
 
-template <typename Names>
-bool is_among(const Names& names, std::string_view name) {
-  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+bool is_among(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
 // Numbers with commas between; nothing where it is something else, or too large.
@@ -88,6 +87,9 @@ std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
                                        const std::vector<std::string>& wanted, const std::string& path) {
   constexpr std::string_view kSizes = ".sizes";
   std::vector<ChosenField> chosen;
+  const auto add_head = [&](std::size_t i, std::string name, DType dtype) {
+    chosen.push_back({i, true, {.name = std::move(name), .dtype = dtype, .shape = {}, .ragged = true}});
+  };
   const auto add = [&](std::size_t i) {
     if (!columns[i].field) {
       throw failure(ErrorCode::unsupported,
@@ -95,13 +97,7 @@ std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
                     columns[i].name, columns[i].encoding);
     }
     chosen.push_back({i, false, *columns[i].field});
-    if (!columns[i].is_list) return;
-    chosen.push_back({i,
-                      true,
-                      {.name = columns[i].name + std::string(kSizes),
-                       .dtype = DType::uint32,
-                       .shape = {},
-                       .ragged = true}});
+    if (columns[i].is_list) add_head(i, columns[i].name + std::string(kSizes), DType::uint32);
   };
   for (std::size_t i = 0; wanted.empty() && i < columns.size(); ++i) add(i);
   for (const std::string& name : wanted) {
@@ -109,9 +105,7 @@ std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
     const auto shaped = std::ranges::find_if(
         columns, [&](const MdsColumn& c) { return c.has_shape && name == c.name + std::string(kShape); });
     if (found == columns.end() && shaped != columns.end()) {
-      chosen.push_back({static_cast<std::size_t>(shaped - columns.begin()),
-                        true,
-                        {.name = name, .dtype = DType::uint8, .shape = {}, .ragged = true}});
+      add_head(static_cast<std::size_t>(shaped - columns.begin()), name, DType::uint8);
       continue;
     }
     if (found == columns.end()) {

@@ -194,15 +194,14 @@ bool is_idx_name(std::string_view name) { return name.ends_with(".idx"); }
 
 bool is_megatron(const FileList& files, std::size_t i) {
   const std::string name = (*files.read_names())[i];
-  std::array<char, kIndexMagic.size()> found{};
   if (!is_idx_name(name) && !name.ends_with(".bin")) return false;
   try {
     const DatasetFile index = files.location().open(with_ending(name, ".idx"), i, Access::cached, nullptr);
-    (void)index.read_up_to_end(0, std::as_writable_bytes(std::span(found)));
+    return decompress_head(index, Compression::none, kIndexMagic.size()) == kIndexMagic;
   } catch (const Error& error) {  // of other files, whatever keeps an index from being read
     if (is_idx_name(name) && error.code() != ErrorCode::not_found) throw;
+    return false;
   }
-  return std::string_view(found.data(), found.size()) == kIndexMagic;
 }
 
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const MegatronOptions& options) {

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <memory>
 #include <utility>
@@ -213,9 +212,7 @@ std::vector<StoredType> types_of(const Arrays& arrays) {
 
 bool is_npy(const FileList& files, std::size_t i) {
   constexpr std::string_view kMagic = "\x93NUMPY";
-  std::array<char, kMagic.size()> found{};
-  (void)files.open(i).read_up_to_end(0, std::as_writable_bytes(std::span(found)));
-  return std::string_view(found.data(), found.size()) == kMagic;
+  return decompress_head(files.open(i), Compression::none, kMagic.size()) == kMagic;
 }
 
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpyOptions& options) {

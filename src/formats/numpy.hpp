@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "files/dataset_file.hpp"
-#include "formats/records.hpp"
 #include "source/stored_type.hpp"
 
 namespace rota::internal {

@@ -17,7 +17,6 @@
 #include "catalog/files.hpp"
 #include "core/mutex.hpp"
 #include "files/reads.hpp"
-#include "formats/records.hpp"
 #include "formats/shared_files.hpp"
 #include "rota/source.hpp"
 #include "source/file_samples.hpp"

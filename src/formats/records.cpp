@@ -10,7 +10,6 @@
 #include "core/parallel.hpp"
 #include "files/reads.hpp"
 #include "formats/open_files.hpp"
-#include "rota/error.hpp"
 #include "rota/types.hpp"
 #include "source/content.hpp"
 

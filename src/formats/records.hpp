@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "catalog/files.hpp"
-#include "catalog/listing.hpp"
 #include "formats/file_memory.hpp"
 #include "rota/source.hpp"
 

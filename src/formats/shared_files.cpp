@@ -8,7 +8,6 @@
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
 #include "files/memory_file.hpp"
-#include "ranks/collectives.hpp"
 
 namespace rota::internal {
 

@@ -41,10 +41,8 @@ class TarMembers {
       : file_(file), allow_missing_end_(allow_missing_end), archive_(::archive_read_new()) {
     if (archive_ == nullptr) throw std::bad_alloc();
     require(::archive_read_support_format_tar(archive_.get()));
-    ::archive_read_set_callback_data(archive_.get(), &input_);
-    ::archive_read_set_read_callback(archive_.get(), ArchiveInput::read);
-    ::archive_read_set_skip_callback(archive_.get(), ArchiveInput::skip);
-    require(::archive_read_open1(archive_.get()));
+    require(::archive_read_open2(archive_.get(), &input_, nullptr, ArchiveInput::read, ArchiveInput::skip,
+                                 nullptr));
   }
 
   /// The next regular file; false at the end.

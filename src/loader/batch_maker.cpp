@@ -243,9 +243,10 @@ void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, Part
   }
   const BatchView in = scratch.store ? scratch.store->view() : out;
   read(source, batch, part, in);
+  const double took = watch.seconds();
   ReadTally& tally = watch.tally();
   if (tally.longest == 0) {
-    tally.add(watch.begun(), [&] {
+    tally.add(took, [&] {
       try {
         return source_->where(batch.ids[part.begin]);
       } catch (...) {  // a good batch stays one
@@ -255,7 +256,7 @@ void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, Part
     });
   }
   note_wait(done.times, tally.file, tally.longest);
-  done.times.read_seconds += watch.seconds();
+  done.times.read_seconds += took;
   std::size_t made_bytes = 0;
   if (options_.transform.apply) {
     const auto have_read = ReadClock::now();

@@ -1,6 +1,7 @@
 #include "loader/buffer_pool.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +21,18 @@ namespace {
 static_assert(std::is_nothrow_move_constructible_v<Buffer>);
 static_assert(std::is_nothrow_move_assignable_v<Buffer>);
 
-constexpr std::align_val_t kAlignment{kBufferAlignment};
+constexpr std::size_t kHugePage = std::size_t{1} << 21;
+
+constexpr std::align_val_t alignment(std::size_t bytes) {
+  return std::align_val_t{bytes < 4 * kHugePage ? kBufferAlignment : kHugePage};
+}
+
+// Where it is large, in huge pages, if the system has them: it maps and clears it several times as fast.
+std::byte* new_bytes(std::size_t bytes) {
+  void* const data = ::operator new(bytes, alignment(bytes));
+  if (bytes >= 4 * kHugePage) (void)::madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  return static_cast<std::byte*>(data);
+}
 
 // Some room to grow, so that ragged batches of nearly one size do not ask again and again.
 constexpr std::size_t with_room(std::size_t bytes) { return (bytes + bytes / 8 + kPage - 1) / kPage * kPage; }
@@ -36,8 +48,7 @@ Buffer::Buffer(std::shared_ptr<const Allocator> allocator, std::size_t bytes)
     throw failure(ErrorCode::callback, "{}: {}", task(), why);
   };
   if (!allocate) {
-    data_.reset(
-        with_memory([&] { return static_cast<std::byte*>(::operator new(bytes, kAlignment)); }, task));
+    data_.reset(with_memory([&] { return new_bytes(bytes); }, task));
     return;
   }
   try {
@@ -56,7 +67,7 @@ void ReleaseBuffer::operator()(std::byte* data) const noexcept {
   if (allocator->release) {
     allocator->release(data, bytes);
   } else {
-    ::operator delete(data, kAlignment);
+    ::operator delete(data, alignment(bytes));
   }
 }
 

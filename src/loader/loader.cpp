@@ -9,11 +9,11 @@
 #include <variant>
 
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "core/owned.hpp"
 #include "core/wait.hpp"
 #include "loader/loader_impl.hpp"
 #include "ranks/collectives.hpp"
-#include "rota/message.hpp"
 
 namespace rota {
 

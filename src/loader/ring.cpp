@@ -6,10 +6,10 @@
 #include <string>
 #include <utility>
 
+#include "core/message.hpp"
 #include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
-#include "rota/message.hpp"
 
 namespace rota::internal {
 

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <array>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -11,6 +9,7 @@
 #include "core/caught.hpp"
 #include "core/failure.hpp"
 #include "mpi/transport.hpp"
+#include "ranks/collectives.hpp"
 #include "rota/mpi.hpp"
 
 namespace rota::mpi {
@@ -25,15 +24,12 @@ struct Outcome {
 };
 
 Outcome meet(const Communicator& guard, const std::string& message) {
-  const auto digest = static_cast<std::int64_t>(std::hash<std::string>{}(message));
-  std::array<std::int64_t, 3> lowest{guard.rank(), digest, ~digest};
   try {
-    guard.min(lowest);
+    const bool is_same = ranks::is_same(guard, message);
+    return {.together = true, .is_first = !is_same || guard.rank() == 0};
   } catch (const Error&) {
     return {};
   }
-  const bool is_same = lowest[1] == ~lowest[2];
-  return {.together = true, .is_first = !is_same || lowest[0] == guard.rank()};
 }
 
 // Of a program that is linked to another MPI than that which started it, each process is a world of one.

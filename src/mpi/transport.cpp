@@ -8,6 +8,7 @@
 #include "core/failure.hpp"
 #include "mpi/handles.hpp"
 #include "ranks/messages.hpp"
+#include "rota/mpi.hpp"
 
 namespace rota::mpi {
 namespace {
@@ -31,7 +32,6 @@ MPI_Op op_of(Reduction how) {
 
 class Requests final : public ranks::Call {
  public:
-  Requests() = default;
   // What was not received by now will not be: the memory for it may go. MPI cannot cancel anything else.
   ~Requests() override {
     if (receives_ == 0 || !is_running()) return;
@@ -41,8 +41,6 @@ class Requests final : public ranks::Call {
       MPI_Request_free(&request);
     }
   }
-  Requests(const Requests&) = delete;
-  Requests& operator=(const Requests&) = delete;
 
   MPI_Request* add() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
   void end_of_receives() noexcept { receives_ = requests_.size(); }
@@ -88,8 +86,6 @@ class Duplication final : public ranks::Call {
   ~Duplication() override {  // MPI may write to it
     if (*copy_ == MPI_COMM_NULL) ranks::keep_for_ever(copy_);
   }
-  Duplication(const Duplication&) = delete;
-  Duplication& operator=(const Duplication&) = delete;
 
   bool advance(bool /*may_rest*/) override {
     if (!requests_.advance(false)) return false;
@@ -102,14 +98,6 @@ class Duplication final : public ranks::Call {
   std::unique_ptr<ranks::Transport>* made_;
   Requests requests_;
 };
-
-std::pair<int, int> place_in(MPI_Comm comm) {
-  int rank = 0;
-  int size = 1;
-  check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-  check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
-  return {rank, size};
-}
 
 }  // namespace
 
@@ -128,9 +116,7 @@ struct MpiTransport::Posted {
 };
 
 MpiTransport::MpiTransport(MPI_Comm comm, Ownership ownership)
-    : Transport(place_in(comm).first, place_in(comm).second, &mpi::has_ended),
-      comm_(comm),
-      ownership_(ownership) {
+    : Transport(world(comm).rank, world(comm).size, &mpi::has_ended), comm_(comm), ownership_(ownership) {
   if (ownership == Ownership::owned) MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
 }
 

@@ -54,18 +54,9 @@ ShardId ShardPlan::shard_at(std::int64_t index) const noexcept {
     const auto& begins = ragged_->begins;
     return {std::upper_bound(begins.begin(), begins.end(), index) - begins.begin() - 1};
   }
-  // Between where it would be if all shards were long and if all were short; then by bisection.
-  std::int64_t low = std::min(shards_ - 1, index / (short_length_ + 1));
-  std::int64_t high = short_length_ == 0 ? shards_ - 1 : std::min(shards_ - 1, index / short_length_);
-  while (low < high) {
-    const std::int64_t middle = low + (high - low + 1) / 2;
-    if (begin(middle) <= index) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return {low};
+  // The last s with floor(s N / L) <= index.
+  __extension__ using i128 = __int128;
+  return {static_cast<std::int64_t>((i128{index + 1} * shards_ - 1) / samples_)};
 }
 
 std::int64_t ShardPlan::long_shard(std::int64_t k) const noexcept {

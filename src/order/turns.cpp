@@ -21,6 +21,11 @@ int select_bit(std::uint64_t word, int k) noexcept {
   return place + std::countr_zero(bits);
 }
 
+PositionRange skip(PositionRange take, std::int64_t positions) noexcept {
+  take.begin += positions;
+  return take;
+}
+
 }  // namespace
 
 void AliveSet::build() {
@@ -68,15 +73,6 @@ std::int64_t AliveSet::next_after_word(std::size_t word) const noexcept {
   }
   return word >= words_.size() ? size_ : select(rank(static_cast<std::int64_t>(word) * 64));
 }
-
-namespace {
-
-PositionRange skip(PositionRange take, std::int64_t positions) noexcept {
-  take.begin += positions;
-  return take;
-}
-
-}  // namespace
 
 // ---- equal lengths: n or n + 1 samples a shard ----
 
@@ -199,16 +195,11 @@ void RaggedTurns::load(std::int64_t group, std::int64_t begin, std::int64_t end)
 
 // The shard with `rank` others below it among those still alive at the end of the range.
 std::int64_t RaggedTurns::select_at_end(std::int64_t rank) const noexcept {
-  std::int64_t below = 0;  // ending shards below the one sought, which count in `alive_` only: by bisection
-  for (auto high = static_cast<std::int64_t>(ending_.size()); below < high;) {
-    const std::int64_t middle = below + (high - below) / 2;
-    if (alive_.rank(ending_[static_cast<std::size_t>(middle)]) - middle <= rank) {
-      below = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return alive_.select(rank + below);
+  // Ending shards below the one sought count in `alive_` only.
+  const auto sought = std::ranges::partition_point(ending_, [&](const std::int32_t& shard) {
+    return alive_.rank(shard) - (&shard - ending_.data()) <= rank;
+  });
+  return alive_.select(rank + (sought - ending_.begin()));
 }
 
 PositionRange RaggedTurns::take(std::int64_t offset) const noexcept {
@@ -251,10 +242,8 @@ PositionRange RaggedTurns::find(std::int64_t slot) const noexcept {
 PositionRange RaggedTurns::next(std::int64_t shard) const noexcept {
   const std::int64_t begin_shard = begin_.shard - first_;
   for (std::int64_t s = alive_.next(shard - first_ + 1);;) {
-    const std::int64_t n = length(s);
-    const std::int64_t begin = begin_.cursor(first_ + s, n);
-    const std::int64_t end = end_.cursor(first_ + s, n);
-    if (end > begin) return {first_ + s, begin, end};
+    const PositionRange taken = take(s);
+    if (taken.end > taken.begin) return taken;
     // Below begin_.shard, a shard that had its turn in this round may have none in what is left of the
     // range.
     const bool in_gap = s < begin_shard && (end_.round == begin_.round ||

@@ -35,7 +35,6 @@ class AliveSet {
   /// Removes a member. O(log size).
   void remove(std::int64_t member) noexcept;
 
-  [[nodiscard]] std::int64_t count() const noexcept { return count_; }
   /// Members below `value`, 0 <= value <= size. O(log size).
   [[nodiscard]] std::int64_t rank(std::int64_t value) const noexcept;
   /// The member with `rank` members below it; size where there is none. O(log size).

@@ -1,6 +1,5 @@
 #include "order/weighted_turns.hpp"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 #include <limits>
 #include <memory>
 
+#include "core/bytes.hpp"
 #include "core/caught.hpp"
-#include "core/failure.hpp"
 #include "core/text.hpp"
 #include "core/wait.hpp"
 #include "ranks/exchange.hpp"
@@ -21,6 +19,7 @@ namespace {
 
 constexpr std::size_t kMaxText = 1 << 16;  // of an error's message
 constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
+constexpr std::string_view kAddUp = "add up what all ranks have";
 
 // Runs an operation on `memory`, which `start` takes.
 template <typename Memory, typename Start>
@@ -67,6 +66,20 @@ Transport::Begun transfer(Exchanged& exchanged, Transport& by) {
     incoming[r] = exchanged.incoming[r];
   }
   return by.exchange(std::move(outgoing), std::move(incoming));
+}
+
+// How much comes from each rank.
+std::vector<std::int64_t> announce(Exchange& exchange, std::string_view phase, const Messages& outgoing) {
+  const auto memory = std::make_shared<Exchanged>();
+  for (const auto& bytes : outgoing) {
+    auto& size = memory->outgoing.emplace_back(sizeof(std::int64_t));
+    internal::store(size, 0, std::ssize(bytes));
+  }
+  memory->incoming = memory->outgoing;
+  run(exchange, phase, memory, transfer);
+  std::vector<std::int64_t> sizes;
+  for (const auto& size : memory->incoming) sizes.push_back(internal::load<std::int64_t>(size));
+  return sizes;
 }
 
 }  // namespace
@@ -177,27 +190,6 @@ std::vector<std::string> all_gather(const Communicator& comm, std::string_view p
   return texts;
 }
 
-namespace {
-
-// How much comes from each rank.
-std::vector<std::int64_t> announce(Exchange& exchange, std::string_view phase, const Messages& outgoing) {
-  const auto memory = std::make_shared<Exchanged>();
-  for (const auto& bytes : outgoing) {
-    const auto size =
-        std::bit_cast<std::array<std::byte, sizeof(std::uint64_t)>>(std::uint64_t{bytes.size()});
-    memory->outgoing.emplace_back(size.begin(), size.end());
-  }
-  memory->incoming = memory->outgoing;
-  run(exchange, phase, memory, transfer);
-  std::vector<std::int64_t> sizes(outgoing.size());
-  for (std::size_t r = 0; r < sizes.size(); ++r) {
-    std::memcpy(&sizes[r], memory->incoming[r].data(), sizeof(sizes[r]));
-  }
-  return sizes;
-}
-
-}  // namespace
-
 Messages exchange(const Communicator& comm, std::string_view phase,
                   const std::function<void(Messages&)>& fill) {
   const auto self = static_cast<std::size_t>(comm.rank());
@@ -229,22 +221,16 @@ void max(const Communicator& comm, std::string_view what, std::span<std::int64_t
 
 namespace rota {
 
-namespace {
-
-constexpr std::string_view kAddUp = "add up what all ranks have";
-
-}  // namespace
-
 void Communicator::together(std::string_view phase, const std::function<void()>& work) const {
   if (ranks::is_alone(*this)) return work();
   ranks::agree(*this, phase, internal::thrown_by(work));
 }
 
 void Communicator::sum(std::span<double> values) const {
-  ranks::reduce(*this, kAddUp, values, &ranks::Transport::sum);
+  ranks::reduce(*this, ranks::kAddUp, values, &ranks::Transport::sum);
 }
 void Communicator::sum(std::span<std::int64_t> values) const {
-  ranks::reduce(*this, kAddUp, values, ranks::Reduction::sum);
+  ranks::reduce(*this, ranks::kAddUp, values, ranks::Reduction::sum);
 }
 // As those with a sign, which wrap around.
 void Communicator::sum(std::span<std::uint64_t> values) const {

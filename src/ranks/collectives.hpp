@@ -3,7 +3,6 @@
 // What rota's own code does with other ranks, beyond what rota/communicator.hpp has for programs. All of it
 // waits until the communicator's deadline.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>

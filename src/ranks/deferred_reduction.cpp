@@ -3,14 +3,8 @@
 #include <utility>
 
 #include "ranks/backoff.hpp"
-#include "rota/error.hpp"
 
 namespace rota::ranks {
-namespace {
-
-constexpr auto kPatience = std::chrono::milliseconds(500);
-
-}  // namespace
 
 DeferredReduction::DeferredReduction(const Communicator& comm, Reduction reduction,
                                      std::chrono::milliseconds deadline, std::string_view phase)
@@ -24,6 +18,7 @@ DeferredReduction::~DeferredReduction() {
 
 // Not where the transport has ended: what it had begun is gone.
 bool DeferredReduction::ends_in_time(Exchange& exchange) noexcept {
+  constexpr auto kPatience = std::chrono::milliseconds(500);
   if (!operation_) return true;
   if (exchange.transport().has_ended()) return false;
   try {

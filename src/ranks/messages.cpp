@@ -15,6 +15,16 @@ namespace {
 
 constexpr std::string_view kPhase = "take what rank 0 has read";
 
+// Takes what comes from rank 0 into `bytes`, of `memory`.
+std::unique_ptr<Operation> taking(std::shared_ptr<void> memory, std::span<std::byte> bytes) {
+  return std::make_unique<Operation>(kPhase, std::move(memory), [bytes](Transport& by) {
+    const auto ranks = static_cast<std::size_t>(by.size());
+    Parts<std::byte> incoming(ranks);
+    incoming.front() = bytes;
+    return by.exchange(Parts<const std::byte>(ranks), std::move(incoming));
+  });
+}
+
 }  // namespace
 
 void keep_for_ever(std::shared_ptr<const void> memory) {
@@ -89,20 +99,6 @@ void PushQueue::send(const std::vector<Message>& by_rank) {
 void PushQueue::progress() {
   while (!under_way_.empty() && exchange_of(channel_).move(*under_way_.front())) under_way_.pop_front();
 }
-
-namespace {
-
-// Takes what comes from rank 0 into `bytes`, of `memory`.
-std::unique_ptr<Operation> taking(std::shared_ptr<void> memory, std::span<std::byte> bytes) {
-  return std::make_unique<Operation>(kPhase, std::move(memory), [bytes](Transport& by) {
-    const auto ranks = static_cast<std::size_t>(by.size());
-    Parts<std::byte> incoming(ranks);
-    incoming.front() = bytes;
-    return by.exchange(Parts<const std::byte>(ranks), std::move(incoming));
-  });
-}
-
-}  // namespace
 
 bool PushQueue::has_size() {
   if (!size_operation_) {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "core/mutex.hpp"
@@ -54,7 +53,6 @@ class PushQueue {
   void send(const std::vector<Message>& by_rank);
   /// Moves what is under way on, and lets go of what has been sent. Throws as `send`.
   void progress();
-  [[nodiscard]] bool is_empty() const noexcept { return under_way_.empty(); }
 
   /// On the others: the next message, if all of it is here; null where it is not. Throws as `send`, and
   /// std::bad_alloc, after which it may be asked for again.

@@ -1,12 +1,8 @@
 #include "ranks/node_buffer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <exception>
-#include <new>
 #include <optional>
 #include <utility>
 #include <vector>

@@ -2,9 +2,6 @@
 
 // Which ranks run on the same machine.
 
-#include <span>
-#include <utility>
-
 #include "rota/communicator.hpp"
 
 namespace rota::ranks {
@@ -15,10 +12,9 @@ namespace rota::ranks {
 class Nodes {
  public:
   Nodes() = default;
-  /// **Collective** over `all`. Throws Error{io}, Error{timeout}.
-  explicit Nodes(Communicator all) : Nodes(std::move(all), 0) {}
-  /// For tests: so many ranks in a row are a node.
-  Nodes(Communicator all, int ranks_per_node);
+  /// **Collective** over `all`. For tests: so many ranks in a row are a node. Throws Error{io},
+  /// Error{timeout}.
+  explicit Nodes(Communicator all, int ranks_per_node = 0);
 
   [[nodiscard]] const Communicator& all() const noexcept { return all_; }
   [[nodiscard]] const Communicator& node() const noexcept { return node_; }

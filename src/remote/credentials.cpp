@@ -13,6 +13,7 @@
 #include <pugixml.hpp>
 
 #include "core/failure.hpp"
+#include "core/text.hpp"
 #include "remote/http.hpp"
 
 namespace rota::internal {
@@ -27,13 +28,12 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::string home_file(const char* variable, const char* name) {
-  const std::string given = environment(variable);
-  return given.empty() ? environment("HOME") + "/.aws/" + name : given;
-}
-
 std::string either(const std::string& first, const std::string& second) {
   return first.empty() ? second : first;
+}
+
+std::string home_file(const char* variable, const char* name) {
+  return either(environment(variable), environment("HOME") + "/.aws/" + name);
 }
 
 // "2030-01-02T03:04:05Z"
@@ -95,11 +95,8 @@ ProfileFile parse_profiles(std::string_view text) {
   ProfileFile file;
   std::map<std::string, std::string>* section = nullptr;
   std::string above;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    const std::string_view whole = text.substr(0, end);
+  for (const std::string_view whole : lines_of(text)) {
     const std::string_view line = trimmed(whole);
-    text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line[0] == '#' || line[0] == ';') continue;
     if (line[0] == '[') {
       std::string_view name = trimmed(line.substr(1, line.find(']') - 1));

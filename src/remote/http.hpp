@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "core/mutex.hpp"
-#include "rota/error.hpp"
 #include "rota/object_storage.hpp"
 #include "rota/world.hpp"
 

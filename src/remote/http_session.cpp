@@ -12,10 +12,11 @@
 #include <string_view>
 #include <utility>
 
+#include "core/caught.hpp"
+#include "core/message.hpp"
 #include "core/text.hpp"
 #include "core/wait.hpp"
 #include "rota/error.hpp"
-#include "rota/message.hpp"
 
 namespace rota::internal {
 namespace {
@@ -107,13 +108,8 @@ struct HttpSession::Try {
   // Calls the transfer for curl, which must not see what it throws.
   template <typename Work>
   bool guarded(Work work) noexcept {
-    try {
-      work();
-      return true;
-    } catch (...) {
-      thrown = std::current_exception();
-      return false;
-    }
+    thrown = thrown_by(work);
+    return thrown == nullptr;
   }
   void see_head() {
     if (std::exchange(is_head_seen, true)) return;
@@ -196,12 +192,8 @@ HttpSession::Clock::time_point HttpSession::begin_due(Clock::time_point now) {
       job->begun = now;
       job->until = job->latest = now + std::min(options_.deadline, transfer.deadline);
     }
-    try {
-      begin(std::move(*job));
-    } catch (...) {
-      transfer.error = std::current_exception();
-      if (is_stopped(transfer.error)) throw;
-    }
+    transfer.error = thrown_by([&] { begin(std::move(*job)); });
+    if (is_stopped(transfer.error)) std::rethrow_exception(transfer.error);
     job = jobs_.erase(job);
   }
   return next;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/caught.hpp"
 #include "remote/s3_server.hpp"
 #include "rota/error.hpp"
 
@@ -158,11 +159,8 @@ void S3Server::write(std::string_view name, std::uint64_t bytes, const Fill& fil
           return change_request("DELETE", name, {{"uploadId", id}});
         },
         nothing_of);
-    abort.deadline = std::chrono::seconds(10);  // the caller waits for it
-    try {
-      client().run(abort);
-    } catch (...) {  // the first error says more
-    }
+    abort.deadline = std::chrono::seconds(10);      // the caller waits for it
+    (void)thrown_by([&] { client().run(abort); });  // the first error says more
     throw;
   }
 }

@@ -131,7 +131,7 @@ class Range final : public Transfer {
   bool finish(const HttpAnswer& answer) override {
     if (answer.is_success() && !has_all()) return doubt("it ends early");
     if (answer.is_success()) {
-      ReadTally::here().add(begun_, [&] { return server_.path(file().name); });
+      ReadTally::here().add(seconds_since(begun_), [&] { return server_.path(file().name); });
       return true;
     }
     if (answer.status == 404) throw Error(ErrorCode::not_found, what() + ": it is gone");

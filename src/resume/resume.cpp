@@ -204,8 +204,7 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   const World world = data.is_alone() ? World{} : loader.world();
   RowRange rows = cursor_rows(loader, world);
   if (world.replica > 0) rows.count = 0;
-  std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * rows.count));
-  loader.cursors(rows.first, cursors);
+  const auto cursors = cursors_of(loader, loader.impl().place_at(loader.position()), rows);
   // Named by their numbers, so that two that take themselves for one place are an error and not a longer
   // tensor.
   snapshot.tensor(part_of_loader(name, kCursors), DType::int64, {2}, std::span(&rows, 1), bytes_of(cursors));

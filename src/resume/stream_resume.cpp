@@ -253,10 +253,6 @@ class Saved {
   std::vector<std::int64_t> blob_begins_;
 };
 
-std::string_view kind_of(const StreamLoader& loader) {
-  return loader.impl().dispatch() == nullptr ? kStreamKind : kDispatchKind;
-}
-
 StreamParts parts_of_any(const StreamLoader& loader) {
   return loader.impl().dispatch() == nullptr ? parts_of(loader) : parts_of_dispatch(loader);
 }
@@ -266,7 +262,7 @@ template <typename... From>
 void restore_from(StreamLoader& loader, const From&... from) {
   auto* const dispatch = loader.impl().dispatch();
   if (dispatch != nullptr) dispatch->count_restore();  // whatever fails, on whichever rank
-  const SavedState state(kind_of(loader), from...);
+  const SavedState state(dispatch == nullptr ? kStreamKind : kDispatchKind, from...);
   state.require_digest();
   if (dispatch != nullptr) return restore_dispatch(loader, state);
   const Saved saved(state, loader);
@@ -319,9 +315,9 @@ void save_parts(const StreamParts& parts, Snapshot& snapshot, std::string_view n
   snapshot.blob(part_of_loader(name, kState), parts.head);
 }
 
-std::string gather_text(const StreamLoader& loader, const std::function<StreamParts()>& make) {
+std::string gather_text(const StreamLoader& loader) {
   std::vector<StreamParts> ranks;
-  for (const std::string& parts : loader.impl().gather([&] { return to_blob(make()); })) {
+  for (const std::string& parts : loader.impl().gather([&] { return to_blob(parts_of_any(loader)); })) {
     ranks.push_back(from_blob<StreamParts>(parts));
   }
   auto json = OrderedJson::parse(ranks.front().head);
@@ -358,9 +354,7 @@ void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_vie
   internal::restore_from(loader, checkpoint, name);
 }
 
-std::string state(const StreamLoader& loader) {
-  return internal::gather_text(loader, [&] { return internal::parts_of_any(loader); });
-}
+std::string state(const StreamLoader& loader) { return internal::gather_text(loader); }
 
 void restore(StreamLoader& loader, std::string_view state) { internal::restore_from(loader, state); }
 

@@ -110,7 +110,34 @@ class TarEncoding final : public ShardEncoding {
 
   [[nodiscard]] std::string_view ending() const override { return ".tar"; }
 
-  void require(const Source& source) const override { require_names(source); }
+  // Unless readers find the same samples again.
+  void require(const Source& source) const override {
+    if (!key_) return;
+    const auto refuse = [](const std::string& why) {
+      throw failure(ErrorCode::invalid_argument,
+                    "write tar files: {}; name samples by number (\"rota shard --numbered\", or open them "
+                    "without keys)",
+                    why);
+    };
+    std::unordered_set<std::string> samples;
+    std::string ending;
+    for (SampleId id{0}; id.value < source.size(); ++id.value) {
+      std::int64_t rows = 0;
+      source.rows({&id, 1}, *key_, {&rows, 1});
+      std::string name(static_cast<std::size_t>(rows), '\0');
+      const SampleRows all{id, 0, std::ssize(name), std::as_writable_bytes(std::span(name)).data()};
+      source.read_rows(std::span(&all, 1), *key_);
+      const std::string member = is_file_ ? name : name + ".x";
+      const TarKey key = tar_key(member);
+      const bool is_whole = !key.extension.empty() && (is_file_ || (key.sample == name && !name.empty()));
+      if (!is_whole) refuse(fmt::format("\"{}\" would be no sample", name));
+      if (!samples.emplace(key.sample).second)
+        refuse(fmt::format("\"{}\" would be part of one before it", name));
+      if (id.value == 0) ending = key.extension;
+      if (key.extension != ending)
+        refuse(fmt::format("\"{}\" does not end in .{} as others do", name, ending));
+    }
+  }
 
   [[nodiscard]] std::uint64_t sample_bytes(std::span<const std::uint64_t> fields) const override {
     constexpr std::uint64_t kBlock = 512;
@@ -157,35 +184,6 @@ class TarEncoding final : public ShardEncoding {
       keys.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
     return keys;
-  }
-
-  // Unless readers find the same samples again.
-  void require_names(const Source& source) const {
-    if (!key_) return;
-    const auto refuse = [](const std::string& why) {
-      throw failure(ErrorCode::invalid_argument,
-                    "write tar files: {}; name samples by number (\"rota shard --numbered\", or open them "
-                    "without keys)",
-                    why);
-    };
-    std::unordered_set<std::string> samples;
-    std::string ending;
-    for (SampleId id{0}; id.value < source.size(); ++id.value) {
-      std::int64_t rows = 0;
-      source.rows({&id, 1}, *key_, {&rows, 1});
-      std::string name(static_cast<std::size_t>(rows), '\0');
-      const SampleRows all{id, 0, std::ssize(name), std::as_writable_bytes(std::span(name)).data()};
-      source.read_rows(std::span(&all, 1), *key_);
-      const std::string member = is_file_ ? name : name + ".x";
-      const TarKey key = tar_key(member);
-      const bool is_whole = !key.extension.empty() && (is_file_ || (key.sample == name && !name.empty()));
-      if (!is_whole) refuse(fmt::format("\"{}\" would be no sample", name));
-      if (!samples.emplace(key.sample).second)
-        refuse(fmt::format("\"{}\" would be part of one before it", name));
-      if (id.value == 0) ending = key.extension;
-      if (key.extension != ending)
-        refuse(fmt::format("\"{}\" does not end in .{} as others do", name, ending));
-    }
   }
 
   std::optional<std::size_t> key_;

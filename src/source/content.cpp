@@ -92,9 +92,7 @@ std::vector<SampleContent> read_content(const Source& source, std::int64_t most,
   const bool is_ragged = std::ranges::all_of(source.fields(), &Field::ragged);
   std::size_t left = kMostOfAll;
   for (std::int64_t k = 0; k < count && left > 0; ++k) {
-    __extension__ using i128 = __int128;
-    const i128 last = source.size() - 1;
-    const SampleId id{count == 1 ? 0 : static_cast<std::int64_t>(last * k / (count - 1))};
+    const SampleId id{count == 1 ? 0 : share(source.size() - 1, k, count - 1)};
     SampleContent& sample = content.emplace_back(SampleContent{.where = source.where(id)});
     try {
       sample.digest = digest_of(source, id, reads_parts && is_ragged, fields, left);

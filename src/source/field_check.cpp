@@ -9,8 +9,6 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::uint64_t kMaxBytes = kMaxTensorBytes;
-
 // What is wrong with a field behind others of `before` bytes; empty where nothing is. Adds its own to them.
 std::string fault_of(const Field& field, std::uint64_t& before) {
   std::uint64_t bytes = size_of(field.dtype);
@@ -23,7 +21,8 @@ std::string fault_of(const Field& field, std::uint64_t& before) {
     is_large = __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes) || is_large;
   }
   if (is_empty) return {};
-  if (is_large || bytes > kMaxBytes - before) return "a sample may have 2^50 bytes, all fields together";
+  if (is_large || bytes > std::uint64_t{kMaxTensorBytes} - before)
+    return "a sample may have 2^50 bytes, all fields together";
   before += bytes;
   return {};
 }

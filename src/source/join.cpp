@@ -6,6 +6,7 @@
 #include "rota/source.hpp"
 #include "source/content.hpp"
 #include "source/field_check.hpp"
+#include "source/file_samples.hpp"
 #include "source/node_files.hpp"
 #include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
@@ -18,9 +19,9 @@ constexpr std::string_view kJoining = "join datasets";
 // Of each source its own, or null.
 class JoinedPlan final : public ReadPlan {
  public:
-  // Of the samples of source s the first is begins[s].
-  JoinedPlan(std::vector<std::shared_ptr<ReadPlan>> plans, std::span<const std::int64_t> begins)
-      : plans_(std::move(plans)), begins_(begins) {}
+  // `samples`, those of each source, must outlive it.
+  JoinedPlan(std::vector<std::shared_ptr<ReadPlan>> plans, const FileSamples& samples)
+      : plans_(std::move(plans)), samples_(samples) {}
 
   [[nodiscard]] std::int64_t samples_ahead() const override {
     std::int64_t most = 0;
@@ -30,9 +31,8 @@ class JoinedPlan final : public ReadPlan {
   void tell(std::span<const SampleId> ids) override {
     std::vector<std::vector<SampleId>> own(plans_.size());
     for (const SampleId id : ids) {
-      const auto s =
-          static_cast<std::size_t>(std::ranges::upper_bound(begins_, id.value) - begins_.begin()) - 1;
-      own[s].push_back({id.value - begins_[s]});
+      const auto [s, sample] = samples_.find(id.value);
+      own[s].push_back({sample});
     }
     for (std::size_t s = 0; s < plans_.size(); ++s) {
       if (plans_[s]) plans_[s]->tell(own[s]);
@@ -50,27 +50,26 @@ class JoinedPlan final : public ReadPlan {
 
  private:
   std::vector<std::shared_ptr<ReadPlan>> plans_;
-  std::span<const std::int64_t> begins_;
+  const FileSamples& samples_;
 };
 
 class Joined final : public Source, private NodeFiles {
  public:
   explicit Joined(std::vector<std::shared_ptr<const Source>> sources) : sources_(std::move(sources)) {
-    begins_.push_back(0);
     for (std::size_t s = 0; s < sources_.size(); ++s) {
       const SourceFacts facts = ask_facts(*sources_[s], kJoining);
       if (s == 0) fields_ = facts.fields;
       if (facts.fields != fields_) refuse(s, facts.fields);
-      if (facts.size > kMaxCount - begins_.back()) refuse_sum(s, facts.size);
-      begins_.push_back(begins_.back() + facts.size);
+      if (facts.size > kMaxCount - size()) refuse_sum(s, facts.size);
+      samples_.add(facts.size);
     }
   }
 
   /// The same samples, of `sources`.
   Joined(const Joined& other, std::vector<std::shared_ptr<const Source>> sources)
-      : sources_(std::move(sources)), fields_(other.fields_), begins_(other.begins_) {}
+      : sources_(std::move(sources)), fields_(other.fields_), samples_(other.samples_) {}
 
-  [[nodiscard]] std::int64_t size() const override { return begins_.back(); }
+  [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
@@ -88,8 +87,8 @@ class Joined final : public Source, private NodeFiles {
     check_ids(*this, wanted);
     std::vector<std::vector<SampleRows>> own(sources_.size());
     for (SampleRows rows : wanted) {
-      const std::size_t s = source_of(rows.id);
-      rows.id.value -= begins_[s];
+      const auto [s, sample] = samples_.find(rows.id.value);
+      rows.id = {sample};
       own[s].push_back(rows);
     }
     for (std::size_t s = 0; s < sources_.size(); ++s) {
@@ -132,9 +131,9 @@ class Joined final : public Source, private NodeFiles {
     check_range({.begin = first.value, .end = first.value + count}, size());
     std::int64_t bytes = 0;
     for (std::int64_t end = first.value + count; first.value < end;) {
-      const std::size_t s = source_of(first);
-      const std::int64_t own = std::min(end, begins_[s + 1]) - first.value;
-      bytes += sources_[s]->will_read({first.value - begins_[s]}, own);
+      const auto [s, sample] = samples_.find(first.value);
+      const std::int64_t own = std::min(end - first.value, samples_.count(s) - sample);
+      bytes += sources_[s]->will_read({sample}, own);
       first.value += own;
     }
     return bytes;
@@ -145,8 +144,9 @@ class Joined final : public Source, private NodeFiles {
     for (std::size_t s = 0; s < sources_.size(); ++s) {
       const NodeFiles* files = sources_[s]->node_files();
       if (files == nullptr) continue;
-      const SampleRange own{.begin = std::max(samples.begin, begins_[s]) - begins_[s],
-                            .end = std::min(samples.end, begins_[s + 1]) - begins_[s]};
+      const std::int64_t first = samples_.first(s);
+      const SampleRange own{.begin = std::max<std::int64_t>(samples.begin - first, 0),
+                            .end = std::min(samples.end - first, samples_.count(s))};
       const bool asks_all = samples == SampleRange();  // whether they can
       if (asks_all || own.begin < own.end) kept->push_back(files->pin(asks_all ? samples : own, reads));
     }
@@ -160,7 +160,7 @@ class Joined final : public Source, private NodeFiles {
     std::vector<std::shared_ptr<ReadPlan>> plans;
     for (const auto& source : sources_) plans.push_back(source->plan_reads(open + most));
     if (std::ranges::all_of(plans, [](const auto& plan) { return plan == nullptr; })) return nullptr;
-    return std::make_shared<JoinedPlan>(std::move(plans), begins_);
+    return std::make_shared<JoinedPlan>(std::move(plans), samples_);
   }
   [[nodiscard]] Fetched fetched() const override {
     Fetched sum;
@@ -181,8 +181,8 @@ class Joined final : public Source, private NodeFiles {
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
-    const std::size_t s = source_of(id);
-    return sources_[s]->where({id.value - begins_[s]});
+    const auto [s, sample] = samples_.find(id.value);
+    return sources_[s]->where({sample});
   }
 
  private:
@@ -194,23 +194,18 @@ class Joined final : public Source, private NodeFiles {
   [[noreturn]] void refuse_sum(std::size_t s, std::int64_t size) const {
     throw failure(ErrorCode::invalid_argument,
                   "{}: number {} has {} samples, behind {} of those before; all together may have 2^62",
-                  kJoining, s, size, begins_.back());
+                  kJoining, s, size, samples_.total());
   }
   // Of all sources, one where nothing is known.
   template <typename Ask>
   [[nodiscard]] std::vector<std::int64_t> sizes_by(const Ask& ask) const {
     std::vector<std::int64_t> sizes;
     for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const std::vector<std::int64_t> own = ask(*sources_[s], size_of(s), kJoining);
+      const std::vector<std::int64_t> own = ask(*sources_[s], samples_.count(s), kJoining);
       sizes.insert(sizes.end(), own.begin(), own.end());
-      if (own.empty()) sizes.push_back(size_of(s));
+      if (own.empty()) sizes.push_back(samples_.count(s));
     }
     return sizes;
-  }
-  [[nodiscard]] std::int64_t size_of(std::size_t s) const noexcept { return begins_[s + 1] - begins_[s]; }
-  [[nodiscard]] std::size_t source_of(SampleId id) const noexcept {
-    const auto after = std::ranges::upper_bound(begins_, id.value);
-    return static_cast<std::size_t>(after - begins_.begin()) - 1;
   }
 
   // Calls `work(source, ids in it, number of the first)` for neighbours of one source.
@@ -219,11 +214,12 @@ class Joined final : public Source, private NodeFiles {
     check_ids(*this, ids);
     std::vector<SampleId> own;
     for (std::size_t first = 0; first < ids.size(); first += own.size()) {
-      const std::size_t s = source_of(ids[first]);
+      const std::size_t s = samples_.find(ids[first].value).file;
       own.clear();
       for (std::size_t i = first; i < ids.size(); ++i) {
-        if (ids[i].value < begins_[s] || ids[i].value >= begins_[s + 1]) break;
-        own.push_back({ids[i].value - begins_[s]});
+        const auto [other, sample] = samples_.find(ids[i].value, s);
+        if (other != s) break;
+        own.push_back({sample});
       }
       work(*sources_[s], own, first);
     }
@@ -231,7 +227,7 @@ class Joined final : public Source, private NodeFiles {
 
   std::vector<std::shared_ptr<const Source>> sources_;
   std::vector<Field> fields_;
-  std::vector<std::int64_t> begins_;  // [sources + 1]
+  FileSamples samples_;  // of each source
 };
 
 }  // namespace

@@ -111,8 +111,6 @@ std::optional<Token> make_token(const char* option, std::optional<std::int64_t> 
 
 /// What is packed, and how.
 struct Plan {
-  Plan(std::shared_ptr<const Source> source, const PackOptions& options)
-      : Plan(source, ask_facts(*source, "pack documents"), options) {}
   Plan(std::shared_ptr<const Source> source, const SourceFacts& facts, const PackOptions& options)
       : documents(std::move(source)),
         size(facts.size),
@@ -269,7 +267,7 @@ std::shared_ptr<const Source> pack(const Communicator& comm, std::shared_ptr<con
   nodes.all().together("pack documents", [&] {
     options.validate();
     if (documents == nullptr) throw internal::refusal("there are none (a null pointer)");
-    plan.emplace(std::move(documents), options);
+    plan.emplace(documents, internal::ask_facts(*documents, "pack documents"), options);
   });
   ranks::require_same(comm, "pack documents",
                       fmt::format("documents and options with fingerprint {}", to_string(plan->fingerprint)));

@@ -12,9 +12,10 @@
 namespace rota::internal {
 namespace {
 
-Error no_sample(SampleId id, std::int64_t size) {
-  return failure(ErrorCode::out_of_range,
-                 "read sample {}: the dataset has {} samples; ids go from 0 to one less", id.value, size);
+void check_id(SampleId id, std::int64_t size) {
+  if (id.value >= 0 && id.value < size) return;
+  throw failure(ErrorCode::out_of_range,
+                "read sample {}: the dataset has {} samples; ids go from 0 to one less", id.value, size);
 }
 
 }  // namespace
@@ -111,16 +112,12 @@ std::int64_t Source::will_read(SampleId /*first*/, std::int64_t /*count*/) const
 
 void check_ids(const Source& source, std::span<const SampleId> ids) {
   const std::int64_t size = source.size();
-  for (const SampleId id : ids) {
-    if (id.value < 0 || id.value >= size) throw internal::no_sample(id, size);
-  }
+  for (const SampleId id : ids) internal::check_id(id, size);
 }
 
 void check_ids(const Source& source, std::span<const SampleRows> wanted) {
   const std::int64_t size = source.size();
-  for (const SampleRows& part : wanted) {
-    if (part.id.value < 0 || part.id.value >= size) throw internal::no_sample(part.id, size);
-  }
+  for (const SampleRows& part : wanted) internal::check_id(part.id, size);
 }
 
 void check_rows(const SampleRows& wanted, std::int64_t rows) {

@@ -110,12 +110,11 @@ class IndexedStream final : public ShardStream {
         samples_(samples),
         next_(samples.begin + at),
         block_bytes_(bytes),
-        block_(source, *fields_) {
-    const std::vector<Field>& fields = *fields_;
-    memory_.resize(fields.size());
-    offsets_.resize(fields.size());
+        block_(source, *fields_),
+        memory_(fields_->size()),
+        offsets_(fields_->size()) {
     for (std::size_t f = 0; f < memory_.size(); ++f) {
-      const Field& field = fields[f];
+      const Field& field = (*fields_)[f];
       memory_[f].row_bytes = field.row_bytes();
       if (field.ragged) memory_[f].offsets = offsets_[f].data();
     }
@@ -180,60 +179,44 @@ class IndexedStream final : public ShardStream {
 
 class IndexedShards final : public StreamSource {
  public:
-  IndexedShards(std::shared_ptr<const Source> source, std::int64_t shards) : source_(std::move(source)) {
-    internal::SourceFacts facts = internal::ask_facts(*source_, kMakingStream);
-    fields_ = std::make_shared<const std::vector<Field>>(std::move(facts.fields));
-    begins_.reserve(static_cast<std::size_t>(shards) + 1);
-    begins_.push_back(0);
-    const auto lengths = internal::ask_shard_lengths(*source_, facts.size, shards, kMakingStream);
-    for (std::int64_t s = 0; s < shards && lengths.empty(); ++s) {
-      begins_.push_back(share(facts.size, s + 1, shards));
-    }
-    for (const std::int64_t length : lengths) begins_.push_back(begins_.back() + length);
-  }
-
-  /// The same shards, of `source`.
-  IndexedShards(const IndexedShards& other, std::shared_ptr<const Source> source)
-      : source_(std::move(source)), fields_(other.fields_), begins_(other.begins_) {}
+  IndexedShards(std::shared_ptr<const Source> source, std::shared_ptr<const std::vector<Field>> fields,
+                internal::ShardPlan plan)
+      : source_(std::move(source)), fields_(std::move(fields)), plan_(std::move(plan)) {}
 
   [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
     auto own = internal::instance_of(*source_, worker);
-    return own ? std::make_unique<IndexedShards>(*this, std::move(own)) : nullptr;
+    return own ? std::make_unique<IndexedShards>(std::move(own), fields_, plan_) : nullptr;
   }
   [[nodiscard]] const std::vector<Field>& fields() const override { return *fields_; }
-  [[nodiscard]] std::int64_t shards() const override { return std::ssize(begins_) - 1; }
+  [[nodiscard]] std::int64_t shards() const override { return plan_.shards(); }
   [[nodiscard]] std::int64_t cursor_numbers() const override { return 1; }
 
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t /*epoch*/,
                                                   const StreamCursor& cursor) const override {
     const std::size_t bytes = std::min(kMostBlock, kAllBlocks / static_cast<std::size_t>(shards()));
-    return std::make_unique<IndexedStream>(*source_, fields_, shard,
-                                           internal::SampleRange{begin(shard), begin(next_of(shard))},
-                                           place(shard, cursor), bytes);
+    return std::make_unique<IndexedStream>(
+        *source_, fields_, shard,
+        internal::SampleRange{plan_.begin(shard.value), plan_.begin(shard.value + 1)}, place(shard, cursor),
+        bytes);
   }
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
                                                       const StreamCursor& cursor) const override {
-    return begin(next_of(shard)) - begin(shard) - place(shard, cursor);
+    return plan_.length(shard.value) - place(shard, cursor);
   }
   [[nodiscard]] Fingerprint fingerprint() const override {
-    return FingerprintBuilder()
-        .add("as_stream")
-        .add(to_string(source_->fingerprint()))
-        .add(std::span<const std::int64_t>(begins_))
-        .finish();
+    std::vector<std::int64_t> begins;
+    for (std::int64_t s = 0; s <= shards(); ++s) begins.push_back(plan_.begin(s));
+    return FingerprintBuilder().add("as_stream").add(to_string(source_->fingerprint())).add(begins).finish();
   }
   [[nodiscard]] std::string where(ShardId shard) const override {
-    return begin(shard) < begins_.back() ? source_->where({begin(shard)}) : std::string();
+    const SampleId first{plan_.begin(shard.value)};
+    return first.value < plan_.samples() ? source_->where(first) : std::string();
   }
 
  private:
-  static ShardId next_of(ShardId shard) noexcept { return {shard.value + 1}; }
-  [[nodiscard]] std::int64_t begin(ShardId shard) const noexcept {
-    return begins_[static_cast<std::size_t>(shard.value)];
-  }
   [[nodiscard]] std::int64_t place(ShardId shard, const StreamCursor& cursor) const {
     if (cursor.is_start()) return 0;
-    const std::int64_t length = begin(next_of(shard)) - begin(shard);
+    const std::int64_t length = plan_.length(shard.value);
     const std::int64_t place = cursor.numbers[0];
     if (cursor.numbers.size() == 1 && place >= 0 && place <= length) return place;
     throw internal::failure(ErrorCode::corrupt, "open shard {} of {} samples: its cursor is at sample {}",
@@ -242,7 +225,7 @@ class IndexedShards final : public StreamSource {
 
   std::shared_ptr<const Source> source_;
   std::shared_ptr<const std::vector<Field>> fields_;
-  std::vector<std::int64_t> begins_;  // [shards + 1]
+  internal::ShardPlan plan_;
 };
 
 }  // namespace
@@ -253,7 +236,12 @@ std::shared_ptr<const StreamSource> as_stream(std::shared_ptr<const Source> sour
                             kMakingStream);
   }
   internal::OptionCheck(kMakingStream).in_range("shards", shards, 1, kMaxShards);
-  return std::make_shared<IndexedShards>(std::move(source), shards);
+  internal::SourceFacts facts = internal::ask_facts(*source, kMakingStream);
+  const auto lengths = internal::ask_shard_lengths(*source, facts.size, shards, kMakingStream);
+  return std::make_shared<IndexedShards>(std::move(source),
+                                         std::make_shared<const std::vector<Field>>(std::move(facts.fields)),
+                                         lengths.empty() ? internal::ShardPlan::equal(facts.size, shards)
+                                                         : internal::ShardPlan::ragged(lengths));
 }
 
 }  // namespace rota

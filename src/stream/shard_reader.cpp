@@ -143,8 +143,7 @@ bool ShardReader::read_on(Reading& out) {
   out.position = at_.position++;
   since_cursor_ += out.sample.total_bytes() + kSampleCost;
   out.has_cursor = since_cursor_ >= cursor_bytes_;
-  if (!out.has_cursor) return true;
-  ask_cursor(out.cursor);
+  if (out.has_cursor) ask_cursor(out.cursor);
   return true;
 }
 

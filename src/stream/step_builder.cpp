@@ -1,7 +1,6 @@
 #include "stream/step_builder.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -50,12 +49,12 @@ std::optional<StepMessages> StepBuilder::poll() {
 }
 
 StepMessages StepBuilder::wait() {
-  const MutexLock lock(mutex_);
-  while (!thread_.joinable() && ready_.empty()) make();
-  while (ready_.empty()) mutex_.wait(caller_wakes_, Wait::here());
-  StepMessages messages = std::move(ready_.front());
-  ready_.pop_front();
-  return messages;
+  {
+    const MutexLock lock(mutex_);
+    while (!thread_.joinable() && ready_.empty()) make();
+    while (ready_.empty()) mutex_.wait(caller_wakes_, Wait::here());
+  }
+  return *poll();
 }
 
 void StepBuilder::drop(const StepMessages& messages) {

@@ -9,11 +9,6 @@
 #include "source/field_check.hpp"
 
 namespace rota {
-namespace {
-
-constexpr std::size_t kKept = 4096;  // bytes, however few are used
-
-}  // namespace
 
 StreamSample::StreamSample(std::span<const Field> fields) {
   internal::check_fields(fields, "make a sample", "it", ErrorCode::invalid_argument);
@@ -32,6 +27,7 @@ StreamSample::StreamSample(std::span<const Field> fields) {
 
 // From here on in memory of its own.
 void StreamSample::FieldSlot::reserve(std::size_t bytes) {
+  constexpr std::size_t kKept = 4096;  // however few are used
   // What a long sample took is not kept for short ones.
   if (bytes > capacity || (capacity > kKept && bytes < capacity / 4)) {
     const std::size_t room = ragged ? bytes + bytes / 4 : bytes;

@@ -7,11 +7,18 @@
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
-#include "order/shard_plan.hpp"
 #include "source/field_check.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
+namespace {
+
+std::string text_of(const StreamSource& source) {
+  return fmt::format("{} shards of {}, and cursors of {} numbers", source.shards(), describe(source.fields()),
+                     source.cursor_numbers());
+}
+
+}  // namespace
 
 StreamFacts ask_facts(const StreamSource& source, std::string_view task) {
   StreamFacts facts{.fields = ask(task, "fields", [&] { return source.fields(); }),
@@ -40,15 +47,6 @@ std::optional<std::int64_t> ask_remaining(const StreamSource& source, ShardId sh
   const auto samples = source.remaining(shard, cursor);
   return samples ? std::optional(std::clamp<std::int64_t>(*samples, 0, kMaxCount)) : std::nullopt;
 }
-
-namespace {
-
-std::string text_of(const StreamSource& source) {
-  return fmt::format("{} shards of {}, and cursors of {} numbers", source.shards(), describe(source.fields()),
-                     source.cursor_numbers());
-}
-
-}  // namespace
 
 std::shared_ptr<const StreamSource> instance_of(const StreamSource& source, const WorkerInfo& worker) {
   std::shared_ptr<const StreamSource> own = source.for_worker(worker);

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "core/read_tally.hpp"
 #include "loader/loop_watch.hpp"
 #include "ranks/deferred_reduction.hpp"
 #include "rota/stream_loader.hpp"

@@ -14,6 +14,12 @@ namespace rota {
 
 namespace {
 
+using internal::SplitCursor;
+
+constexpr std::string_view kFiltering = "filter a stream";
+constexpr std::string_view kMapping = "flat_map a stream";
+constexpr std::string_view kShuffling = "shuffle a stream";
+
 class FilteredStream final : public ShardStream {
  public:
   FilteredStream(std::unique_ptr<ShardStream> inner, const KeepFunction& keep, std::int64_t epoch)
@@ -37,10 +43,8 @@ class FilteredStream final : public ShardStream {
 class Filter final : public internal::StreamAdaptor {
  public:
   Filter(std::shared_ptr<const StreamSource> source, KeepFunction keep, std::string name)
-      : StreamAdaptor(std::move(source), 0, "filter a stream"),
-        keep_(std::move(keep)),
-        name_(std::move(name)) {
-    if (!keep_) internal::OptionCheck("filter a stream").refuse("keep", "empty", "a function");
+      : StreamAdaptor(std::move(source), 0, kFiltering), keep_(std::move(keep)), name_(std::move(name)) {
+    if (!keep_) internal::OptionCheck(kFiltering).refuse("keep", "empty", "a function");
   }
 
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
@@ -60,19 +64,6 @@ class Filter final : public internal::StreamAdaptor {
   KeepFunction keep_;
   std::string name_;
 };
-
-}  // namespace
-
-std::shared_ptr<const StreamSource> filter(std::shared_ptr<const StreamSource> source, KeepFunction keep,
-                                           std::string name) {
-  return std::make_shared<Filter>(std::move(source), std::move(keep), std::move(name));
-}
-
-namespace {
-
-using internal::SplitCursor;
-
-constexpr std::string_view kTask = "flat_map a stream";
 
 // What all streams of one source share.
 struct Rule {
@@ -153,13 +144,13 @@ class FlatMapStream final : public ShardStream {
 class FlatMap final : public internal::StreamAdaptor {
  public:
   FlatMap(std::shared_ptr<const StreamSource> source, FlatMapFunction make, FlatMapOptions options)
-      : StreamAdaptor(std::move(source), 2, kTask),
+      : StreamAdaptor(std::move(source), 2, kMapping),
         rule_{.make = std::move(make), .most = options.most},
         fields_(options.fields.empty() ? inner_fields() : options.fields),
         name_(std::move(options.name)) {
-    if (!rule_.make) internal::OptionCheck(kTask).refuse("make", "empty", "a function");
-    internal::OptionCheck(kTask).in_range("most", rule_.most, 1);
-    internal::check_fields(fields_, kTask, "fields", ErrorCode::invalid_argument);
+    if (!rule_.make) internal::OptionCheck(kMapping).refuse("make", "empty", "a function");
+    internal::OptionCheck(kMapping).in_range("most", rule_.most, 1);
+    internal::check_fields(fields_, kMapping, "fields", ErrorCode::invalid_argument);
   }
 
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
@@ -194,17 +185,6 @@ class FlatMap final : public internal::StreamAdaptor {
   std::vector<Field> fields_;
   std::string name_;
 };
-
-}  // namespace
-
-std::shared_ptr<const StreamSource> flat_map(std::shared_ptr<const StreamSource> source, FlatMapFunction make,
-                                             FlatMapOptions options) {
-  return std::make_shared<FlatMap>(std::move(source), std::move(make), std::move(options));
-}
-
-namespace {
-
-using internal::SplitCursor;
 
 // Of its own a cursor has three numbers: draws so far, samples in the buffer, and how long they are; and
 // those samples, in order of their places.
@@ -272,8 +252,8 @@ class BufferedStream final : public ShardStream {
 class ShuffleBuffer final : public internal::StreamAdaptor {
  public:
   ShuffleBuffer(std::shared_ptr<const StreamSource> source, std::int64_t size, std::uint64_t seed)
-      : StreamAdaptor(std::move(source), 3, "shuffle a stream"), size_(size), seed_(seed) {
-    internal::OptionCheck("shuffle a stream").in_range("size", size_, 1, internal::kUnbounded, "samples");
+      : StreamAdaptor(std::move(source), 3, kShuffling), size_(size), seed_(seed) {
+    internal::OptionCheck(kShuffling).in_range("size", size_, 1, internal::kUnbounded, "samples");
   }
 
   [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
@@ -313,6 +293,16 @@ class ShuffleBuffer final : public internal::StreamAdaptor {
 };
 
 }  // namespace
+
+std::shared_ptr<const StreamSource> filter(std::shared_ptr<const StreamSource> source, KeepFunction keep,
+                                           std::string name) {
+  return std::make_shared<Filter>(std::move(source), std::move(keep), std::move(name));
+}
+
+std::shared_ptr<const StreamSource> flat_map(std::shared_ptr<const StreamSource> source, FlatMapFunction make,
+                                             FlatMapOptions options) {
+  return std::make_shared<FlatMap>(std::move(source), std::move(make), std::move(options));
+}
 
 std::shared_ptr<const StreamSource> shuffle_buffer(std::shared_ptr<const StreamSource> source,
                                                    std::int64_t size, std::uint64_t seed) {

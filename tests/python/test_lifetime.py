@@ -349,9 +349,13 @@ def interrupt():
     def waits(frame):
         return frame is not None and (frame.f_code is take.__code__ or waits(frame.f_back))
 
-    until = time.monotonic() + 60
-    while not waits(sys._current_frames()[threading.main_thread().ident]) and time.monotonic() < until:
-        time.sleep(0.001)
+    def frame():
+        return sys._current_frames()[threading.main_thread().ident]
+
+    until, seen = time.monotonic() + 60, None
+    while not (frame() is seen and waits(seen)) and time.monotonic() < until:  # and has been in there for a while
+        seen = frame()
+        time.sleep(0.02)
     os.kill(os.getpid(), signal.SIGINT)
 
 

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "formats/hdf5/layout.hpp"
-#include "rota/message.hpp"
 
 namespace rota::internal {
 
@@ -213,10 +213,8 @@ std::vector<std::string> without_offsets(Hdf5Links& links, const Hdf5Choice& cho
         ErrorCode::not_found,
         "open {}: no field has integers \"{}\" of one dimension in its group (the option offsets); {}",
         links.from().path, choice.offsets, listing(links.datasets()));
-  std::vector<std::string> names;
-  for (const std::string& name : choice.datasets) {
-    if (std::find(absorbed.begin(), absorbed.end(), name) == absorbed.end()) names.push_back(name);
-  }
+  std::vector<std::string> names = choice.datasets;
+  std::erase_if(names, [&](const std::string& name) { return std::ranges::count(absorbed, name) > 0; });
   return names;
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/caught.hpp"
 #include "files/dataset_file.hpp"
 #include "formats/hdf5/layout.hpp"
 #include "hdf5/hdf5.hpp"
@@ -32,13 +33,9 @@ class Hdf5Reads {
   hdf5::FileBytes of(const DatasetFile& file) {
     return {file.bytes(), [this, &file](std::uint64_t offset, std::span<std::byte> to) {
               if (file.storage() != nullptr) return copy(offset, to);
-              try {
-                file.read(offset, to);
-                return true;
-              } catch (...) {
-                if (error_ == nullptr) error_ = std::current_exception();
-                return false;
-              }
+              const auto error = thrown_by([&] { file.read(offset, to); });
+              if (error_ == nullptr) error_ = error;
+              return error == nullptr;
             }};
   }
   void rethrow() const {

@@ -8,10 +8,10 @@
 
 #include "catalog/open_context.hpp"
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "formats/formats.hpp"
 #include "formats/hdf5/file.hpp"
 #include "formats/hdf5/source.hpp"
-#include "rota/message.hpp"
 #include "source/field_check.hpp"
 
 namespace rota::internal {

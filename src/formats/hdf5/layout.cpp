@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <optional>
 #include <string_view>
 
 #include "core/failure.hpp"
@@ -226,8 +225,7 @@ class ChunkGrid {
 std::uint64_t ratio_of(const Hdf5Dataset& dataset, std::uint32_t filter_mask) {
   std::uint64_t ratio = 1;
   for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
-    if ((filter_mask >> i & 1U) != 0) continue;
-    ratio *= most_ratio(dataset.filters[i]);
+    if ((filter_mask >> i & 1U) == 0) ratio *= most_ratio(dataset.filters[i]);
   }
   return ratio;
 }

@@ -37,12 +37,8 @@ std::vector<char> value_of(hid_t file, const std::string& name, std::size_t byte
 
 // The names of what a callback of C has met; nothing may be thrown through that.
 herr_t add_name(const char* name, void* names) noexcept {
-  try {
-    static_cast<std::vector<std::string>*>(names)->push_back(fmt::format("/{}", name));
-    return 0;
-  } catch (...) {
-    return -1;
-  }
+  auto& all = *static_cast<std::vector<std::string>*>(names);
+  return thrown_by([&] { all.push_back(fmt::format("/{}", name)); }) == nullptr ? 0 : -1;
 }
 template <typename Info>
 herr_t add_dataset(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
