@@ -22,6 +22,7 @@ class Rota(BaseDataLoader):
         self.source = rota.open(self._args.file_list_train if trains else self._args.file_list_eval, "files")
 
     def next(self) -> Iterator[Any]:
+        image = self._args.resized_image  # which DLIO's own loaders hand over, too, for each file that they have read
         loader = rota.Loader(
             self.source,
             self.batch_size * self._args.comm_size,
@@ -29,6 +30,8 @@ class Rota(BaseDataLoader):
             workers=max(self._args.read_threads, 1),
             seed=self.epoch_number,
             tail="drop",
+            transform=lambda sample: {"image": image},
+            transform_fields={"image": (image.dtype.name, image.shape)},
         )
         yield from loader
         self.epoch_number += 1
