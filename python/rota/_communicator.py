@@ -211,12 +211,12 @@ def torchs_ranks() -> Any:
     return _of_torch[world]
 
 
-def needed_ranks(comm: Any, task: str) -> Any:
-    """Of `comm`, which is ... where it was left out: then torch.distributed's."""
+def needed_ranks(comm: Any, task: str, world: World | None = None) -> Any:
+    """Of `comm`, which is ... where it was left out: then torch.distributed's, of the `world` that was found."""
     ranks = torchs_ranks() if comm is ... else as_communicator(comm)
     if ranks is not None:
         return ranks
-    world = find_world()
+    world = world or find_world()
     if world.size == 1:
         return Communicator()
     raise InvalidArgumentError(

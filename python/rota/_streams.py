@@ -12,7 +12,7 @@ from rota._errors import Refusal
 from rota._loader import Placed, opened
 from rota._options import in_rotas_words
 from rota._sources import Source, _as_source
-from rota._values import FieldsLike, StreamSample, copy_of
+from rota._values import FieldsLike, StreamSample, World, copy_of
 
 StreamSource = _rota.StreamSource
 StreamSource.__module__ = "rota"
@@ -262,8 +262,9 @@ class StreamLoader(Placed, _rota.StreamLoader):
         for name in ("self", "stream", "comm", "__class__"):
             options.pop(name, None)
         what = "make a stream loader"
-        is_early = comm is ... and torchs_ranks() is None and find_world().size > 1  # nobody can say yet who they are
-        ranks: Any = (lambda: needed_ranks(comm, what)) if is_early else needed_ranks(comm, what)
+        world = find_world() if comm is ... and torchs_ranks() is None else World()
+        is_early = world.size > 1  # nobody can say yet who they are
+        ranks: Any = (lambda: needed_ranks(comm, what, world)) if is_early else needed_ranks(comm, what)
         with agreed(None if is_early else ranks, what):
             given = _rota.StreamLoaderOptions(**options)
             if isinstance(stream, Dispatch):

@@ -198,14 +198,18 @@ void make_samples(py::handle function, py::handle sample, const Items& items, st
                   StreamOutputs& outputs) {
   const py::object returned = function(sample);
   const bool is_one = PyDict_Check(returned.ptr()) != 0 || py::isinstance<py::str>(returned);
-  auto made = py::reinterpret_steal<py::iterator>(is_one ? nullptr : PyObject_GetIter(returned.ptr()));
+  const auto made = py::reinterpret_steal<py::object>(is_one ? nullptr : PyObject_GetIter(returned.ptr()));
   if (!made) {
     PyErr_Clear();
     refuse(fmt::format("a flat_map returned a {}; return a list of dicts, or yield them", type_of(returned)));
   }
-  for (; made != py::iterator::sentinel(); ++made) {
-    items.put(*made, outputs.add());
-    if (outputs.size() > most) return;  // one more is refused by who calls this
+  while (outputs.size() <= most) {  // one more is refused by who calls this
+    const auto one = py::reinterpret_steal<py::object>(PyIter_Next(made.ptr()));
+    if (!one) {
+      if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+      return;
+    }
+    items.put(one, outputs.add());
   }
 }
 

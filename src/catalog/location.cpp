@@ -95,21 +95,20 @@ void replace_file(const std::string& path, std::span<const std::byte> bytes, con
 void visit_stored(const StoredPath& at, const std::string& path,
                   const std::function<bool(const StoredFile& file)>& visit) {
   struct Enough {};
-  std::exception_ptr ended;  // why the storage is to list no more
+  std::exception_ptr error;  // of `visit`, and none of the storage's
   try {
     at.storage->list(at.name, [&](const StoredFile& file) {
-      ended = thrown_by([&] {
-        if (!visit(file)) throw Enough();
-      });
-      if (ended != nullptr) std::rethrow_exception(ended);
+      if (error != nullptr) std::rethrow_exception(error);
+      bool goes_on = false;
+      error = thrown_by([&] { goes_on = visit(file); });
+      if (error != nullptr) std::rethrow_exception(error);
+      if (!goes_on) throw Enough();
     });
-  } catch (...) {
-    if (ended == nullptr) throw caught().as_error_of(path, fmt::format("list {}", path));
-  }
-  try {
-    if (ended != nullptr) std::rethrow_exception(ended);
   } catch (const Enough&) {  // and no more
+  } catch (...) {
+    if (error == nullptr) throw caught().as_error_of(path, fmt::format("list {}", path));
   }
+  if (error != nullptr) std::rethrow_exception(error);
 }
 
 void list_directory(const std::string& path, const Storages& storages, const std::string& beginning,

@@ -88,8 +88,10 @@ void add_shard(CLI::App& app, int& code) {
       ->capture_default_str();
   add_number(command, "--shard-bytes", options->shards.shard_bytes, 1, "about so large is a shard");
   add_number(command, "--workers", options->shards.workers, 0, "reading threads", 4096);
-  add_number(command, "--shuffle", options->seed, 0,
-             "a seed: writes the samples in an order of its own, as for class folders");
+  command
+      .add_option("--shuffle", options->seed,
+                  "a seed: writes the samples in an order of its own, as for class folders")
+      ->check(CLI::NonNegativeNumber);
   command.add_flag("--numbered", options->is_numbered,
                    "tar files name samples by number, and not as their files");
   command.callback([options, &code] { code = shard(*options); });

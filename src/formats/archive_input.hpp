@@ -24,9 +24,10 @@ struct ArchiveInput {
     auto& input = *static_cast<ArchiveInput*>(self);
     *bytes = input.block.data();
     std::size_t got = 0;
-    input.error = thrown_by([&] { got = input.file.read_up_to_end(input.next, input.block); });
+    const auto failed = thrown_by([&] { got = input.file.read_up_to_end(input.next, input.block); });
+    if (failed != nullptr) input.error = failed;
     input.next += got;
-    return input.error == nullptr ? static_cast<la_ssize_t>(got) : -1;
+    return failed == nullptr ? static_cast<la_ssize_t>(got) : -1;
   }
   static la_int64_t skip(archive* /*of*/, void* self, la_int64_t bytes) noexcept {
     auto& input = *static_cast<ArchiveInput*>(self);

@@ -22,15 +22,16 @@ static_assert(std::is_nothrow_move_constructible_v<Buffer>);
 static_assert(std::is_nothrow_move_assignable_v<Buffer>);
 
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
+constexpr std::size_t kLarge = 16 * kHugePage;  // which glibc always asks the system for
 
 constexpr std::align_val_t alignment(std::size_t bytes) {
-  return std::align_val_t{bytes < 4 * kHugePage ? kBufferAlignment : kHugePage};
+  return std::align_val_t{bytes < kLarge ? kBufferAlignment : kHugePage};
 }
 
 // Where it is large, in huge pages, if the system has them: it maps and clears it several times as fast.
 std::byte* new_bytes(std::size_t bytes) {
   void* const data = ::operator new(bytes, alignment(bytes));
-  if (bytes >= 4 * kHugePage) (void)::madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  if (bytes >= kLarge) (void)::madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
   return static_cast<std::byte*>(data);
 }
 

@@ -195,11 +195,16 @@ void RaggedTurns::load(std::int64_t group, std::int64_t begin, std::int64_t end)
 
 // The shard with `rank` others below it among those still alive at the end of the range.
 std::int64_t RaggedTurns::select_at_end(std::int64_t rank) const noexcept {
-  // Ending shards below the one sought count in `alive_` only.
-  const auto sought = std::ranges::partition_point(ending_, [&](const std::int32_t& shard) {
-    return alive_.rank(shard) - (&shard - ending_.data()) <= rank;
-  });
-  return alive_.select(rank + (sought - ending_.begin()));
+  std::int64_t below = 0;  // ending shards below the one sought, which count in `alive_` only: by bisection
+  for (auto high = static_cast<std::int64_t>(ending_.size()); below < high;) {
+    const std::int64_t middle = below + (high - below) / 2;
+    if (alive_.rank(ending_[static_cast<std::size_t>(middle)]) - middle <= rank) {
+      below = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return alive_.select(rank + below);
 }
 
 PositionRange RaggedTurns::take(std::int64_t offset) const noexcept {

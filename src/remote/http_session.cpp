@@ -108,8 +108,9 @@ struct HttpSession::Try {
   // Calls the transfer for curl, which must not see what it throws.
   template <typename Work>
   bool guarded(Work work) noexcept {
-    thrown = thrown_by(work);
-    return thrown == nullptr;
+    const auto now = thrown_by(work);
+    if (now != nullptr) thrown = now;
+    return now == nullptr;
   }
   void see_head() {
     if (std::exchange(is_head_seen, true)) return;

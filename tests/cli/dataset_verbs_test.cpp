@@ -324,6 +324,8 @@ TEST_F(DatasetVerb, ShardKeepsNamesAndShufflesAndTakesNoPlaceInItsDataset) {
   ASSERT_EQ(rota("shard data -o shuffled --shuffle 1").code, 0);
   EXPECT_THAT(names_in("shuffled"), Not(Eq(names_in("sorted"))));
   EXPECT_THAT(names_in("shuffled"), UnorderedElementsAreArray(names_in("sorted")));
+  expect_says("shard data -o more --shuffle -1", 2, HasSubstr("--shuffle"));
+  ASSERT_EQ(rota("shard data -o most --shuffle 18446744073709551615").code, 0);
   expect_says("shard data -o data/shards", 1, HasSubstr("it would be one of the dataset's files"));
   EXPECT_FALSE(fs::exists(path("data/shards")));
 }

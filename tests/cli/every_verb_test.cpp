@@ -138,8 +138,7 @@ TEST_F(EveryVerb, NamesTheNumberThatMayNotBe) {
        {Option{"ls data --limit", "--limit", 0}, Option{"head data -n", "-n", 0},
         Option{"index data -o saved --threads", "--threads", 1},
         Option{"audit traces --samples", "--samples", 0}, Option{"audit traces --batch", "--batch", 1},
-        Option{"audit traces --epochs", "--epochs", 0},
-        Option{"shard data -o shards --shuffle", "--shuffle", 0}}) {
+        Option{"audit traces --epochs", "--epochs", 0}}) {
     const auto expect_named = [&](const std::string& number, const std::string& why) {
       expect_says(option.line + " '" + number + "'", 2, AllOf(HasSubstr(option.name + ": "), HasSubstr(why)));
     };
