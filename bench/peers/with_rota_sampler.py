@@ -1,0 +1,29 @@
+"""rota.ElasticBatchSampler, in rota.torch.DataLoader, over a dataset of Python's."""
+
+import with_torch
+
+import rota
+import rota.torch
+
+NAME = "rota's sampler"
+PACKAGES = ["rota", "torch"]
+ENVIRONMENT = "torch"
+write = with_torch.write
+
+
+class Run:
+    def __init__(self, place, states):
+        rows = with_torch.Rows(place)
+        sampler = rota.ElasticBatchSampler(rows, place.batch, world=(place.rank, place.ranks), seed=1, tail="pad")
+        self.loader = rota.torch.DataLoader(rows, sampler, num_workers=place.workers)
+        if states:
+            self.loader.load_state_dict(states[0])
+
+    def __iter__(self):
+        return iter(self.loader)
+
+    def ids(self, batch):
+        return [id if counts else None for id, counts in zip(batch["id"].tolist(), self.loader.info.mask.tolist())]
+
+    def state(self):
+        return self.loader.state_dict()
