@@ -262,6 +262,7 @@ void define_adaptors(py::module_& module) {
   module.def("cast", &cast_source);
   module.def("join", [](const std::vector<PySource>& given) {
     std::vector<std::shared_ptr<const Source>> sources;
+    sources.reserve(given.size());
     for (const PySource& one : given) sources.push_back(one.source);
     return PySource(join(std::move(sources)));
   });

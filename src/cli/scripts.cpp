@@ -37,7 +37,7 @@ sys.exit(_report.run(it.main, sys.argv[1:])))";
 
 // Goes on as Python.
 void become(Words words, const Words& more) {
-  const char* const python = std::getenv("ROTA_PYTHON");
+  const char* const python = std::getenv("ROTA_PYTHON");  // NOLINT(concurrency-mt-unsafe): read only
   words.insert(words.begin(), python != nullptr ? python : "python3");
   words.insert(words.end(), more.begin(), more.end());
   std::vector<char*> arguments;

@@ -348,6 +348,7 @@ void add_speed(CLI::App& app, int& code) {
   command.add_option("--step-ms", options->step_ms, "how long an accelerator takes for a batch")
       ->check(amount);
   std::vector<std::string> names;
+  names.reserve(kShapes.size());
   for (const Shape& one : kShapes) names.emplace_back(one.name);
   CLI::Option* const shape =
       command

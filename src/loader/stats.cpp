@@ -81,6 +81,7 @@ Means means_since(const LoaderStats& now, const LoaderStats& before) {
 // One of the means, by rank.
 std::vector<std::pair<double, int>> ascending(const std::vector<Means>& all, std::size_t which) {
   std::vector<std::pair<double, int>> values;
+  values.reserve(all.size());
   for (const Means& one : all) values.emplace_back(one[which], static_cast<int>(values.size()));
   std::ranges::sort(values, {}, [](const auto& value) { return value.first; });
   return values;
