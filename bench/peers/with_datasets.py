@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pyarrow.parquet
+import stateful
 from datasets import load_dataset
 from datasets.distributed import split_dataset_by_node
 from torchdata.stateful_dataloader import StatefulDataLoader
@@ -19,19 +20,10 @@ def write(directory, samples, size):
         pyarrow.parquet.write_table(rows, directory / f"{shard:03}.parquet")
 
 
-class Run:
+class Run(stateful.Run):
     def __init__(self, place, states):
         stream = load_dataset("parquet", data_files=f"{place.data}/*.parquet", split="train", streaming=True)
         stream = split_dataset_by_node(stream.shuffle(seed=1, buffer_size=100, max_buffer_input_shards=1), place.rank, place.ranks)
         self.loader = StatefulDataLoader(stream, -(-place.batch // place.ranks), num_workers=place.workers)
         if states:
             self.loader.load_state_dict(states[place.rank % len(states)])
-
-    def __iter__(self):
-        return iter(self.loader)
-
-    def ids(self, batch):
-        return batch["id"].tolist()
-
-    def state(self):
-        return self.loader.state_dict()

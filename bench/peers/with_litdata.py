@@ -1,6 +1,7 @@
 """litData: the state of rank 0, for all."""
 
 import numpy as np
+import stateful
 from litdata import StreamingDataLoader, StreamingDataset
 from litdata.streaming.cache import Cache
 
@@ -18,19 +19,10 @@ def write(directory, samples, size):
     cache.merge()
 
 
-class Run:
+class Run(stateful.Run):
     def __init__(self, place, states):
         dataset = StreamingDataset(place.data, shuffle=True, seed=1, drop_last=False)
         own = -(-place.batch // place.ranks)
         self.loader = StreamingDataLoader(dataset, batch_size=own, num_workers=place.workers)
         if states:
             self.loader.load_state_dict(states[0])
-
-    def __iter__(self):
-        return iter(self.loader)
-
-    def ids(self, batch):
-        return batch["id"].tolist()
-
-    def state(self):
-        return self.loader.state_dict()

@@ -4,6 +4,7 @@ import sys
 from types import ModuleType
 
 import numpy as np
+import stateful
 
 for name, word in ("torchvision.datasets", "VisionDataset"), ("torchvision.transforms.functional", "to_tensor"):
     sys.modules[name] = ModuleType(name)
@@ -23,7 +24,7 @@ def write(directory, samples, size):
             writer.write({"id": id, "data": np.zeros(size, np.uint8)})
 
 
-class Run:
+class Run(stateful.Run):
     def __init__(self, place, states):
         clean_stale_shared_memory()
         own = -(-place.batch // place.ranks)
@@ -31,12 +32,3 @@ class Run:
         self.loader = StreamingDataLoader(dataset, batch_size=own, num_workers=place.workers)
         if states:
             self.loader.load_state_dict(states[0])
-
-    def __iter__(self):
-        return iter(self.loader)
-
-    def ids(self, batch):
-        return batch["id"].tolist()
-
-    def state(self):
-        return self.loader.state_dict()

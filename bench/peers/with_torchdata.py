@@ -1,5 +1,6 @@
 """torchdata's StatefulDataLoader with its StatefulDistributedSampler: each rank takes a state of the old run."""
 
+import stateful
 import with_torch
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
@@ -10,19 +11,10 @@ ENVIRONMENT = "torch"
 write = with_torch.write
 
 
-class Run:
+class Run(stateful.Run):
     def __init__(self, place, states):
         rows = with_torch.Rows(place)
         sampler = StatefulDistributedSampler(rows, place.ranks, place.rank, seed=1)
         self.loader = StatefulDataLoader(rows, with_torch.own_batch(place), sampler=sampler, num_workers=place.workers)
         if states:
             self.loader.load_state_dict(states[place.rank % len(states)])
-
-    def __iter__(self):
-        return iter(self.loader)
-
-    def ids(self, batch):
-        return batch["id"].tolist()
-
-    def state(self):
-        return self.loader.state_dict()

@@ -27,7 +27,7 @@ Words page_maker() {
 
 // Of the package, wherever that is.
 constexpr const char* kModule = R"(import sys
-sys.path.remove("")  # the user's own files
+sys.path = [path for path in sys.path if path]  # without the user's own files
 try:
     from rota import _report, {0} as it
 except ModuleNotFoundError as error:

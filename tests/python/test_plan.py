@@ -179,7 +179,7 @@ def test_the_command_shows_settings_side_by_side(data):
 
 
 def test_the_command_of_c_plus_plus_does_the_same(data):
-    environment = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    environment = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}", "PYTHONSAFEPATH": "1"}
     command = [os.environ["ROTA_TOOL"], "plan", data / "h5", "--shuffle", "none"]
     made = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert made.returncode == 0 and made.stdout == tool(data / "h5", "--shuffle", "none").stdout, made.stderr
