@@ -176,13 +176,20 @@ TEST_F(AccessTest, OfItsOwnChoiceGoesPastTheCacheForWhatIsLargeAndNotInThere) {
     return std::count(calls_made().begin(), calls_made().end(), ReadCall::collect) > 0;
   };
   if (!goes_past(Access::direct)) GTEST_SKIP() << "this file system has no direct reads";
+  // A busy machine may leave pages that are to go, and take some that are to stay.
+  const auto comes_to = [&](bool past, auto&& make_ready) {
+    for (int tries = 0; tries < 10; ++tries) {
+      make_ready();
+      if (goes_past(Access::automatic) == past) return true;
+    }
+    return false;
+  };
   evict();
   EXPECT_FALSE(goes_past(Access::automatic));
   pretend_memory(1 << 20);
-  evict();
-  EXPECT_TRUE(goes_past(Access::automatic));
-  expect_samples(*open(Access::cached), all_ids(*open(Access::cached)));
-  EXPECT_FALSE(goes_past(Access::automatic));
+  EXPECT_TRUE(comes_to(true, [&] { evict(); }));
+  const auto cached = open(Access::cached);
+  EXPECT_TRUE(comes_to(false, [&] { expect_samples(*cached, all_ids(*cached)); }));
 }
 
 // ---- what fails ----
