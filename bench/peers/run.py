@@ -1,11 +1,14 @@
-"""rota beside its peers: what becomes of an epoch when the world changes, and how long the first batch then takes.
+"""rota beside its peers: what becomes of an epoch when the world changes, and how fast each reads.
 
-    ./run bench peers [PEER...]     # of with_PEER.py; all without any
+    ./run bench peers [PEER...]          # of with_PEER.py: what each rank was given, and how long the first batch takes
+    ./run bench peers speed [PEER...]    # samples/s, memory, and the first of a million samples
 
 Makes an environment of PyPI for each kind of peer, in build/peers, and a dataset for each peer, by its own writer. Each
-rank is a process. What came of each run goes to build/peers/resume.json, and tables to stdout.
+rank is a process. Tables go to stdout; where no peer is named, also to docs/peers.md, with their pictures.
 """
 
+import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -18,12 +21,12 @@ import time
 from pathlib import Path
 
 import audit
+import show
 
-HERE = Path(__file__).parent
-ROOT = HERE.parent.parent
+HERE, ROOT = Path(__file__).parent, Path(__file__).parent.parent.parent
 BUILD = ROOT / "build" / "peers"
+os.environ["PYTHONPATH"] = f"{HERE}:{os.environ.get('PYTHONPATH', '')}"
 SAMPLES, BATCH, STOP = 1000, 24, 10
-LIMIT = 120  # seconds of a phase: who takes longer hangs
 MANY, SMALL = 100_000, 32  # samples, and batch, for the time of a first batch
 START = (4, 2)  # ranks and workers
 
@@ -38,154 +41,157 @@ CASES = {
     "3, then 2 ranks": dict(then=[(3, 2), (2, 1)]),
 }
 
+# Of a base.Kind: name, samples, bytes of one (0: JPEG), whether they are packed.
+SPEEDS = [("1 KiB", 100_000, 1 << 10), ("16 KiB", 30_000, 1 << 14), ("128 KiB", 5_000, 1 << 17), ("JPEG", 3_000), ("compressed rows", 20_000, 1 << 14, True)]
+COMMON = ["torch==2.13.0", "pillow==13.0.0"]
+ENVIRONMENTS = {
+    "torch": ["array-record==0.8.6", "grain==0.2.18", "h5py==3.16.0", "litdata==0.2.76", "mosaicml-streaming==0.13.0", "numpy==2.1.3",
+              "spdl==0.8.0", "torchdata==0.11.0", "webdataset==1.0.2"],
+    "datasets": ["datasets==5.2.0", "torchdata==0.11.0"],
+    "energon": ["megatron-energon==7.4.1", "webdataset==1.0.2"],
+    "lance": ["lancedb==0.40.0", "pylance==14.0.2"],
+}  # fmt: skip
+
 
 class Peer:
     has_rota = False  # as it is in this tree
 
     def __init__(self, name):
         self.module = f"with_{name}"
-        self.words = {}
-        for line in (HERE / f"{self.module}.py").read_text().splitlines():
-            key, _, value = line.partition(" = ")
-            if key in ("NAME", "ENVIRONMENT"):
-                self.words[key] = json.loads(value)
-        self.name = self.words["NAME"]
-        self.python = BUILD / self.words["ENVIRONMENT"] / "bin" / "python"
+        lines = (line.split(" = ", 1) for line in (HERE / f"{self.module}.py").read_text().splitlines())
+        words = {line[0]: json.loads(line[1]) for line in lines if line[0] in ("NAME", "ENVIRONMENT")}
+        self.name, self.pins = words["NAME"], COMMON + ENVIRONMENTS[words["ENVIRONMENT"]]
+        self.environment, self.data = BUILD / words["ENVIRONMENT"], BUILD / "data" / self.module
+        self.python = self.environment / "bin" / "python"
 
     def prepare(self):
         """Makes its environment, unless it is there; returns what is wrong with that."""
-        there = self.python.parent.parent
-        wanted = HERE / f"{there.name}.txt"
-        if not (there / "made").exists() or (there / "made").read_text() != wanted.read_text():
-            subprocess.run(["python3", "-m", "venv", "--clear", there], check=True)
-            made = subprocess.run([self.python, "-m", "pip", "install", "-q", "-r", wanted], capture_output=True, text=True)
-            if made.returncode:
-                return made.stderr.strip().splitlines()[-1]
-            (there / "made").write_text(wanted.read_text())
-        if self.name.startswith("rota") and not Peer.has_rota:
-            wheel = ["--no-deps", "--force-reinstall", "--config-settings", f"build-dir={ROOT}/build/wheel", ROOT]
-            subprocess.run([self.python, "-m", "pip", "install", "-q", *wheel], check=True)
+        pip, made = [self.python, "-m", "pip", "install", "-q"], self.environment / "made"
+        if not made.exists() or made.read_text().split() != self.pins:
+            subprocess.run(["python3", "-m", "venv", "--clear", self.environment], check=True)
+            if why := wrong([*pip, *self.pins]):
+                return why
+            made.write_text("\n".join(self.pins))
+        if "rota" in self.module and not Peer.has_rota:
+            subprocess.run([*pip, "--no-deps", "--force-reinstall", "--config-settings", f"build-dir={ROOT}/build/wheel", ROOT], check=True)
             Peer.has_rota = True
         return None
 
-    def write(self, data, samples, size):
-        shutil.rmtree(data, ignore_errors=True)
-        data.mkdir(parents=True)
-        code = f"import sys, pathlib, {self.module} as peer; peer.write(pathlib.Path(sys.argv[1]), {samples}, {size})"
-        subprocess.run([self.python, "-c", code, data], check=True, cwd=data.parent, env=os.environ | {"PYTHONPATH": str(HERE)}, timeout=600)
+    def write(self, *kind):
+        """A dataset of that base.Kind; returns what is wrong with that."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        self.data.mkdir(parents=True)
+        code = f"import pathlib, base, {self.module} as peer; peer.write(pathlib.Path({str(self.data)!r}), base.Kind(*{kind!r}))"
+        return wrong([self.python, "-c", code], cwd=self.data.parent)
 
-    def phase(self, data, world, states=(), stop=None, kill=0, batch=BATCH):
-        """Runs all ranks of a world. Returns what each was given, and the files of their states."""
+    def phase(self, world, states=(), limit=120, **given):
+        """Runs all ranks of a world, `limit` seconds at most. Returns what each was given, and the files of their states."""
         ranks, workers = world
-        scratch = data.parent / f"{data.name}.phase{time.monotonic_ns()}"
+        scratch = BUILD / "data" / f"{self.module}.phase{time.monotonic_ns()}"
         scratch.mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        common = dict(data=str(data), ranks=ranks, workers=workers, batch=batch, states=[*map(str, states)], stop=stop, kill=kill)
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            group = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=free.getsockname()[1], OMP_NUM_THREADS=1)
+        common = dict(data=str(self.data), ranks=ranks, workers=workers, batch=BATCH, states=[*map(str, states)], stop=None, kill=0, seconds=0)
         processes = []
         for rank in range(ranks):
-            place = common | dict(rank=rank, saved=f"{scratch}/state{rank}", result=f"{scratch}/result{rank}")
+            place = common | given | dict(rank=rank, saved=f"{scratch}/state{rank}", result=f"{scratch}/result{rank}")
             (scratch / f"place{rank}").write_text(json.dumps(place))
-            environment = dict(RANK=rank, LOCAL_RANK=rank, GLOBAL_RANK=rank, WORLD_SIZE=ranks, LOCAL_WORLD_SIZE=ranks)
-            environment |= dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, OMP_NUM_THREADS=1, PYTHONPATH=HERE)
+            environment = dict(RANK=rank, LOCAL_RANK=rank, GLOBAL_RANK=rank, WORLD_SIZE=ranks, LOCAL_WORLD_SIZE=ranks, **group)
             command = [self.python, HERE / "rank.py", self.module, scratch / f"place{rank}"]
+            own = dict(cwd=scratch, start_new_session=True, env=os.environ | {name: str(value) for name, value in environment.items()})
             with open(scratch / f"log{rank}", "w") as log:
-                processes.append(
-                    subprocess.Popen(
-                        command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=scratch, start_new_session=True,
-                        env=os.environ | {name: str(value) for name, value in environment.items()},
-                    )
-                )  # fmt: skip
-        until = time.monotonic() + LIMIT
+                processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, **own))
+        until = time.monotonic() + limit
         told = []
         for rank, process in enumerate(processes):
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(until - time.monotonic(), 0.1))
-            except subprocess.TimeoutExpired:
-                pass
             result = scratch / f"result{rank}"
             told.append(json.loads(result.read_text()) if result.exists() else {"refused": "it hangs" if process.poll() is None else "it died"})
         for process in processes:  # and what it has left behind
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             process.wait()
         return told, [scratch / f"state{rank}" for rank in range(ranks)]
+
+
+def wrong(command, **place):
+    """What is wrong, in the last line of what it says."""
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=1800, **place)
+    return ran.stderr.strip().splitlines()[-1] if ran.returncode else None
 
 
 def refusal(told):
     return next((f"rank {rank}: {one['refused']}" for rank, one in enumerate(told) if "refused" in one), None)
 
 
-def steps_of(told):
-    return [one["steps"] for one in told]
-
-
-def resume(peer, data, whole, then, kill=0):
+def resumed(peer, whole, then, kill=0):
     """Goes from world to world. Returns the audit, or who refused what."""
-    told, states = peer.phase(data, START, stop=STOP, kill=kill)
-    phases = [steps_of(told)] if not refusal(told) else []
+    told, states = peer.phase(START, stop=STOP, kill=kill)
+    phases = []
     for k, world in enumerate(then):
-        if why := refusal(told):
-            return {"refused": why}
-        told, states = peer.phase(data, world, states, STOP if k + 1 < len(then) else None)
-        phases.append(None if refusal(told) else steps_of(told))
-    return {"refused": refusal(told)} if refusal(told) else audit.audit(SAMPLES, whole, phases)
+        if not refusal(told):
+            phases.append([one["steps"] for one in told])
+            told, states = peer.phase(world, states, stop=STOP if k + 1 < len(then) else None)
+    why = refusal(told)
+    return {"refused": why} if why else audit.audit(SAMPLES, whole, [*phases, [one["steps"] for one in told]])
 
 
-def cell(found, is_whole=False):
-    if "refused" in found:
-        return "refused"
-    if is_whole:
-        return f"{found['lost']} / {found['repeated']}" + (f", {found['pads']} marked" if found["pads"] else "")
-    others = "all" if found["others"] >= found["steps"] - STOP > 0 else found["others"]
-    size = f", batches of {found['size']}" if found["size"] != BATCH else ""
-    return f"{found['lost']} / {found['repeated']} / {others}{size}{', uneven' if found['uneven'] else ''}"
-
-
-def first_batches(peer, data):
+def first_batches(peer, samples, percents):
     """Seconds to the first batch of a run that goes on: by how much of the epoch was done, the median of three."""
     found = {}
-    for percent in (0, 10, 50, 90):
-        told, states = peer.phase(data, (1, 2), stop=MANY * percent // 100 // SMALL, batch=SMALL) if percent else ([], [])
-        seconds = []
-        for _ in range(3):
-            told = told if refusal(told) else peer.phase(data, (1, 2), states, stop=1, batch=SMALL)[0]
-            seconds += [one["seconds"] for one in told if "seconds" in one]
-        found[f"{percent} %"] = refusal(told) or statistics.median(seconds)
+    for percent in percents:
+        stop = samples * percent // 100 // SMALL
+        told, states = peer.phase((1, 2), stop=stop, batch=SMALL, limit=600) if percent else ([], [])
+        told = told if refusal(told) else [peer.phase((1, 2), states, stop=1, batch=SMALL)[0][0] for _ in range(3)]
+        why = refusal(told) or next(("no batch" for one in told if not one["seconds"]), None)
+        found[f"{percent} %"] = {"refused": why} if why else statistics.median(one["seconds"] for one in told)
     return found
 
 
+def resume(peers):
+    for peer, row in peers:
+        peer.write("tiny", SAMPLES, 16)
+        told, _ = peer.phase(START)
+        whole = [one["steps"] for one in told] if not refusal(told) else []
+        row["not stopped"] = audit.audit(SAMPLES, whole, [whole]) if whole else {"refused": refusal(told)}
+        for case, given in CASES.items():
+            row[case] = resumed(peer, whole, **given) if whole else row["not stopped"]
+        peer.write("tiny", MANY, 16)
+        row["first batch"] = first_batches(peer, MANY, (0, 10, 50, 90))
+        print(json.dumps({peer.name: row}, indent=1), file=sys.stderr, flush=True)
+
+
+def speed(peers):
+    """In turns; what counts is the median of three."""
+    for kind in SPEEDS:
+        for peer, row in peers:
+            row[kind[0]] = {"refused": why} if (why := peer.write(*kind)) else {"1": [], "2": []}
+        for _, workers, (peer, row) in itertools.product(range(3), "12", peers):
+            if workers in row[kind[0]]:
+                row[kind[0]][workers] += peer.phase((1, int(workers)), batch=SMALL, seconds=2)[0]
+    for peer, row in peers:
+        peer.write("tiny", 10 * MANY, 16)
+        row["first batch"] = first_batches(peer, 10 * MANY, (0, 50))
+        print(json.dumps({peer.name: row}, indent=1), file=sys.stderr, flush=True)
+        shutil.rmtree(peer.data)
+
+
 def main():
-    names = sys.argv[1:] or sorted(path.stem.removeprefix("with_") for path in HERE.glob("with_*.py"))
-    table = {}
-    for peer in map(Peer, names):
-        row = table[peer.name] = {}
+    verb = speed if sys.argv[1:2] == ["speed"] else resume
+    named = sys.argv[2 if verb is speed else 1 :]
+    shutil.rmtree(BUILD / "data", ignore_errors=True)
+    rows, peers = {}, []
+    for peer in map(Peer, named or sorted(path.stem.removeprefix("with_") for path in HERE.glob("with_*.py"))):
+        rows[peer.name] = row = {"pins": peer.pins}
         if why := peer.prepare():
             row["environment"] = {"refused": why}
-            continue
-        data = BUILD / "data" / peer.module
-        shutil.rmtree(BUILD / "data", ignore_errors=True)
-        peer.write(data, SAMPLES, 16)
-        told, _ = peer.phase(data, START)
-        if why := refusal(told):
-            row["not stopped"] = {"refused": why}
-            continue
-        whole = steps_of(told)
-        row["not stopped"] = audit.audit(SAMPLES, whole, [whole])
-        for case, given in CASES.items():
-            row[case] = resume(peer, data, whole, **given)
-            print(f"{peer.name}, {case}: {cell(row[case])} {row[case].get('refused', '')}", file=sys.stderr, flush=True)
-        peer.write(data, MANY, 16)
-        row["first batch"] = first_batches(peer, data)
-        print(f"{peer.name}, first batch: {row['first batch']}", file=sys.stderr, flush=True)
-        (BUILD / "resume.json").write_text(json.dumps(table, indent=1))
-    print("| | " + " | ".join(["not stopped", *CASES]) + " |\n|---|" + "---|" * (len(CASES) + 1))
-    for name, row in table.items():
-        cells = [cell(row.get(case, {"refused": ""}), case == "not stopped") for case in ["not stopped", *CASES]]
-        print(f"| {name} | " + " | ".join(cells) + " |")
+        else:
+            peers.append((peer, row))
+    verb(peers)
+    table = BUILD / f"{verb.__name__}.json"
+    table.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "rows": rows}, indent=1))
+    show.show(verb.__name__, json.loads(table.read_text()), ROOT / "docs", not named)
 
 
 if __name__ == "__main__":

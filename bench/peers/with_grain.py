@@ -1,26 +1,25 @@
 """Grain's ElasticIterator, over what .shuffle().repeat() makes: the state of any rank, for all.
 
-It never ends. What it gives behind the epoch's last sample is of the next epoch, and is left out by its place in the order.
-"""
+It never ends: what is of the next epoch, by its place in the order, is left out."""
 
 import grain
+import base
 import numpy as np
 from array_record.python.array_record_module import ArrayRecordWriter
 
 NAME = "Grain"
-PACKAGES = ["grain", "array-record"]
 ENVIRONMENT = "torch"
 
 
-def write(directory, samples, size):
-    writer = ArrayRecordWriter(f"{directory}/samples.array_record", "group_size:1")
-    for id in range(samples):
-        writer.write(id.to_bytes(8, "little") + bytes(size))
+def write(directory, kind):
+    writer = ArrayRecordWriter(f"{directory}/samples.array_record", "group_size:1,zstd:3" if kind.is_packed else "group_size:1,uncompressed")
+    for id in range(kind.samples):
+        writer.write(id.to_bytes(8, "little") + kind.payload(id))
     writer.close()
 
 
 def decoded(record):
-    return {"id": np.int64(int.from_bytes(record[:8], "little")), "data": np.frombuffer(record, np.uint8, offset=8)}
+    return {"id": np.int64(int.from_bytes(record[:8], "little")), "data": base.array(record[8:])}
 
 
 class Run:

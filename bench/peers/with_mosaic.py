@@ -3,8 +3,7 @@
 import sys
 from types import ModuleType
 
-import numpy as np
-import stateful
+import base
 
 for name, word in ("torchvision.datasets", "VisionDataset"), ("torchvision.transforms.functional", "to_tensor"):
     sys.modules[name] = ModuleType(name)
@@ -14,21 +13,24 @@ from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 from streaming.base.util import clean_stale_shared_memory
 
 NAME = "MosaicML Streaming"
-PACKAGES = ["torch", "mosaicml-streaming"]
 ENVIRONMENT = "torch"
 
 
-def write(directory, samples, size):
-    with MDSWriter(out=str(directory), columns={"id": "int", "data": "ndarray:uint8"}, size_limit="16mb") as writer:
-        for id in range(samples):
-            writer.write({"id": id, "data": np.zeros(size, np.uint8)})
+def write(directory, kind):
+    options = dict(columns={"id": "int", "data": "bytes"}, size_limit="16mb", compression="zstd" if kind.is_packed else None)
+    with MDSWriter(out=str(directory), **options) as writer:
+        for id in range(kind.samples):
+            writer.write({"id": id, "data": kind.payload(id)})
 
 
-class Run(stateful.Run):
+class Rows(base.Rows, StreamingDataset):
+    pass
+
+
+class Run(base.Run):
     def __init__(self, place, states):
         clean_stale_shared_memory()
-        own = -(-place.batch // place.ranks)
-        dataset = StreamingDataset(local=place.data, batch_size=own, shuffle=True, shuffle_seed=1)
-        self.loader = StreamingDataLoader(dataset, batch_size=own, num_workers=place.workers)
+        dataset = Rows(local=place.data, batch_size=place.own, shuffle=True, shuffle_seed=1)
+        self.loader = StreamingDataLoader(dataset, batch_size=place.own, num_workers=place.workers)
         if states:
             self.loader.load_state_dict(states[0])

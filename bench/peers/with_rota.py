@@ -1,34 +1,31 @@
 """rota.Loader."""
 
-import h5py
-import numpy as np
-
+import base
 import rota
 
 NAME = "rota.Loader"
-PACKAGES = ["rota", "h5py"]
 ENVIRONMENT = "torch"
 
 
-def write(directory, samples, size):
-    with h5py.File(directory / "samples.h5", "w") as file:
-        file["id"] = np.arange(samples)
-        file["data"] = np.zeros((samples, size), np.uint8)
+def write(directory, kind):
+    (base.write_hdf5 if kind.size else base.write_images)(directory, kind)
 
 
-class Run:
+def decoded(sample):
+    return {"data": base.array(sample["data"])}
+
+
+class Run(base.Run):
     def __init__(self, place, states):
+        options = {}
+        if base.images(place.data):
+            options = dict(transform=decoded, transform_fields={"data": ("uint8", (base.SIDE, base.SIDE, 3))})
         self.loader = rota.Loader(
-            rota.open(f"{place.data}/samples.h5"), place.batch, world=(place.rank, place.ranks), workers=place.workers, seed=1, tail="pad"
-        )
+            rota.open(place.data), place.batch, world=(place.rank, place.ranks), workers=place.workers, seed=1, tail="pad",
+            epochs=None if place.seconds else 1, **options,
+        )  # fmt: skip
         if states:
             self.loader.load_state_dict(states[0])
 
-    def __iter__(self):
-        return iter(self.loader)
-
     def ids(self, batch):
-        return [id if counts else None for id, counts in zip(batch["id"].tolist(), batch.mask.tolist())]
-
-    def state(self):
-        return self.loader.state_dict()
+        return [id if counts else None for id, counts in zip((batch["id"] if "id" in batch else batch.ids).tolist(), batch.mask.tolist())]

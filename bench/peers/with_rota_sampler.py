@@ -1,17 +1,16 @@
 """rota.ElasticBatchSampler, in rota.torch.DataLoader, over a dataset of Python's."""
 
-import with_torch
-
+import base
 import rota
 import rota.torch
+import with_torch
 
 NAME = "rota's sampler"
-PACKAGES = ["rota", "torch"]
 ENVIRONMENT = "torch"
 write = with_torch.write
 
 
-class Run:
+class Run(base.Run):
     def __init__(self, place, states):
         rows = with_torch.Rows(place)
         sampler = rota.ElasticBatchSampler(rows, place.batch, world=(place.rank, place.ranks), seed=1, tail="pad")
@@ -19,11 +18,5 @@ class Run:
         if states:
             self.loader.load_state_dict(states[0])
 
-    def __iter__(self):
-        return iter(self.loader)
-
     def ids(self, batch):
         return [id if counts else None for id, counts in zip(batch["id"].tolist(), self.loader.info.mask.tolist())]
-
-    def state(self):
-        return self.loader.state_dict()

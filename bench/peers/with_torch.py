@@ -1,36 +1,52 @@
 """torch's DistributedSampler; a run that goes on skips in the sampler as many steps as were done."""
 
+import os
 from itertools import islice
+from pathlib import Path
 
+import h5py
+import base
 import numpy as np
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
 
 NAME = "DistributedSampler, skipped"
-PACKAGES = ["torch"]
 ENVIRONMENT = "torch"
 
 
-def write(directory, samples, size):
-    rows = np.zeros(samples, [("id", "i8"), ("data", "u1", (size,))])
-    rows["id"] = range(samples)
-    np.save(directory / "samples.npy", rows)
+def write(directory, kind):
+    if not kind.size:
+        base.write_images(directory, kind)
+    elif kind.is_packed:
+        base.write_hdf5(directory, kind)
+    else:
+        rows = np.zeros(kind.samples, [("id", "i8"), ("data", "u1", (kind.size,))])
+        for id in range(kind.samples):
+            rows[id] = id, np.frombuffer(kind.payload(id), np.uint8)
+        np.save(directory / "samples.npy", rows)
 
 
 class Rows(Dataset):
+    """Of one of these, which workers open anew."""
+
     def __init__(self, place):
-        self.rows = np.load(f"{place.data}/samples.npy", mmap_mode="r")
+        self.place, self.images, self.file = place, base.images(place.data), None
+        self.rows = np.load(f"{place.data}/samples.npy", mmap_mode="r") if Path(f"{place.data}/samples.npy").exists() else None
+        self.length = len(self.images) or len(self.rows if self.rows is not None else self.open()["id"])
+
+    def open(self):
+        if self.file is None or self.owner != os.getpid():
+            self.file, self.owner = h5py.File(f"{self.place.data}/samples.h5"), os.getpid()
+        return self.file
 
     def __len__(self):
-        return len(self.rows)
+        return self.length
 
     def __getitem__(self, i):
-        row = self.rows[i]
-        return {"id": int(row["id"]), "data": np.array(row["data"])}
-
-
-def own_batch(place):
-    """The nearest: a batch of all ranks that the world does not divide is another."""
-    return -(-place.batch // place.ranks)
+        if self.images:
+            return {"id": i, "data": base.array(Path(self.images[i]).read_bytes())}
+        if self.rows is None:
+            return {"id": i, "data": self.open()["data"][i]}
+        return {"id": int(self.rows[i]["id"]), "data": np.array(self.rows[i]["data"])}
 
 
 class Skipping(BatchSampler):
@@ -40,20 +56,9 @@ class Skipping(BatchSampler):
         return islice(super().__iter__(), self.skip, None)
 
 
-class Run:
+class Run(base.Counting):
     def __init__(self, place, states):
         rows = Rows(place)
-        sampler = Skipping(DistributedSampler(rows, place.ranks, place.rank, seed=1), own_batch(place), False)
+        sampler = Skipping(DistributedSampler(rows, place.ranks, place.rank, seed=1), place.own, False)
         sampler.skip = self.steps = states[0] if states else 0
         self.loader = DataLoader(rows, batch_sampler=sampler, num_workers=place.workers)
-
-    def __iter__(self):
-        for batch in self.loader:
-            self.steps += 1
-            yield batch
-
-    def ids(self, batch):
-        return batch["id"].tolist()
-
-    def state(self):
-        return self.steps

@@ -1,0 +1,71 @@
+"""Tables and pictures of what run.py found. A cell is its words, their colour, and how much of its width is in it."""
+
+import html
+import json
+import math
+import os
+import platform
+import re
+import statistics
+
+GOOD, NEAR, BAD, NONE = "#2a9d6f", "#c79211", "#c8503c", "#8a8a8a"
+STYLE = "<style>text{font:12px sans-serif;fill:#555}@media(prefers-color-scheme:dark){text{fill:#ccc}}</style>"
+WORDS = {"lost": "dropped", "repeated": "twice, not marked", "pads": "marked"}  # of an epoch that nobody stopped
+PARTS = {"resume": ["first batch, not stopped", "10 %", "50 %", "90 %"], "speed": ["first batch of 10^6, not stopped", "50 %"]}
+
+
+def outcome(cell):
+    """Lost / repeated / other batches."""
+    others = "all" if cell["others"] >= cell["steps"] - 10 > 0 else cell["others"]
+    words = f"{cell['lost']} / {cell['repeated']} / {others}" + (f", of {cell['size']}" if cell["size"] != 24 else "")
+    colour = BAD if cell["lost"] or cell["repeated"] else NEAR if cell["others"] or cell["uneven"] else GOOD
+    return words + ", uneven" * cell["uneven"], colour, 1
+
+
+def cell_of(name, head, found):
+    if "refused" in str(found):
+        return "refused", NONE, 0
+    if isinstance(found, float):
+        return f"{1000 * found:.{0 if found >= 0.01 else 1}f} ms", NONE, 0
+    if head == "not stopped":
+        return ", ".join(f"{found[key]} {word}" for key, word in WORDS.items() if found[key]) or "each once", NONE, 0
+    if "steps" in found:
+        return outcome(found)
+    one, two, memory = (statistics.median(turn[key] for turn in found[workers]) for workers, key in (("1", "rate"), ("2", "rate"), ("2", "memory")))
+    words = f"{one / 1000:.1f} / {two / 1000:.1f} k, {memory / 1e6:.0f} MB"
+    return words, GOOD if "rota" in name else NONE, min(max(math.log10(two / 100) / 4, 0), 1)
+
+
+def table(heads, lines):
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in [["", *heads], ["---"] * (len(heads) + 1), *lines]) + "\n\n"
+
+
+def picture(heads, lines):
+    marks = [(160 + 150 * k, 16, head) for k, head in enumerate(heads)]
+    bars = []
+    for y, (name, cells) in zip(range(40, 10_000, 28), lines):
+        marks.append((0, y, name))
+        for x, (words, colour, part) in zip(range(160, 10_000, 150), cells):
+            marks.append((x, y, words))
+            bars.append(f'<rect x="{x}" y="{y + 4}" width="{140 * part:.0f}" height="6" rx="2" fill="{colour}"/>')
+    texts = [f'<text x="{x}" y="{y}">{html.escape(words)}</text>' for x, y, words in marks]
+    size = f"{160 + 150 * len(heads)} {28 * len(lines) + 30}"
+    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}">{STYLE}{"".join(texts + bars)}</svg>\n'
+
+
+def show(verb, found, docs, is_whole):
+    rows = {name: row for name, row in found["rows"].items() if "environment" not in row}
+    heads = [head for head in next(iter(rows.values())) if head not in ("pins", "first batch")]
+    lines = [(name, [cell_of(name, head, row[head]) for head in heads]) for name, row in rows.items()]
+    times = [[name, *(cell_of(name, "", cell)[0] for cell in row["first batch"].values())] for name, row in rows.items()]
+    page = table(heads, [[name, *(words for words, _, _ in cells)] for name, cells in lines]) + table(PARTS[verb], times)
+    for name, row in found["rows"].items():
+        page += "".join(f"- {name}: `{why}`\n" for why in dict.fromkeys(re.findall(r'"refused": "((?:[^"\\]|\\.){,160})', json.dumps(row))))
+    pins = sorted({pin for row in rows.values() for pin in row["pins"]})
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+    page += f"\nMeasured {found['date']}, {os.cpu_count()} cores of {platform.machine()}, {memory:.0f} GiB; {', '.join(pins)}.\n"
+    print(page)
+    if is_whole:
+        (docs / f"peers-{verb}.svg").write_text(picture(heads, lines))
+        before, _, rest = (docs / "peers.md").read_text().partition(f"<!-- {verb} -->\n")
+        (docs / "peers.md").write_text(before + f"<!-- {verb} -->\n{page}<!-- end -->\n" + rest.partition("<!-- end -->\n")[2])
