@@ -38,7 +38,6 @@ def array(data):
     if bytes(data[:4]) != b"\xff\xd8\xff\xe0":
         return np.frombuffer(data, np.uint8)
     from PIL import Image
-
     return np.asarray(Image.open(io.BytesIO(data)))
 
 
@@ -50,7 +49,6 @@ def write_images(directory, kind):
 def write_hdf5(directory, kind):
     """Each row a chunk of its own where it is compressed, for it is read alone."""
     import h5py
-
     packing = dict(chunks=(1, kind.size // 4), compression="gzip", shuffle=True) if kind.is_packed else {}
     rows = b"".join(map(kind.payload, range(kind.samples)))
     with h5py.File(directory / "samples.h5", "w") as file:
@@ -64,7 +62,6 @@ def images(directory):
 
 def collate(rows):
     from torch.utils.data import default_collate
-
     return default_collate([row | {"data": array(row["data"])} for row in rows])
 
 

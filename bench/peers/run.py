@@ -3,9 +3,8 @@
     ./run bench peers [PEER...]          # of with_PEER.py: what each rank was given, and how long the first batch takes
     ./run bench peers speed [PEER...]    # samples/s, memory, and the first of a million samples
 
-Makes an environment of PyPI for each kind of peer, in build/peers, and a dataset for each peer, by its own writer. Each
-rank is a process. Tables go to stdout; where no peer is named, also to docs/peers.md, with their pictures.
-"""
+Makes environments of PyPI in build/peers, and a dataset for each peer, by its own writer. Each rank is a process. Tables go
+to stdout; where no peer is named, also to docs/peers.md, with their pictures."""
 
 import contextlib
 import itertools
@@ -25,7 +24,6 @@ import show
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parent.parent.parent
 BUILD = ROOT / "build" / "peers"
-os.environ["PYTHONPATH"] = f"{HERE}:{os.environ.get('PYTHONPATH', '')}"
 SAMPLES, BATCH, STOP = 1000, 24, 10
 MANY, SMALL = 100_000, 32  # samples, and batch, for the time of a first batch
 START = (4, 2)  # ranks and workers
@@ -75,50 +73,50 @@ class Peer:
         if "rota" in self.module and not Peer.has_rota:
             subprocess.run([*pip, "--no-deps", "--force-reinstall", "--config-settings", f"build-dir={ROOT}/build/wheel", ROOT], check=True)
             Peer.has_rota = True
-        return None
 
     def write(self, *kind):
-        """A dataset of that base.Kind; returns what is wrong with that."""
+        """A dataset of that base.Kind. What is wrong with that is what each phase says then."""
         shutil.rmtree(self.data, ignore_errors=True)
         self.data.mkdir(parents=True)
         code = f"import pathlib, base, {self.module} as peer; peer.write(pathlib.Path({str(self.data)!r}), base.Kind(*{kind!r}))"
-        return wrong([self.python, "-c", code], cwd=self.data.parent)
+        self.fault = wrong([self.python, "-c", code], cwd=self.data.parent)
 
     def phase(self, world, states=(), limit=120, **given):
         """Runs all ranks of a world, `limit` seconds at most. Returns what each was given, and the files of their states."""
+        if self.fault:
+            return [{"refused": f"to write: {self.fault}"}], []
         ranks, workers = world
         scratch = BUILD / "data" / f"{self.module}.phase{time.monotonic_ns()}"
         scratch.mkdir()
         with socket.create_server(("127.0.0.1", 0)) as free:
             group = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=free.getsockname()[1], OMP_NUM_THREADS=1)
         common = dict(data=str(self.data), ranks=ranks, workers=workers, batch=BATCH, states=[*map(str, states)], stop=None, kill=0, seconds=0)
-        processes = []
-        for rank in range(ranks):
-            place = common | given | dict(rank=rank, saved=f"{scratch}/state{rank}", result=f"{scratch}/result{rank}")
-            (scratch / f"place{rank}").write_text(json.dumps(place))
-            environment = dict(RANK=rank, LOCAL_RANK=rank, GLOBAL_RANK=rank, WORLD_SIZE=ranks, LOCAL_WORLD_SIZE=ranks, **group)
-            command = [self.python, HERE / "rank.py", self.module, scratch / f"place{rank}"]
-            own = dict(cwd=scratch, start_new_session=True, env=os.environ | {name: str(value) for name, value in environment.items()})
-            with open(scratch / f"log{rank}", "w") as log:
-                processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, **own))
-        until = time.monotonic() + limit
-        told = []
-        for rank, process in enumerate(processes):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(max(until - time.monotonic(), 0.1))
-            result = scratch / f"result{rank}"
-            told.append(json.loads(result.read_text()) if result.exists() else {"refused": "it hangs" if process.poll() is None else "it died"})
-        for process in processes:  # and what it has left behind
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        processes, until = [], time.monotonic() + limit
+        try:
+            for rank in range(ranks):
+                place = common | given | dict(rank=rank, saved=f"{scratch}/state{rank}", result=f"{scratch}/result{rank}")
+                environment = dict(RANK=rank, LOCAL_RANK=rank, GLOBAL_RANK=rank, WORLD_SIZE=ranks, LOCAL_WORLD_SIZE=ranks, **group)
+                command = [self.python, HERE / "rank.py", self.module, json.dumps(place)]
+                own = dict(cwd=scratch, start_new_session=True, env=os.environ | {name: str(value) for name, value in environment.items()})
+                with open(scratch / f"log{rank}", "w") as log:
+                    processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, **own))
+            for process in processes:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(max(until - time.monotonic(), 0.1))
+        finally:
+            for process in processes:  # and what it has left behind
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        results = [scratch / f"result{rank}" for rank in range(ranks)]
+        told = [json.loads(path.read_text()) if path.exists() else {"refused": "it died, or hangs"} for path in results]
         return told, [scratch / f"state{rank}" for rank in range(ranks)]
 
 
 def wrong(command, **place):
     """What is wrong, in the last line of what it says."""
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=1800, **place)
-    return ran.stderr.strip().splitlines()[-1] if ran.returncode else None
+    ran = subprocess.run(["timeout", "1800", *command], capture_output=True, text=True, **place)
+    return ([f"exit {ran.returncode}"] + ran.stderr.strip().splitlines())[-1] if ran.returncode else None
 
 
 def refusal(told):
@@ -139,6 +137,7 @@ def resumed(peer, whole, then, kill=0):
 
 def first_batches(peer, samples, percents):
     """Seconds to the first batch of a run that goes on: by how much of the epoch was done, the median of three."""
+    peer.write("tiny", samples, 16)
     found = {}
     for percent in percents:
         stop = samples * percent // 100 // SMALL
@@ -157,7 +156,6 @@ def resume(peers):
         row["not stopped"] = audit.audit(SAMPLES, whole, [whole]) if whole else {"refused": refusal(told)}
         for case, given in CASES.items():
             row[case] = resumed(peer, whole, **given) if whole else row["not stopped"]
-        peer.write("tiny", MANY, 16)
         row["first batch"] = first_batches(peer, MANY, (0, 10, 50, 90))
         print(json.dumps({peer.name: row}, indent=1), file=sys.stderr, flush=True)
 
@@ -166,18 +164,19 @@ def speed(peers):
     """In turns; what counts is the median of three."""
     for kind in SPEEDS:
         for peer, row in peers:
-            row[kind[0]] = {"refused": why} if (why := peer.write(*kind)) else {"1": [], "2": []}
+            row[kind[0]] = {"1": [], "2": []}
+            peer.write(*kind)
+        os.sync()
         for _, workers, (peer, row) in itertools.product(range(3), "12", peers):
-            if workers in row[kind[0]]:
-                row[kind[0]][workers] += peer.phase((1, int(workers)), batch=SMALL, seconds=2)[0]
+            row[kind[0]][workers] += peer.phase((1, int(workers)), batch=SMALL, seconds=2)[0]
     for peer, row in peers:
-        peer.write("tiny", 10 * MANY, 16)
-        row["first batch"] = first_batches(peer, 10 * MANY, (0, 50))
+        row["first batch"] = first_batches(peer, 10 * MANY, (0, 10))
         print(json.dumps({peer.name: row}, indent=1), file=sys.stderr, flush=True)
         shutil.rmtree(peer.data)
 
 
 def main():
+    os.environ["PYTHONPATH"] = str(HERE)
     verb = speed if sys.argv[1:2] == ["speed"] else resume
     named = sys.argv[2 if verb is speed else 1 :]
     shutil.rmtree(BUILD / "data", ignore_errors=True)
@@ -191,7 +190,7 @@ def main():
     verb(peers)
     table = BUILD / f"{verb.__name__}.json"
     table.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "rows": rows}, indent=1))
-    show.show(verb.__name__, json.loads(table.read_text()), ROOT / "docs", not named)
+    show.show(verb.__name__, json.loads(table.read_text()), ROOT / "docs", not named and len(peers) == len(rows))
 
 
 if __name__ == "__main__":

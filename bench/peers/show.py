@@ -10,8 +10,8 @@ import statistics
 
 GOOD, NEAR, BAD, NONE = "#2a9d6f", "#c79211", "#c8503c", "#8a8a8a"
 STYLE = "<style>text{font:12px sans-serif;fill:#555}@media(prefers-color-scheme:dark){text{fill:#ccc}}</style>"
-WORDS = {"lost": "dropped", "repeated": "twice, not marked", "pads": "marked"}  # of an epoch that nobody stopped
-PARTS = {"resume": ["first batch, not stopped", "10 %", "50 %", "90 %"], "speed": ["first batch of 10^6, not stopped", "50 %"]}
+WORDS = {"lost": "{} dropped", "repeated": "{} twice, not marked", "pads": "{} marked", "uneven": "uneven"}  # of an epoch that nobody stopped
+PARTS = {"resume": ["first batch, not stopped", "10 %", "50 %", "90 %"], "speed": ["first batch of 10^6, not stopped", "10 %"]}
 
 
 def outcome(cell):
@@ -28,7 +28,7 @@ def cell_of(name, head, found):
     if isinstance(found, float):
         return f"{1000 * found:.{0 if found >= 0.01 else 1}f} ms", NONE, 0
     if head == "not stopped":
-        return ", ".join(f"{found[key]} {word}" for key, word in WORDS.items() if found[key]) or "each once", NONE, 0
+        return ", ".join(word.format(found[key]) for key, word in WORDS.items() if found[key]) or "each once", NONE, 0
     if "steps" in found:
         return outcome(found)
     one, two, memory = (statistics.median(turn[key] for turn in found[workers]) for workers, key in (("1", "rate"), ("2", "rate"), ("2", "memory")))

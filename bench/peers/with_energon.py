@@ -9,14 +9,13 @@ from megatron.energon.flavors.webdataset import BaseWebdatasetFactory
 
 NAME = "Megatron-Energon"
 ENVIRONMENT = "energon"
-KIND = "__module__: megatron.energon\n__class__: CrudeWebdataset\n"
 
 
 def write(directory, kind):
     with_webdataset.write(directory, kind, packed=".tar")  # it reads no other
     shards = [path.name for path in sorted(directory.glob("*.tar"))]
     BaseWebdatasetFactory.prepare_dataset(directory, shards, split_parts_ratio=[("train", 1.0)], workers=1)
-    (directory / ".nv-meta" / "dataset.yaml").write_text(KIND)
+    (directory / ".nv-meta" / "dataset.yaml").write_text("__module__: megatron.energon\n__class__: CrudeWebdataset\n")
 
 
 @edataclass
@@ -37,11 +36,8 @@ class Encoder(DefaultTaskEncoder):
 class Run(base.Run):
     def __init__(self, place, states):
         config = WorkerConfig(rank=place.rank, world_size=place.ranks, num_workers=place.workers)
-        dataset = get_train_dataset(
-            place.data, worker_config=config, batch_size=place.own, shuffle_buffer_size=100, max_samples_per_sequence=None, repeat=False,
-            task_encoder=Encoder(),
-        )  # fmt: skip
-        self.loader = get_savable_loader(dataset)
+        options = dict(batch_size=place.own, shuffle_buffer_size=100, max_samples_per_sequence=None, repeat=False, task_encoder=Encoder())
+        self.loader = get_savable_loader(get_train_dataset(place.data, worker_config=config, **options))
         if states:
             self.loader.restore_state_rank(states[place.rank % len(states)])
 

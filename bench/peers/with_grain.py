@@ -2,8 +2,8 @@
 
 It never ends: what is of the next epoch, by its place in the order, is left out."""
 
-import grain
 import base
+import grain
 import numpy as np
 from array_record.python.array_record_module import ArrayRecordWriter
 

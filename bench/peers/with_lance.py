@@ -1,13 +1,14 @@
 """LanceDB's StreamingDataset: states of all ranks, merged. A split for each sample of a global batch; workers by forkserver."""
 
+from itertools import islice
+
+import base
 import lancedb
 import pyarrow as pa
-import base
 from lancedb.streaming import StreamingDataLoader, StreamingDataset
 
 NAME = "LanceDB"
 ENVIRONMENT = "lance"
-
 
 
 def write(directory, kind):
@@ -23,12 +24,22 @@ def write(directory, kind):
 class Run(base.Run):
     def __init__(self, place, states):
         table = lancedb.connect(place.data).open_table("samples")
-        self.dataset = StreamingDataset(table, num_splits=place.batch, shuffle_seed=1, rank=place.rank, world_size=place.ranks)
+        self.workers = place.workers or 1  # a step is a batch of each
+        splits = self.workers if place.seconds else place.batch
+        self.dataset = StreamingDataset(table, num_splits=splits, shuffle_seed=1, rank=place.rank, world_size=place.ranks)
         if states:
             self.dataset.load_state_dict(StreamingDataset.merge_state_dicts(states))
         options = {"multiprocessing_context": "forkserver"} if place.workers else {}
-        options |= dict(batch_size=place.own, num_workers=place.workers, collate_fn=base.collate)
+        options |= dict(batch_size=place.batch // place.ranks // self.workers, num_workers=place.workers, collate_fn=base.collate)
         self.loader = StreamingDataLoader(self.dataset, **options)
+
+    def __iter__(self):
+        batches = iter(self.loader)
+        while step := list(islice(batches, self.workers)):
+            yield step
+
+    def ids(self, step):
+        return [id for batch in step for id in batch["id"].tolist()]
 
     def state(self):
         return self.dataset.state_dict()

@@ -17,13 +17,11 @@ def decoded(sample):
 
 class Run(base.Run):
     def __init__(self, place, states):
-        options = {}
-        if base.images(place.data):
-            options = dict(transform=decoded, transform_fields={"data": ("uint8", (base.SIDE, base.SIDE, 3))})
+        pixels = dict(transform=decoded, transform_fields={"data": ("uint8", (base.SIDE, base.SIDE, 3))})
+        options = pixels if base.images(place.data) else {}
         self.loader = rota.Loader(
-            rota.open(place.data), place.batch, world=(place.rank, place.ranks), workers=place.workers, seed=1, tail="pad",
-            epochs=None if place.seconds else 1, **options,
-        )  # fmt: skip
+            rota.open(place.data), place.batch, world=(place.rank, place.ranks), workers=place.workers, seed=1, tail="pad", **options
+        )
         if states:
             self.loader.load_state_dict(states[0])
 

@@ -4,8 +4,8 @@ import os
 from itertools import islice
 from pathlib import Path
 
-import h5py
 import base
+import h5py
 import numpy as np
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
 

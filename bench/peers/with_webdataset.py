@@ -20,8 +20,8 @@ def write(directory, kind, packed=".tar.gz"):
 
 class Run(base.Counting):
     def __init__(self, place, states):
-        shards = sorted(glob(f"{place.data}/*.tar*"))
-        dataset = webdataset.WebDataset(shards, nodesplitter=webdataset.split_by_node, shardshuffle=SHARDS, seed=1, empty_check=False)
+        options = dict(nodesplitter=webdataset.split_by_node, shardshuffle=SHARDS, seed=1, empty_check=False)
+        dataset = webdataset.WebDataset(sorted(glob(f"{place.data}/*.tar*")), **options)
         dataset = dataset.shuffle(100, seed=1).to_tuple("__key__", "data").map_tuple(str, base.array).batched(place.own)
         self.loader = webdataset.WebLoader(dataset, batch_size=None, num_workers=place.workers)
         self.skip = self.steps = states[0] if states else 0

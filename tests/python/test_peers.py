@@ -2,6 +2,8 @@
 
 import os
 import sys
+import xml.etree.ElementTree
+from pathlib import Path
 
 import pytest
 
@@ -37,19 +39,34 @@ def test_the_auditor_counts_what_became_of_each_sample():
 def test_a_cell_says_what_the_counts_are():
     counts = dict(lost=0, repeated=2, others=32, steps=42, uneven=True, pads=0, size=25)
     assert show.cell_of("x", "3 ranks", counts)[0] == "0 / 2 / all, of 25, uneven"
-    assert show.cell_of("x", "not stopped", dict(counts, lost=16, repeated=0))[0] == "16 dropped"
+    assert show.cell_of("x", "not stopped", dict(counts, lost=16, repeated=0))[0] == "16 dropped, uneven"
     assert show.cell_of("x", "3 ranks", {"refused": "why"})[0] == "refused"
     turns = [dict(rate=rate, memory=2e6) for rate in (1000, 9000, 2000)]
     assert show.cell_of("x", "1 KiB", {"1": turns, "2": turns})[0] == "2.0 / 2.0 k, 2 MB"
+
+
+def test_tables_go_to_the_page_between_their_marks_with_a_picture(tmp_path):
+    page = tmp_path / "peers.md"
+    page.write_text("before\n<!-- speed -->\nold\n<!-- end -->\nafter\n<!-- end -->\n")
+    turns = [dict(rate=1000, memory=1e6)] * 3
+    row = {"pins": ["x==1"], "1 KiB": {"1": turns, "2": turns}, "JPEG": {"1": [{"refused": "a & b"}], "2": turns}, "first batch": {"0 %": 0.5}}
+    missing = {"pins": [], "environment": {"refused": "no network"}}
+    show.show("speed", {"date": "today", "rows": {"x": row, "y": missing}}, tmp_path, True)
+    text = page.read_text()
+    assert text.startswith("before\n<!-- speed -->\n") and text.endswith("<!-- end -->\nafter\n<!-- end -->\n") and "old" not in text
+    assert "| x | 1.0 / 1.0 k, 1 MB | refused |" in text and "| x | 500 ms |" in text and "x==1" in text
+    assert "- x: `a & b`" in text and "- y: `no network`" in text
+    xml.etree.ElementTree.parse(tmp_path / "peers-speed.svg")
 
 
 @pytest.fixture
 def peer(tmp_path, monkeypatch):
     pytest.importorskip("h5py")
     monkeypatch.setattr(run, "BUILD", tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{run.HERE}:{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     here = run.Peer("rota")
     here.python = sys.executable
-    assert here.write("tiny", run.SAMPLES, 16) is None
+    here.write("tiny", run.SAMPLES, 16)
     return here
 
 
@@ -61,9 +78,25 @@ def test_rota_goes_on_in_any_world_with_the_same_batches(peer):
         assert show.outcome(counts) == ("0 / 0 / 0", show.GOOD, 1), case
 
 
-def test_who_does_not_end_hangs_and_who_fails_says_why(peer):
-    told, _ = peer.phase((2, 1), limit=0.2)
-    assert run.refusal(told) == "rank 0: it hangs"
+def test_speed_counts_samples_behind_the_first_batch(peer):
+    (told,), _ = peer.phase((1, 1), batch=250, seconds=20)
+    assert told["rate"] > 0 and told["memory"] > 1 << 20
+    assert 0 < run.first_batches(peer, 1000, [50])["50 %"] < 20
+
+
+def test_who_fails_says_why_and_who_hangs_is_ended_with_what_it_began(peer, tmp_path):
     (peer.data / "samples.h5").write_bytes(b"")
-    told, _ = peer.phase((1, 1))
-    assert "samples.h5" in run.refusal(told)
+    assert "samples.h5" in run.refusal(peer.phase((1, 1))[0])
+    (tmp_path / "with_hangs.py").write_text(
+        "import os, pathlib, subprocess\n"
+        "def Run(place, states):\n"
+        "    child = subprocess.Popen(['sleep', '60'])\n"
+        "    pathlib.Path(place.data, 'child').write_text(str(child.pid))\n"
+        "    child.wait()\n"
+    )
+    peer.module = "with_hangs"
+    assert run.refusal(peer.phase((1, 1), limit=5)[0]) == "rank 0: it died, or hangs"
+    status = Path("/proc", (peer.data / "child").read_text(), "status")
+    assert not status.exists() or "Z (zombie)" in status.read_text()
+    peer.write("tiny", run.SAMPLES, 16)
+    assert "to write: " in run.refusal(peer.phase((1, 1))[0])
