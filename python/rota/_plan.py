@@ -229,7 +229,7 @@ def whole(least: int, most: int = 1 << 31) -> Any:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="rota plan",
+        prog="rota plan", allow_abbrev=False,
         description="What an epoch takes of a dataset, for several settings side by side, and how well each mixes. No sample is read.",
     )
     parser.add_argument("data", metavar="DATA", help="as rota ls has it")

@@ -458,13 +458,14 @@ def run(main: Callable[..., int], *arguments: Sequence[str]) -> int:
         print(end="", flush=True)
         return code
     except Exception as error:
-        print(f"error: {plain(error if isinstance(error, Failure) else f'{type(error).__name__}: {error}')}", file=sys.stderr)
+        words = f"write to standard output: {error.strerror}" if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        print(f"error: {plain(error if isinstance(error, Failure) else words)}", file=sys.stderr)
         os._exit(1)  # without another try to write what could not be written
 
 
 def main(arguments: Sequence[str], tool: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="rota report", description="Makes one page of traces: what the loop waited for, and that each sample came once."
+        prog="rota report", allow_abbrev=False, description="Makes one page of traces: what the loop waited for, and that each sample came once."
     )
     parser.add_argument("traces", nargs="+", type=Path, metavar="TRACE", help="a directory of traces")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="the page, such as report.html")

@@ -17,23 +17,28 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+std::filesystem::path this_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
+
 // The script that makes pages is beside this program where it was installed, or else in its source tree. It
 // calls this program for what an audit finds.
 Words page_maker() {
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe");
-  const auto installed = program.parent_path().parent_path() / ROTA_DATA_DIR "/rota/report.py";
-  return {std::filesystem::exists(installed) ? installed.native() : ROTA_REPORT, program.native()};
+  const auto installed = this_program().parent_path().parent_path() / ROTA_DATA_DIR "/rota/report.py";
+  return {std::filesystem::exists(installed) ? installed.native() : ROTA_REPORT, this_program().native()};
 }
 
-// Of the package, wherever that is.
+// Of the package, wherever that is; where it was built with this program, beside that.
 constexpr const char* kModule = R"(import sys
-sys.path = [path for path in sys.path if path]  # without the user's own files
+sys.path = [path for path in sys.path if path] + [sys.argv.pop(1)]  # without the user's own files
 try:
     from rota import _report, {0} as it
 except ModuleNotFoundError as error:
     sys.exit(f"error: {{sys.executable}} does not find the package {{error.name}}: install rota for it "
              "(pip install), or name another Python by ROTA_PYTHON")
 sys.exit(_report.run(it.main, sys.argv[1:])))";
+
+Words package(const std::string& module) {
+  return {"-c", fmt::format(kModule, module), this_program().parent_path().parent_path() / "python"};
+}
 
 // Goes on as Python.
 void become(Words words, const Words& more) {
@@ -58,14 +63,11 @@ void add(CLI::App& app, const char* verb, const char* what, Script script) {
 
 }  // namespace
 
-void become_module(const std::string& module, const Words& arguments) {
-  become({"-c", fmt::format(kModule, module)}, arguments);
-}
+void become_module(const std::string& module, const Words& arguments) { become(package(module), arguments); }
 
 void add_scripts(CLI::App& app, int& /*code*/) {
-  add(app, "plan", "Shows what an epoch takes, for several settings, without reading. By Python.", [] {
-    return Words{"-c", fmt::format(kModule, "_plan")};
-  });
+  add(app, "plan", "Shows what an epoch takes, for several settings, without reading. By Python.",
+      [] { return package("_plan"); });
   add(app, "report", "Makes a page of traces. By Python.", page_maker);
 }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "catalog/files.hpp"
+#include "catalog/open_context.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
@@ -205,7 +206,7 @@ int show_ways(const SpeedOptions& options) {
 
 // What an accelerator takes that computes for `step` seconds on each batch; from its second step on, as
 // MLPerf has it. That this thread may sleep for longer than it asks costs the accelerator nothing.
-Read take_all(Loader& loader, double step) {
+Read take_all(Loader& loader, double step, internal::ProgressReporter& progress) {
   const auto length = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(step));
   (void)loader.next();
   const LoaderStats before = loader.stats();
@@ -216,7 +217,10 @@ Read take_all(Loader& loader, double step) {
     if (!loader.next()) break;
     is_done += Clock::now() - asked;
     read.waits.add(seconds_since(asked));
+    progress.add(1);
+    progress.look();
   }
+  progress.end();
   const LoaderStats after = loader.stats();
   const auto part = [&](std::int64_t bytes) {
     return static_cast<double>(bytes) / static_cast<double>(after.bytes);
@@ -261,8 +265,8 @@ int feed(const SpeedOptions& options, const Communicator& comm) {
   const Shape shape = options.accelerator();
   const bool speaks = comm.rank() == 0;
   ProgressBar bar;
-  const Catalog catalog =
-      make_catalog(options.dataset, {.progress = speaks ? bar.function() : ProgressFunction()}, comm);
+  const ProgressFunction shown = speaks ? bar.function() : ProgressFunction();
+  const Catalog catalog = make_catalog(options.dataset, {.progress = shown}, comm);
   const auto source = open(catalog, options.dataset.format);
   ranks::require_same(comm, "measure together",
                       fmt::format("batches of {}, {} ms, {} epochs, cold: {}", shape.batch, shape.step_ms,
@@ -283,7 +287,8 @@ int feed(const SpeedOptions& options, const Communicator& comm) {
       if ((options.is_cold || how.seed == 0) && nodes.leads()) evict(catalog);
     });
     Loader loader(source, how, comm.world());
-    const Read read = take_all(loader, shape.step_ms / 1e3);
+    internal::ProgressReporter progress(shown, "take batches", steps - 1, "steps");
+    const Read read = take_all(loader, shape.step_ms / 1e3, progress);
     if (speaks)
       fmt::print("epoch {}: {}, each of {} and {:g} ms\n", how.seed, counted(steps, "step"),
                  counted(shape.batch, "sample"), shape.step_ms);

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 
@@ -178,12 +179,21 @@ def test_the_command_shows_settings_side_by_side(data):
     assert found[0]["setting"] == {"shuffle": "within", "interleave": 0} and found[0]["steps"] == 20
 
 
-def test_the_command_of_c_plus_plus_does_the_same(data):
+def test_output_that_cannot_be_written_is_told(data):
+    line = f"'{os.environ['ROTA_TOOL']}' plan '{data / 'h5'}' > /dev/full"
+    ended = subprocess.run(line, shell=True, capture_output=True, text=True, env=os.environ | {"ROTA_PYTHON": sys.executable})
+    assert (ended.returncode, ended.stderr) == (1, "error: write to standard output: No space left on device\n")
+
+
+def test_the_command_of_c_plus_plus_does_the_same(data, tmp_path):
     environment = os.environ | {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}", "PYTHONSAFEPATH": "1"}
     command = [os.environ["ROTA_TOOL"], "plan", data / "h5", "--shuffle", "none"]
     made = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert made.returncode == 0 and made.stdout == tool(data / "h5", "--shuffle", "none").stdout, made.stderr
-    alone = subprocess.run(command, capture_output=True, text=True, env=environment | {"PYTHONPATH": "/nowhere", "PYTHONNOUSERSITE": "1"})
+    environment |= {"PYTHONPATH": "/nowhere", "PYTHONNOUSERSITE": "1"}
+    assert subprocess.run(command, capture_output=True, text=True, env=environment).stdout == made.stdout, "by the package of its build"
+    command[0] = shutil.copy(command[0], tmp_path / "rota")
+    alone = subprocess.run(command, capture_output=True, text=True, env=environment)
     if alone.returncode:  # unless rota is installed
         assert alone.returncode == 1 and " does not find the package rota: install rota for it " in alone.stderr
 

@@ -24,8 +24,10 @@ def test_data_of_a_shape_are_as_many_different_bytes(tmp_path, shape, gib, sampl
     assert len(source) == samples and all(len(source[i]["data"]) == size for i in (0, samples - 1))
     blocks = {bytes(source[i]["data"][at : at + 4096]) for i in (0, 1) for at in range(0, size - 4096, 4096)}
     assert len(blocks) == 2 * ((size - 1) // 4096)
-    ended = tool(tmp_path / "data", "--shape", shape, "--batch", 4, "--step-ms", 1, "--epochs", 1, "--seconds", 1)
-    assert ended.returncode == 0 and f"{samples // 4} steps, each of 4 samples and 1 ms" in ended.stdout, ended
+    steps = samples // 4
+    ended = tool(tmp_path / "data", "--shape", shape, "--batch", 4, "--step-ms", 1500 // steps, "--epochs", 1, "--seconds", 1)
+    assert ended.returncode == 0 and f"{steps} steps, each of 4 samples and {1500 // steps} ms" in ended.stdout, ended
+    assert f"take batches: {steps - 1} in 1." in ended.stderr, "long work shows its progress"
 
 
 def test_sizes_of_unet3d_are_spread_as_published():
