@@ -27,7 +27,7 @@ def test_data_of_a_shape_are_as_many_different_bytes(tmp_path, shape, gib, sampl
     steps = samples // 4
     ended = tool(tmp_path / "data", "--shape", shape, "--batch", 4, "--step-ms", 1500 // steps, "--epochs", 1, "--seconds", 1)
     assert ended.returncode == 0 and f"{steps} steps, each of 4 samples and {1500 // steps} ms" in ended.stdout, ended
-    assert f"take batches: {steps - 1} in 1." in ended.stderr, "long work shows its progress"
+    assert f"take batches: {steps - 1} in " in ended.stderr, "long work shows its progress"
 
 
 def test_sizes_of_unet3d_are_spread_as_published():
