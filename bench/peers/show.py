@@ -55,10 +55,10 @@ def picture(heads, lines):
 
 def show(verb, found, docs, is_whole):
     rows = {name: row for name, row in found["rows"].items() if "environment" not in row}
-    heads = [head for head in next(iter(rows.values())) if head not in ("pins", "first batch")]
+    heads = [head for head in next(iter(rows.values()), {}) if head not in ("pins", "first batch")]
     lines = [(name, [cell_of(name, head, row[head]) for head in heads]) for name, row in rows.items()]
     times = [[name, *(cell_of(name, "", cell)[0] for cell in row["first batch"].values())] for name, row in rows.items()]
-    page = table(heads, [[name, *(words for words, _, _ in cells)] for name, cells in lines]) + table(PARTS[verb], times)
+    page = f"![As a picture](peers-{verb}.svg)\n\n" + table(heads, [[name, *(words for words, _, _ in cells)] for name, cells in lines]) + table(PARTS[verb], times)
     for name, row in found["rows"].items():
         page += "".join(f"- {name}: `{why}`\n" for why in dict.fromkeys(re.findall(r'"refused": "((?:[^"\\]|\\.){,160})', json.dumps(row))))
     pins = sorted({pin for row in rows.values() for pin in row["pins"]})

@@ -458,7 +458,8 @@ def run(main: Callable[..., int], *arguments: Sequence[str]) -> int:
         print(end="", flush=True)
         return code
     except Exception as error:
-        words = f"write to standard output: {error.strerror}" if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        is_output = isinstance(error, OSError) and error.filename is None
+        words = f"write to standard output: {error.strerror}" if is_output else f"{type(error).__name__}: {error}"
         print(f"error: {plain(error if isinstance(error, Failure) else words)}", file=sys.stderr)
         os._exit(1)  # without another try to write what could not be written
 

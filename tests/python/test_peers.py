@@ -57,6 +57,7 @@ def test_tables_go_to_the_page_between_their_marks_with_a_picture(tmp_path):
     assert "| x | 1.0 / 1.0 k, 1 MB | refused |" in text and "| x | 500 ms |" in text and "x==1" in text
     assert "- x: `a & b`" in text and "- y: `no network`" in text
     xml.etree.ElementTree.parse(tmp_path / "peers-speed.svg")
+    show.show("speed", {"date": "today", "rows": {"y": missing}}, tmp_path, False)  # where nothing could be installed
 
 
 @pytest.fixture
