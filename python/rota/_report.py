@@ -458,8 +458,9 @@ def run(main: Callable[..., int], *arguments: Sequence[str]) -> int:
         print(end="", flush=True)
         return code
     except Exception as error:
-        is_output = isinstance(error, OSError) and error.filename is None
-        words = f"write to standard output: {error.strerror}" if is_output else f"{type(error).__name__}: {error}"
+        words = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError) and error.filename is None:
+            words = f"write to standard output: {error.strerror}"
         print(f"error: {plain(error if isinstance(error, Failure) else words)}", file=sys.stderr)
         os._exit(1)  # without another try to write what could not be written
 
