@@ -14,15 +14,15 @@ WORDS = {"lost": "{} dropped", "repeated": "{} twice, not marked", "pads": "{} m
 PARTS = {"resume": ["first batch, not stopped", "10 %", "50 %", "90 %"], "speed": ["first batch of 10^6, not stopped", "10 %"]}
 
 
-def outcome(cell):
-    """Lost / repeated / other batches."""
+def outcome(cell, dropped=0):
+    """Lost / repeated / other batches; of lost ones, `dropped` are so where nobody stopped, too."""
     others = "all" if cell["others"] >= cell["steps"] - 10 > 0 else cell["others"]
     words = f"{cell['lost']} / {cell['repeated']} / {others}" + (f", of {cell['size']}" if cell["size"] != 24 else "")
-    colour = BAD if cell["lost"] or cell["repeated"] else NEAR if cell["others"] or cell["uneven"] else GOOD
+    colour = BAD if cell["lost"] > dropped or cell["repeated"] else NEAR if cell["lost"] or cell["others"] or cell["uneven"] else GOOD
     return words + ", uneven" * cell["uneven"], colour, 1
 
 
-def cell_of(name, head, found):
+def cell_of(name, head, found, dropped=0):
     if "refused" in str(found):
         return "refused", NONE, 0
     if isinstance(found, float):
@@ -30,7 +30,7 @@ def cell_of(name, head, found):
     if head == "not stopped":
         return ", ".join(word.format(found[key]) for key, word in WORDS.items() if found[key]) or "each once", NONE, 0
     if "steps" in found:
-        return outcome(found)
+        return outcome(found, dropped)
     one, two, memory = (statistics.median(turn[key] for turn in found[workers]) for workers, key in (("1", "rate"), ("2", "rate"), ("2", "memory")))
     words = f"{one / 1000:.1f} / {two / 1000:.1f} k, {memory / 1e6:.0f} MB"
     return words, GOOD if "rota" in name else NONE, min(max(math.log10(two / 100) / 4, 0), 1)
@@ -41,22 +41,22 @@ def table(heads, lines):
 
 
 def picture(heads, lines):
-    marks = [(160 + 150 * k, 16, head) for k, head in enumerate(heads)]
-    bars = []
+    marks, bars = [(190 + 180 * k, 16, head) for k, head in enumerate(heads)], []
     for y, (name, cells) in zip(range(40, 10_000, 28), lines):
         marks.append((0, y, name))
-        for x, (words, colour, part) in zip(range(160, 10_000, 150), cells):
+        for x, (words, colour, part) in zip(range(190, 10_000, 180), cells):
             marks.append((x, y, words))
-            bars.append(f'<rect x="{x}" y="{y + 4}" width="{140 * part:.0f}" height="6" rx="2" fill="{colour}"/>')
+            bars.append(f'<rect x="{x}" y="{y + 4}" width="{170 * part:.0f}" height="6" rx="2" fill="{colour}"/>')
     texts = [f'<text x="{x}" y="{y}">{html.escape(words)}</text>' for x, y, words in marks]
-    size = f"{160 + 150 * len(heads)} {28 * len(lines) + 30}"
+    size = f"{190 + 180 * len(heads)} {28 * len(lines) + 30}"
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}">{STYLE}{"".join(texts + bars)}</svg>\n'
 
 
 def show(verb, found, docs, is_whole):
-    rows = {name: row for name, row in found["rows"].items() if "environment" not in row}
+    rows = {name: row for name, row in sorted(found["rows"].items(), key=lambda row: "rota" not in row[0]) if "environment" not in row}
     heads = [head for head in next(iter(rows.values()), {}) if head not in ("pins", "first batch")]
-    lines = [(name, [cell_of(name, head, row[head]) for head in heads]) for name, row in rows.items()]
+    dropped = {name: row.get("not stopped", {}).get("lost", 0) for name, row in rows.items()}
+    lines = [(name, [cell_of(name, head, row[head], dropped[name]) for head in heads]) for name, row in rows.items()]
     times = [[name, *(cell_of(name, "", cell)[0] for cell in row["first batch"].values())] for name, row in rows.items()]
     page = f"![As a picture](peers-{verb}.svg)\n\n" + table(heads, [[name, *(words for words, _, _ in cells)] for name, cells in lines]) + table(PARTS[verb], times)
     for name, row in found["rows"].items():

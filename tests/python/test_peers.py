@@ -41,6 +41,8 @@ def test_a_cell_says_what_the_counts_are():
     counts = dict(lost=0, repeated=2, others=32, steps=42, uneven=True, pads=0, size=25)
     assert show.cell_of("x", "3 ranks", counts)[0] == "0 / 2 / all, of 25, uneven"
     assert show.cell_of("x", "not stopped", dict(counts, lost=16, repeated=0))[0] == "16 dropped, uneven"
+    lossy = dict(counts, lost=16, repeated=0, others=0, uneven=False)
+    assert show.outcome(lossy)[1] == show.BAD and show.outcome(lossy, 16)[1] == show.NEAR, "dropped where nobody stopped, too"
     assert show.cell_of("x", "3 ranks", {"refused": "why"})[0] == "refused"
     turns = [dict(rate=rate, memory=2e6) for rate in (1000, 9000, 2000)]
     assert show.cell_of("x", "1 KiB", {"1": turns, "2": turns})[0] == "2.0 / 2.0 k, 2 MB"
