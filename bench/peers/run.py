@@ -108,9 +108,8 @@ class Peer:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        results = [scratch / f"result{rank}" for rank in range(ranks)]
-        told = [json.loads(path.read_text()) if path.exists() else {"refused": "it died, or hangs"} for path in results]
-        return told, [scratch / f"state{rank}" for rank in range(ranks)]
+        results, states = ([scratch / f"{name}{rank}" for rank in range(ranks)] for name in ("result", "state"))
+        return [json.loads(path.read_text()) if path.exists() else {"refused": "it died, or hangs"} for path in results], states
 
 
 def wrong(command, **place):
@@ -179,9 +178,12 @@ def main():
     os.environ["PYTHONPATH"] = str(HERE)
     verb = speed if sys.argv[1:2] == ["speed"] else resume
     named = sys.argv[2 if verb is speed else 1 :]
+    known = sorted(path.stem.removeprefix("with_") for path in HERE.glob("with_*.py"))
+    if not {*named} <= {*known}:
+        sys.exit(f"./run bench peers [speed] [PEER...]: of {', '.join(known)}")
     shutil.rmtree(BUILD / "data", ignore_errors=True)
     rows, peers = {}, []
-    for peer in map(Peer, named or sorted(path.stem.removeprefix("with_") for path in HERE.glob("with_*.py"))):
+    for peer in map(Peer, named or known):
         rows[peer.name] = row = {"pins": peer.pins}
         if why := peer.prepare():
             row["environment"] = {"refused": why}

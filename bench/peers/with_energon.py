@@ -3,8 +3,7 @@
 import base
 import numpy as np
 import with_webdataset
-from megatron.energon import Cooker, DefaultTaskEncoder, Sample, WorkerConfig, basic_sample_keys, edataclass
-from megatron.energon import get_savable_loader, get_train_dataset, stateless
+from megatron.energon import Cooker, DefaultTaskEncoder, Sample, WorkerConfig, basic_sample_keys, edataclass, get_savable_loader, get_train_dataset, stateless
 from megatron.energon.flavors.webdataset import BaseWebdatasetFactory
 
 NAME = "Megatron-Energon"

@@ -19,8 +19,7 @@ def write(directory, kind):
     cache.merge()
 
 
-class Rows(base.Rows, StreamingDataset):
-    pass
+class Rows(base.Rows, StreamingDataset): ...
 
 
 class Run(base.Run):

@@ -6,8 +6,7 @@ from types import ModuleType
 import base
 
 for name, word in ("torchvision.datasets", "VisionDataset"), ("torchvision.transforms.functional", "to_tensor"):
-    sys.modules[name] = ModuleType(name)
-    setattr(sys.modules[name], word, object)
+    setattr(sys.modules.setdefault(name, ModuleType(name)), word, object)
 
 from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 from streaming.base.util import clean_stale_shared_memory
@@ -23,8 +22,7 @@ def write(directory, kind):
             writer.write({"id": id, "data": kind.payload(id)})
 
 
-class Rows(base.Rows, StreamingDataset):
-    pass
+class Rows(base.Rows, StreamingDataset): ...
 
 
 class Run(base.Run):

@@ -63,6 +63,13 @@ def test_tables_go_to_the_page_between_their_marks_with_a_picture(tmp_path):
     show.show("speed", {"date": "today", "rows": {"y": missing}}, tmp_path, False)  # where nothing could be installed
 
 
+def test_a_peer_that_is_none_is_refused(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setattr(sys, "argv", ["run.py", "speed", "grain", "grian"])
+    with pytest.raises(SystemExit, match="of datasets, .*grain, .*webdataset"):
+        run.main()
+
+
 def is_running(process):
     try:
         return "Z (zombie)" not in Path("/proc", process, "status").read_text()
