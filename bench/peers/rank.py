@@ -2,6 +2,7 @@
 
     python rank.py PEER PLACE: what it was given goes to the file that PLACE, in JSON, has as `result`; also why a peer refuses."""
 
+import gc
 import importlib
 import json
 import os
@@ -19,15 +20,24 @@ def tell(place, told):
     os.rename(place.result + ".part", place.result)
 
 
+def memory():
+    """Bytes in use, by workers too, without what is mapped of files."""
+    shares = f"ps -o pid= -s {os.getpid()} | xargs -I@ cat /proc/@/smaps_rollup"
+    lines = subprocess.run(shares, shell=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("Pss_Anon", "Pss_Shmem")))
+
+
 def loop(peer, place):
     states = [pickle.loads(Path(name).read_bytes()) for name in place.states]
-    begin = time.perf_counter()
+    begin, told = time.perf_counter(), {"steps": [], "seconds": None}
     run = peer.Run(place, states)
-    told = {"steps": [], "seconds": None}
-    for done, batch in enumerate(run, 1):
-        told["seconds"] = told["seconds"] or time.perf_counter() - begin
+    for done, batch in enumerate(batches := iter(run), 1):  # which lives on while memory is looked at
+        last = time.perf_counter()
+        told["seconds"] = told["seconds"] or last - begin
         if place.stop is None or done <= place.stop:
             told["steps"].append(run.ids(batch))
+        if place.seconds and (done == place.stop or last > begin + told["seconds"] + place.seconds):
+            break
         if done == place.stop:
             Path(place.saved).write_bytes(pickle.dumps(run.state()))
         if place.stop and done == place.stop + place.kill:
@@ -35,21 +45,9 @@ def loop(peer, place):
                 tell(place, told)
                 os.kill(os.getpid(), signal.SIGKILL)
             break
+    if place.seconds:  # how many samples came a second behind the first batch, through an epoch at most
+        told = {"memory": memory()} if place.stop else {"rate": sum(map(len, told["steps"][1:])) / (last - begin - told["seconds"])}
     return told
-
-
-def race(peer, place):
-    """How many samples come a second after the first batch, through an epoch at most, and the bytes then in use."""
-    run, count = peer.Run(place, []), 0
-    batches = iter(run)  # which lives on while memory is looked at
-    next(batches)
-    begin = last = time.perf_counter()
-    while last < begin + place.seconds and (batch := next(batches, None)) is not None:
-        last, count = time.perf_counter(), count + len(run.ids(batch))
-    shares = f"ps -o pid= -s {os.getpid()} | xargs -I@ cat /proc/@/smaps_rollup"  # without what is mapped of files
-    lines = subprocess.run(shares, shell=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    memory = sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("Pss_Anon", "Pss_Shmem")))
-    return {"rate": count / (last - begin), "memory": memory}
 
 
 def main():
@@ -60,7 +58,8 @@ def main():
         if getattr(peer, "NEEDS_GROUP", False):
             import torch.distributed
             torch.distributed.init_process_group("gloo")
-        told = (race if place.seconds else loop)(peer, place)
+        gc.freeze()  # or it is chance whether Python looks through all of that in a worker, and so copies it
+        told = loop(peer, place)
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         told = {"refused": f"{type(error).__name__}: {' ... '.join(dict.fromkeys([lines[0], lines[-1]]))}"}

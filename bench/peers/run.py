@@ -28,16 +28,11 @@ SAMPLES, BATCH, STOP = 1000, 24, 10
 MANY, SMALL = 100_000, 32  # samples, and batch, for the time of a first batch
 START = (4, 2)  # ranks and workers
 
-# Each goes on from START after STOP steps, and from one world to the next after as many again.
+# Each goes on from START after STOP steps, and from one world to the next after as many again; or is killed so many steps later.
 CASES = {
-    "3 ranks": dict(then=[(3, 2)]),
-    "2 ranks, 0 workers": dict(then=[(2, 0)]),
-    "2 ranks, 1 worker": dict(then=[(2, 1)]),
-    "5 ranks": dict(then=[(5, 2)]),
-    "7 ranks": dict(then=[(7, 2)]),
-    "killed 5 steps later": dict(then=[START], kill=5),
-    "3, then 2 ranks": dict(then=[(3, 2), (2, 1)]),
-}
+    "3 ranks": ([(3, 2)], 0), "2 ranks, 0 workers": ([(2, 0)], 0), "2 ranks, 1 worker": ([(2, 1)], 0), "5 ranks": ([(5, 2)], 0),
+    "7 ranks": ([(7, 2)], 0), "killed 5 steps later": ([START], 5), "3, then 2 ranks": ([(3, 2), (2, 1)], 0),
+}  # fmt: skip
 
 # Of a base.Kind: name, samples, bytes of one (0: JPEG), whether they are packed.
 SPEEDS = [("1 KiB", 100_000, 1 << 10), ("16 KiB", 30_000, 1 << 14), ("128 KiB", 5_000, 1 << 17), ("JPEG", 3_000), ("compressed rows", 20_000, 1 << 14, True)]
@@ -84,7 +79,7 @@ class Peer:
     def phase(self, world, states=(), limit=120, **given):
         """Runs all ranks of a world, `limit` seconds at most. Returns what each was given, and the files of their states."""
         if self.fault:
-            return [{"refused": f"to write: {self.fault}"}], []
+            return [{"failed": f"to write: {self.fault}"}], []
         ranks, workers = world
         scratch = BUILD / "data" / f"{self.module}.phase{time.monotonic_ns()}"
         scratch.mkdir()
@@ -108,21 +103,23 @@ class Peer:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        results, states = ([scratch / f"{name}{rank}" for rank in range(ranks)] for name in ("result", "state"))
-        return [json.loads(path.read_text()) if path.exists() else {"refused": "it died, or hangs"} for path in results], states
+        results, states, logs = ([scratch / f"{name}{rank}" for rank in range(ranks)] for name in ("result", "state", "log"))
+        failed = [{"failed": f"it died, or hangs: {log.read_text(errors='replace').strip()[-160:]}"} for log in logs]
+        return [json.loads(path.read_text()) if path.exists() else why for path, why in zip(results, failed)], states
 
 
 def wrong(command, **place):
     """What is wrong, in the last line of what it says."""
-    ran = subprocess.run(["timeout", "1800", *command], capture_output=True, text=True, **place)
+    ran = subprocess.run(["timeout", "--foreground", "1800", *command], capture_output=True, text=True, **place)
     return ([f"exit {ran.returncode}"] + ran.stderr.strip().splitlines())[-1] if ran.returncode else None
 
 
 def refusal(told):
-    return next((f"rank {rank}: {one['refused']}" for rank, one in enumerate(told) if "refused" in one), None)
+    """In place of a cell: of the first rank that refuses, or else fails."""
+    return next(({word: f"rank {rank}: {one[word]}"} for word in ("refused", "failed") for rank, one in enumerate(told) if word in one), None)
 
 
-def resumed(peer, whole, then, kill=0):
+def resumed(peer, whole, then, kill):
     """Goes from world to world. Returns the audit, or who refused what."""
     told, states = peer.phase(START, stop=STOP, kill=kill)
     phases = []
@@ -130,8 +127,7 @@ def resumed(peer, whole, then, kill=0):
         if not refusal(told):
             phases.append([one["steps"] for one in told])
             told, states = peer.phase(world, states, stop=STOP if k + 1 < len(then) else None)
-    why = refusal(told)
-    return {"refused": why} if why else audit.audit(SAMPLES, whole, [*phases, [one["steps"] for one in told]])
+    return refusal(told) or audit.audit(SAMPLES, whole, [*phases, [one["steps"] for one in told]])
 
 
 def first_batches(peer, samples, percents):
@@ -142,8 +138,8 @@ def first_batches(peer, samples, percents):
         stop = samples * percent // 100 // SMALL
         told, states = peer.phase((1, 2), stop=stop, batch=SMALL, limit=600) if percent else ([], [])
         told = told if refusal(told) else [peer.phase((1, 2), states, stop=1, batch=SMALL)[0][0] for _ in range(3)]
-        why = refusal(told) or next(("no batch" for one in told if not one["seconds"]), None)
-        found[f"{percent} %"] = {"refused": why} if why else statistics.median(one["seconds"] for one in told)
+        why = refusal(told) or next(({"failed": "no batch"} for one in told if not one["seconds"]), None)
+        found[f"{percent} %"] = why or statistics.median(one["seconds"] for one in told)
     return found
 
 
@@ -152,9 +148,9 @@ def resume(peers):
         peer.write("tiny", SAMPLES, 16)
         told, _ = peer.phase(START)
         whole = [one["steps"] for one in told] if not refusal(told) else []
-        row["not stopped"] = audit.audit(SAMPLES, whole, [whole]) if whole else {"refused": refusal(told)}
+        row["not stopped"] = refusal(told) or audit.audit(SAMPLES, whole, [whole])
         for case, given in CASES.items():
-            row[case] = resumed(peer, whole, **given) if whole else row["not stopped"]
+            row[case] = resumed(peer, whole, *given) if whole else row["not stopped"]
         row["first batch"] = first_batches(peer, MANY, (0, 10, 50, 90))
         print(json.dumps({peer.name: row}, indent=1), file=sys.stderr, flush=True)
 
@@ -168,6 +164,8 @@ def speed(peers):
         os.sync()
         for _, workers, (peer, row) in itertools.product(range(3), "12", peers):
             row[kind[0]][workers] += peer.phase((1, int(workers)), batch=SMALL, seconds=2)[0]
+        for peer, row in peers:
+            row[kind[0]]["memory"] = peer.phase((1, 2), batch=SMALL, seconds=2, stop=30)[0]
     for peer, row in peers:
         row["first batch"] = first_batches(peer, 10 * MANY, (0, 10))
         print(json.dumps({peer.name: row}, indent=1), file=sys.stderr, flush=True)
@@ -176,6 +174,8 @@ def speed(peers):
 
 def main():
     os.environ["PYTHONPATH"] = str(HERE)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))  # which ends what was begun
     verb = speed if sys.argv[1:2] == ["speed"] else resume
     named = sys.argv[2 if verb is speed else 1 :]
     known = sorted(path.stem.removeprefix("with_") for path in HERE.glob("with_*.py"))
@@ -186,7 +186,7 @@ def main():
     for peer in map(Peer, named or known):
         rows[peer.name] = row = {"pins": peer.pins}
         if why := peer.prepare():
-            row["environment"] = {"refused": why}
+            row["environment"] = {"failed": why}
         else:
             peers.append((peer, row))
     verb(peers)

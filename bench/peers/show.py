@@ -16,24 +16,24 @@ PARTS = {"resume": ["first batch, not stopped", "10 %", "50 %", "90 %"], "speed"
 
 def outcome(cell, dropped=0):
     """Lost / repeated / other batches; of lost ones, `dropped` are so where nobody stopped, too."""
-    others = "all" if cell["others"] >= cell["steps"] - 10 > 0 else cell["others"]
+    others = "all" if cell["others"] >= cell["behind"] > 0 else cell["others"]
     words = f"{cell['lost']} / {cell['repeated']} / {others}" + (f", of {cell['size']}" if cell["size"] != 24 else "")
     colour = BAD if cell["lost"] > dropped or cell["repeated"] else NEAR if cell["lost"] or cell["others"] or cell["uneven"] else GOOD
     return words + ", uneven" * cell["uneven"], colour, 1
 
 
 def cell_of(name, head, found, dropped=0):
-    if "refused" in str(found):
-        return "refused", NONE, 0
+    if word := re.search("'(failed|refused)': ", str(found)):
+        return word[1], NONE, 0
     if isinstance(found, float):
         return f"{1000 * found:.{0 if found >= 0.01 else 1}f} ms", NONE, 0
     if head == "not stopped":
         return ", ".join(word.format(found[key]) for key, word in WORDS.items() if found[key]) or "each once", NONE, 0
-    if "steps" in found:
+    if "behind" in found:
         return outcome(found, dropped)
-    one, two, memory = (statistics.median(turn[key] for turn in found[workers]) for workers, key in (("1", "rate"), ("2", "rate"), ("2", "memory")))
-    words = f"{one / 1000:.1f} / {two / 1000:.1f} k, {memory / 1e6:.0f} MB"
-    return words, GOOD if "rota" in name else NONE, min(max(math.log10(two / 100) / 4, 0), 1)
+    one, two = (statistics.median(turn["rate"] for turn in found[workers]) for workers in "12")
+    words = f"{one / 1000:.1f} / {two / 1000:.1f} k, {found['memory'][0]['memory'] / 1e6:.0f} MB"
+    return words, GOOD if "rota" in name else NONE, min(max(math.log10(max(two, 1) / 100) / 4, 0), 1)
 
 
 def table(heads, lines):
@@ -60,12 +60,14 @@ def show(verb, found, docs, is_whole):
     times = [[name, *(cell_of(name, "", cell)[0] for cell in row["first batch"].values())] for name, row in rows.items()]
     page = f"![As a picture](peers-{verb}.svg)\n\n" + table(heads, [[name, *(words for words, _, _ in cells)] for name, cells in lines]) + table(PARTS[verb], times)
     for name, row in found["rows"].items():
-        page += "".join(f"- {name}: `{why}`\n" for why in dict.fromkeys(re.findall(r'"refused": "((?:[^"\\]|\\.){,160})', json.dumps(row))))
+        whys = re.findall(r'"(?:refused|failed)": "((?:[^"\\]|\\.){,160})', json.dumps(row, ensure_ascii=False).replace("`", "'"))
+        page += "".join(f"- {name}: `{why}`\n" for why in dict.fromkeys(whys))
     pins = sorted({pin for row in rows.values() for pin in row["pins"]})
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
     page += f"\nMeasured {found['date']}, {os.cpu_count()} cores of {platform.machine()}, {memory:.0f} GiB; {', '.join(pins)}.\n"
     print(page)
     if is_whole:
+        before, rest = (docs / "peers.md").read_text().split(f"<!-- {verb} -->\n")  # which fails where a mark is missing, as the next
+        after = rest.split("<!-- end -->\n", 1)[1]
         (docs / f"peers-{verb}.svg").write_text(picture(heads, lines))
-        before, _, rest = (docs / "peers.md").read_text().partition(f"<!-- {verb} -->\n")
-        (docs / "peers.md").write_text(before + f"<!-- {verb} -->\n{page}<!-- end -->\n" + rest.partition("<!-- end -->\n")[2])
+        (docs / "peers.md").write_text(f"{before}<!-- {verb} -->\n{page}<!-- end -->\n{after}")

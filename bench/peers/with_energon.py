@@ -36,7 +36,7 @@ class Run(base.Run):
     def __init__(self, place, states):
         config = WorkerConfig(rank=place.rank, world_size=place.ranks, num_workers=place.workers)
         options = dict(batch_size=place.own, shuffle_buffer_size=100, max_samples_per_sequence=None, repeat=False, task_encoder=Encoder())
-        self.loader = get_savable_loader(get_train_dataset(place.data, worker_config=config, **options))
+        self.loader = get_savable_loader(get_train_dataset(place.data, worker_config=config, **options), checkpoint_every_sec=1, checkpoint_every_min_n_samples=1)
         if states:
             self.loader.restore_state_rank(states[place.rank % len(states)])
 

@@ -22,30 +22,37 @@ def decoded(record):
     return {"id": np.int64(int.from_bytes(record[:8], "little")), "data": base.array(record[8:])}
 
 
-class Run:
+class Run(base.Run):
     def __init__(self, place, states):
         from grain.experimental import ElasticIterator
 
-        source = grain.sources.ArrayRecordDataSource(f"{place.data}/samples.array_record")
-        dataset = grain.MapDataset.source(source).shuffle(seed=1).repeat().map(decoded)
+        self.place, self.size = place, place.own * place.ranks
+        rows = grain.MapDataset.source(grain.sources.ArrayRecordDataSource(f"{place.data}/samples.array_record")).shuffle(seed=1)
         workers = grain.MultiprocessingOptions(num_workers=place.workers) if place.workers else None
-        shard = grain.sharding.ShardOptions(shard_index=place.rank, shard_count=place.ranks)
-        self.place, self.samples = place, len(source)
-        self.iterator = iter(ElasticIterator(dataset, place.batch, shard, multiprocessing_options=workers))
+        self.samples, shard = len(rows), grain.sharding.ShardOptions(shard_index=place.rank, shard_count=place.ranks)
+        if place.seconds:  # its usual way
+            self.loader = rows[place.rank :: place.ranks].map(decoded).batch(place.own).to_iter_dataset(grain.ReadOptions(1, 2)).mp_prefetch(workers)
+        else:
+            self.loader = ElasticIterator(rows.repeat().map(decoded), self.size, shard, multiprocessing_options=workers)
+        self.batches = iter(self.loader)
         if states:
-            self.iterator.set_state(states[0])
+            self.batches.set_state(states[0])
 
     def __iter__(self):
-        while self.begin() < self.samples:
-            yield next(self.iterator)
+        for batch in self.batches:
+            yield batch
+            if not self.place.seconds and self.begin() >= self.samples:
+                return
 
     def begin(self):
         """Of the next batch of all ranks."""
-        return self.iterator.get_state()["global_next_index"]
+        return self.state()["global_next_index"]
 
     def ids(self, batch):
-        first = self.begin() - self.place.batch + self.place.rank
+        if self.place.seconds:
+            return batch["id"].tolist()
+        first = self.begin() - self.size + self.place.rank
         return [int(id) for slot, id in enumerate(batch["id"]) if first + slot * self.place.ranks < self.samples]
 
     def state(self):
-        return self.iterator.get_state()
+        return self.batches.get_state()

@@ -12,25 +12,21 @@ ENVIRONMENT = "lance"
 
 
 def write(directory, kind):
-    def rows():
-        for begin in range(0, kind.samples, 1024):
-            ids = range(begin, min(begin + 1024, kind.samples))
-            yield pa.record_batch({"id": pa.array(ids, pa.int64()), "data": pa.array(map(kind.payload, ids), pa.binary())})
-
-    schema = pa.schema({"id": pa.int64(), "data": pa.binary()})
-    lancedb.connect(str(directory)).create_table("samples", rows(), schema=schema)
+    ids = range(kind.samples)
+    rows = pa.table({"id": pa.array(ids, pa.int64()), "data": pa.array(map(kind.payload, ids), pa.binary())})
+    lancedb.connect(str(directory)).create_table("samples", rows)
 
 
 class Run(base.Run):
     def __init__(self, place, states):
         table = lancedb.connect(place.data).open_table("samples")
         self.workers = place.workers or 1  # a step is a batch of each
-        splits = self.workers if place.seconds else place.batch
+        splits = self.workers if place.seconds else place.own * place.ranks
         self.dataset = StreamingDataset(table, num_splits=splits, shuffle_seed=1, rank=place.rank, world_size=place.ranks)
         if states:
             self.dataset.load_state_dict(StreamingDataset.merge_state_dicts(states))
         options = {"multiprocessing_context": "forkserver"} if place.workers else {}
-        options |= dict(batch_size=place.batch // place.ranks // self.workers, num_workers=place.workers, collate_fn=base.collate)
+        options |= dict(batch_size=place.own // self.workers, num_workers=place.workers, collate_fn=base.collate)
         self.loader = StreamingDataLoader(self.dataset, **options)
 
     def __iter__(self):

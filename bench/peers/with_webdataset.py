@@ -8,11 +8,10 @@ import webdataset
 NAME = "WebDataset"
 ENVIRONMENT = "torch"
 NEEDS_GROUP = True
-SHARDS = 40
 
 
 def write(directory, kind, packed=".tar.gz"):
-    for shard, ids in enumerate(kind.shards(SHARDS)):
+    for shard, ids in enumerate(kind.shards(40)):
         with webdataset.TarWriter(f"{directory}/{shard:03}{packed if kind.is_packed else '.tar'}") as writer:
             for id in ids:
                 writer.write({"__key__": f"{id:09}", "data": kind.payload(id)})
@@ -20,7 +19,7 @@ def write(directory, kind, packed=".tar.gz"):
 
 class Run(base.Counting):
     def __init__(self, place, states):
-        options = dict(nodesplitter=webdataset.split_by_node, shardshuffle=SHARDS, seed=1, empty_check=False)
+        options = dict(nodesplitter=webdataset.split_by_node, shardshuffle=40, seed=1, empty_check=False)
         dataset = webdataset.WebDataset(sorted(glob(f"{place.data}/*.tar*")), **options)
         dataset = dataset.shuffle(100, seed=1).to_tuple("__key__", "data").map_tuple(str, base.array).batched(place.own)
         self.loader = webdataset.WebLoader(dataset, batch_size=None, num_workers=place.workers)

@@ -25,7 +25,7 @@ def found(*phases):
 
 
 def test_an_epoch_that_nobody_stopped_is_whole():
-    assert audit.audit(9, WHOLE, [WHOLE]) == dict(lost=0, repeated=0, others=0, steps=3, uneven=False, pads=3, size=0)
+    assert audit.audit(9, WHOLE, [WHOLE]) == dict(lost=0, repeated=0, others=0, behind=0, uneven=False, pads=3, size=0)
 
 
 def test_the_auditor_counts_what_became_of_each_sample():
@@ -35,30 +35,33 @@ def test_the_auditor_counts_what_became_of_each_sample():
     assert found(BEGUN, [[[4, 5], [6, 7], [8]]]) == [0, 0, 3, False], "others together"
     assert found(BEGUN, [[[4, 5], [8]], [[6, 7]]]) == [0, 0, 0, True], "a rank has a step less"
     assert found(BEGUN, [[[4, 5]], [[6, 7]]], [[[8]]]) == [0, 0, 0, False], "two resumes"
+    assert found([[[0, 2]], [[1, 6]]], [[[4, 5], [8]], [[3, 7]]]) == [0, 0, 2, True], "others before the stop, too"
+    assert found(BEGUN, [[[4, 5], [8, 99]], [[6, 7]]]) == [0, 0, 1, True], "one that is of no epoch"
 
 
 def test_a_cell_says_what_the_counts_are():
-    counts = dict(lost=0, repeated=2, others=32, steps=42, uneven=True, pads=0, size=25)
+    counts = dict(lost=0, repeated=2, others=32, behind=32, uneven=True, pads=0, size=25)
     assert show.cell_of("x", "3 ranks", counts)[0] == "0 / 2 / all, of 25, uneven"
     assert show.cell_of("x", "not stopped", dict(counts, lost=16, repeated=0))[0] == "16 dropped, uneven"
     lossy = dict(counts, lost=16, repeated=0, others=0, uneven=False)
     assert show.outcome(lossy)[1] == show.BAD and show.outcome(lossy, 16)[1] == show.NEAR, "dropped where nobody stopped, too"
     assert show.cell_of("x", "3 ranks", {"refused": "why"})[0] == "refused"
-    turns = [dict(rate=rate, memory=2e6) for rate in (1000, 9000, 2000)]
-    assert show.cell_of("x", "1 KiB", {"1": turns, "2": turns})[0] == "2.0 / 2.0 k, 2 MB"
+    assert show.cell_of("x", "3 ranks", {"failed": "why"})[0] == "failed"
+    turns = [dict(rate=rate) for rate in (1000, 9000, 2000)]
+    assert show.cell_of("x", "1 KiB", {"1": turns, "2": turns, "memory": [{"memory": 2e6}]})[0] == "2.0 / 2.0 k, 2 MB"
 
 
 def test_tables_go_to_the_page_between_their_marks_with_a_picture(tmp_path):
     page = tmp_path / "peers.md"
     page.write_text("before\n<!-- speed -->\nold\n<!-- end -->\nafter\n<!-- end -->\n")
-    turns = [dict(rate=1000, memory=1e6)] * 3
-    row = {"pins": ["x==1"], "1 KiB": {"1": turns, "2": turns}, "JPEG": {"1": [{"refused": "a & b"}], "2": turns}, "first batch": {"0 %": 0.5}}
-    missing = {"pins": [], "environment": {"refused": "no network"}}
+    whole = {"1": [{"rate": 1000}] * 3, "2": [{"rate": 0}] * 3, "memory": [{"memory": 1e6}]}
+    row = {"pins": ["x==1"], "1 KiB": whole, "JPEG": whole | {"1": [{"refused": "a & `b`"}]}, "first batch": {"0 %": 0.5}}
+    missing = {"pins": [], "environment": {"failed": "no network"}}
     show.show("speed", {"date": "today", "rows": {"x": row, "y": missing}}, tmp_path, True)
     text = page.read_text()
     assert text.startswith("before\n<!-- speed -->\n") and text.endswith("<!-- end -->\nafter\n<!-- end -->\n") and "old" not in text
-    assert "| x | 1.0 / 1.0 k, 1 MB | refused |" in text and "| x | 500 ms |" in text and "x==1" in text
-    assert "- x: `a & b`" in text and "- y: `no network`" in text
+    assert "| x | 1.0 / 0.0 k, 1 MB | refused |" in text and "| x | 500 ms |" in text and "x==1" in text
+    assert "- x: `a & 'b'`" in text and "- y: `no network`" in text
     xml.etree.ElementTree.parse(tmp_path / "peers-speed.svg")
     show.show("speed", {"date": "today", "rows": {"y": missing}}, tmp_path, False)  # where nothing could be installed
 
@@ -92,29 +95,30 @@ def test_rota_goes_on_in_any_world_with_the_same_batches(peer):
     told, _ = peer.phase(run.START)
     whole = [one["steps"] for one in told]
     for case in ("2 ranks, 0 workers", "7 ranks", "killed 5 steps later", "3, then 2 ranks"):
-        counts = run.resumed(peer, whole, **run.CASES[case])
+        counts = run.resumed(peer, whole, *run.CASES[case])
         assert show.outcome(counts) == ("0 / 0 / 0", show.GOOD, 1), case
 
 
 def test_speed_counts_samples_behind_the_first_batch(peer):
     (told,), _ = peer.phase((1, 1), batch=250, seconds=20)
-    assert told["rate"] > 0 and told["memory"] > 1 << 20
+    (stopped,), _ = peer.phase((1, 1), batch=250, seconds=20, stop=2)
+    assert told["rate"] > 0 and stopped["memory"] > 1 << 20
     assert 0 < run.first_batches(peer, 1000, [50])["50 %"] < 20
 
 
 def test_who_fails_says_why_and_who_hangs_is_ended_with_what_it_began(peer, tmp_path):
     (peer.data / "samples.h5").write_bytes(b"")
-    assert "samples.h5" in run.refusal(peer.phase((1, 1))[0])
+    assert "samples.h5" in run.refusal(peer.phase((1, 1))[0])["refused"]
     (tmp_path / "with_hangs.py").write_text(
-        "import os, pathlib, subprocess\n"
+        "import os, pathlib, subprocess\nprint('what it said', flush=True)\n"
         "def Run(place, states):\n"
         "    child = subprocess.Popen(['sleep', '60'])\n"
         "    pathlib.Path(place.data, 'child').write_text(str(child.pid))\n"
         "    child.wait()\n"
     )
     peer.module = "with_hangs"
-    assert run.refusal(peer.phase((1, 1), limit=5)[0]) == "rank 0: it died, or hangs"
+    assert run.refusal(peer.phase((1, 1), limit=5)[0]) == {"failed": "rank 0: it died, or hangs: what it said"}
     child = (peer.data / "child").read_text()
     assert any(not is_running(child) or time.sleep(0.05) for _ in range(400)), "killed, it may take a moment to end"
     peer.write("tiny", run.SAMPLES, 16)
-    assert "to write: " in run.refusal(peer.phase((1, 1))[0])
+    assert "to write: " in run.refusal(peer.phase((1, 1))[0])["failed"]
