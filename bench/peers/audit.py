@@ -1,7 +1,6 @@
 """What became of an epoch in a run that was stopped and went on, by the samples that its ranks were given. Knows no loader.
 
-A rank is a list of steps, a step a list of samples, in which None is padding that was marked as such. Step k of all ranks
-is a global batch."""
+A rank is a list of steps, a step a list of samples, in which None is padding that was marked as such. Step k of all ranks is a global batch."""
 
 from collections import Counter
 from itertools import zip_longest

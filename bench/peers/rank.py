@@ -56,14 +56,16 @@ def main():
     try:
         peer = importlib.import_module(sys.argv[1])
         if getattr(peer, "NEEDS_GROUP", False):
-            import torch.distributed
-            torch.distributed.init_process_group("gloo")
+            importlib.import_module("torch.distributed").init_process_group("gloo")
         gc.freeze()  # or it is chance whether Python looks through all of that in a worker, and so copies it
         told = loop(peer, place)
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         told = {"refused": f"{type(error).__name__}: {' ... '.join(dict.fromkeys([lines[0], lines[-1]]))}"}
     tell(place, told)
+    until = time.monotonic() + 30
+    while len([*Path(place.result).parent.glob("result*[0-9]")]) < place.ranks and time.monotonic() < until:
+        time.sleep(0.01)  # with one that leaves, the others may lose the store of their group
     os._exit(0)  # what a peer leaves running is its own
 
 

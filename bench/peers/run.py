@@ -104,8 +104,7 @@ class Peer:
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         results, states, logs = ([scratch / f"{name}{rank}" for rank in range(ranks)] for name in ("result", "state", "log"))
-        told = zip(results, logs)
-        return [json.loads(one.read_text()) if one.exists() else {"failed": f"it died, or hangs: {log.read_bytes()[-160:]}"} for one, log in told], states
+        return [json.loads(one.read_text()) if one.exists() else {"failed": f"no result: {log.read_bytes()[-160:]}"} for one, log in zip(results, logs)], states
 
 
 def wrong(command, **place):

@@ -117,8 +117,27 @@ def test_who_fails_says_why_and_who_hangs_is_ended_with_what_it_began(peer, tmp_
         "    child.wait()\n"
     )
     peer.module = "with_hangs"
-    assert run.refusal(peer.phase((1, 1), limit=5)[0]) == {"failed": "rank 0: it died, or hangs: b'what it said\\n'"}
+    assert run.refusal(peer.phase((1, 1), limit=5)[0]) == {"failed": "rank 0: no result: b'what it said\\n'"}
     child = (peer.data / "child").read_text()
     assert any(not is_running(child) or time.sleep(0.05) for _ in range(400)), "killed, it may take a moment to end"
     peer.write("tiny", run.SAMPLES, 16)
     assert "to write: " in run.refusal(peer.phase((1, 1))[0])["failed"]
+
+
+def test_a_rank_stays_until_the_last_is_done(peer, tmp_path):
+    (tmp_path / "with_stays.py").write_text(
+        "import os, pathlib, time\n"
+        "def Run(place, states):\n"
+        "    pid, first = pathlib.Path(place.data, 'pid'), pathlib.Path(place.result).with_name('result0')\n"
+        "    if place.rank == 0:\n"
+        "        pid.write_text(str(os.getpid()))\n"
+        "        raise ValueError('done')\n"
+        "    while not first.exists():\n"
+        "        time.sleep(0.01)\n"
+        "    time.sleep(0.5)\n"
+        "    os.kill(int(pid.read_text()), 0)\n"
+        "    raise ValueError('it is here')\n"
+    )
+    peer.module = "with_stays"
+    told, _ = peer.phase((2, 0), limit=20)
+    assert told[1]["refused"] == "ValueError: it is here", "for it may hold the store of their group"
