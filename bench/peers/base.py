@@ -87,7 +87,7 @@ class Run:
 class Counting(Run):
     """Whose loader has no state, but for the number of steps; that passes over `skip` of them."""
 
-    skip = 0
+    skip = steps = 0
 
     def __iter__(self):
         for batch in islice(self.loader, self.skip, None):

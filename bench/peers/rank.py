@@ -29,6 +29,7 @@ def memory():
 
 def loop(peer, place):
     states = [pickle.loads(Path(name).read_bytes()) for name in place.states]
+    before = memory() if place.seconds and place.stop else 0
     begin, told = time.perf_counter(), {"steps": [], "seconds": None}
     run = peer.Run(place, states)
     for done, batch in enumerate(batches := iter(run), 1):  # which lives on while memory is looked at
@@ -46,7 +47,7 @@ def loop(peer, place):
                 os.kill(os.getpid(), signal.SIGKILL)
             break
     if place.seconds:  # how many samples came a second behind the first batch, through an epoch at most
-        told = {"memory": memory()} if place.stop else {"rate": sum(map(len, told["steps"][1:])) / (last - begin - told["seconds"])}
+        told = {"memory": memory() - before} if place.stop else {"rate": sum(map(len, told["steps"][1:])) / (last - begin - told["seconds"])}
     return told
 
 

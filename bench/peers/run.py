@@ -3,8 +3,7 @@
     ./run bench peers [PEER...]          # of with_PEER.py: what each rank was given, and how long the first batch takes
     ./run bench peers speed [PEER...]    # samples/s, memory, and the first of a million samples
 
-Makes environments of PyPI in build/peers, and a dataset for each peer, by its own writer. Each rank is a process. Tables go
-to stdout; where no peer is named, also to docs/peers.md, with their pictures."""
+Makes environments of PyPI in build/peers, and each peer's dataset by its own writer. Tables go to stdout; of all peers also to docs/peers.md."""
 
 import contextlib
 import itertools
@@ -61,13 +60,13 @@ class Peer:
         """Makes its environment, unless it is there; returns what is wrong with that."""
         pip, made = [self.python, "-m", "pip", "install", "-q"], self.environment / "made"
         if not made.exists() or made.read_text().split() != self.pins:
-            subprocess.run(["python3", "-m", "venv", "--clear", self.environment], check=True)
-            if why := wrong([*pip, *self.pins]):
+            if why := wrong(["python3", "-m", "venv", "--clear", self.environment]) or wrong([*pip, *self.pins]):
                 return why
             made.write_text("\n".join(self.pins))
         if "rota" in self.module and not Peer.has_rota:
-            subprocess.run([*pip, "--no-deps", "--force-reinstall", "--config-settings", f"build-dir={ROOT}/build/wheel", ROOT], check=True)
-            Peer.has_rota = True
+            why = wrong([*pip, "--no-deps", "--force-reinstall", "--config-settings", f"build-dir={ROOT}/build/wheel", ROOT])
+            Peer.has_rota = not why
+            return why
 
     def write(self, *kind):
         """A dataset of that base.Kind. What is wrong with that is what each phase says then."""
@@ -81,8 +80,7 @@ class Peer:
         if self.fault:
             return [{"failed": f"to write: {self.fault}"}], []
         ranks, workers = world
-        scratch = BUILD / "data" / f"{self.module}.phase{time.monotonic_ns()}"
-        scratch.mkdir()
+        (scratch := BUILD / "data" / f"{self.module}.phase{time.monotonic_ns()}").mkdir()
         with socket.create_server(("127.0.0.1", 0)) as free:
             group = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=free.getsockname()[1], OMP_NUM_THREADS=1)
         common = dict(data=str(self.data), ranks=ranks, workers=workers, batch=BATCH, states=[*map(str, states)], stop=None, kill=0, seconds=0)
@@ -99,17 +97,21 @@ class Peer:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(max(until - time.monotonic(), 0.1))
         finally:
-            for process in processes:  # and what it has left behind
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            for process, number in itertools.product(processes, (signal.SIGTERM, signal.SIGKILL)):
+                with contextlib.suppress(ProcessLookupError):  # what it has left behind, too; before the second, Python frees shared memory
+                    os.killpg(process.pid, number)
+                    time.sleep(0.1 * (number == signal.SIGTERM))
+            [process.wait() for process in processes]
         results, states, logs = ([scratch / f"{name}{rank}" for rank in range(ranks)] for name in ("result", "state", "log"))
         return [json.loads(one.read_text()) if one.exists() else {"failed": f"no result: {log.read_bytes()[-160:]}"} for one, log in zip(results, logs)], states
 
 
 def wrong(command, **place):
     """What is wrong, in the last line of what it says."""
-    ran = subprocess.run(["timeout", "--foreground", "1800", *command], capture_output=True, text=True, **place)
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=1800, **place)
+    except subprocess.TimeoutExpired as error:
+        return str(error)
     return ([f"exit {ran.returncode}"] + ran.stderr.strip().splitlines())[-1] if ran.returncode else None
 
 

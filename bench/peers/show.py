@@ -48,8 +48,7 @@ def picture(heads, lines):
             marks.append((x, y, words))
             bars.append(f'<rect x="{x}" y="{y + 4}" width="{170 * part:.0f}" height="6" rx="2" fill="{colour}"/>')
     texts = [f'<text x="{x}" y="{y}">{html.escape(words)}</text>' for x, y, words in marks]
-    size = f"{190 + 180 * len(heads)} {28 * len(lines) + 30}"
-    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}">{STYLE}{"".join(texts + bars)}</svg>\n'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {190 + 180 * len(heads)} {28 * len(lines) + 30}">{STYLE}{"".join(texts + bars)}</svg>\n'
 
 
 def show(verb, found, docs, is_whole):

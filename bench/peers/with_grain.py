@@ -24,16 +24,14 @@ def decoded(record):
 
 class Run(base.Run):
     def __init__(self, place, states):
-        from grain.experimental import ElasticIterator
-
         self.place, self.size = place, place.own * place.ranks
         rows = grain.MapDataset.source(grain.sources.ArrayRecordDataSource(f"{place.data}/samples.array_record")).shuffle(seed=1)
-        workers = grain.MultiprocessingOptions(num_workers=place.workers) if place.workers else None
+        workers, reading = grain.MultiprocessingOptions(num_workers=place.workers) if place.workers else None, grain.ReadOptions(1, 2)
         self.samples, shard = len(rows), grain.sharding.ShardOptions(shard_index=place.rank, shard_count=place.ranks)
         if place.seconds:  # its usual way
-            self.loader = rows[place.rank :: place.ranks].map(decoded).batch(place.own).to_iter_dataset(grain.ReadOptions(1, 2)).mp_prefetch(workers)
+            self.loader = rows[place.rank :: place.ranks].map(decoded).batch(place.own).to_iter_dataset(reading).mp_prefetch(workers)
         else:
-            self.loader = ElasticIterator(rows.repeat().map(decoded), self.size, shard, multiprocessing_options=workers)
+            self.loader = grain.experimental.ElasticIterator(rows.repeat().map(decoded), self.size, shard, read_options=reading, multiprocessing_options=workers)
         self.batches = iter(self.loader)
         if states:
             self.batches.set_state(states[0])
@@ -41,17 +39,16 @@ class Run(base.Run):
     def __iter__(self):
         for batch in self.batches:
             yield batch
-            if not self.place.seconds and self.begin() >= self.samples:
+            if not self.place.seconds and self.next_index() >= self.samples:
                 return
 
-    def begin(self):
-        """Of the next batch of all ranks."""
+    def next_index(self):
         return self.state()["global_next_index"]
 
     def ids(self, batch):
         if self.place.seconds:
             return batch["id"].tolist()
-        first = self.begin() - self.size + self.place.rank
+        first = self.next_index() - self.size + self.place.rank
         return [int(id) for slot, id in enumerate(batch["id"]) if first + slot * self.place.ranks < self.samples]
 
     def state(self):

@@ -21,7 +21,7 @@ class Run(base.Run):
     def __init__(self, place, states):
         table = lancedb.connect(place.data).open_table("samples")
         self.workers = place.workers or 1  # a step is a batch of each
-        splits = self.workers if place.seconds else place.own * place.ranks
+        splits = self.workers if place.seconds else place.batch
         self.dataset = StreamingDataset(table, num_splits=splits, shuffle_seed=1, rank=place.rank, world_size=place.ranks)
         if states:
             self.dataset.load_state_dict(StreamingDataset.merge_state_dicts(states))

@@ -17,11 +17,10 @@ def decoded(sample):
 
 class Run(base.Run):
     def __init__(self, place, states):
-        pixels = dict(transform=decoded, transform_fields={"data": ("uint8", (base.SIDE, base.SIDE, 3))})
-        options = pixels if base.images(place.data) else {}
-        self.loader = rota.Loader(
-            rota.open(place.data), place.batch, world=(place.rank, place.ranks), workers=place.workers, seed=1, tail="pad", **options
-        )
+        options = dict(world=(place.rank, place.ranks), workers=place.workers, seed=1, tail="pad", epochs=1000 if place.seconds else 1)
+        if base.images(place.data):
+            options |= dict(transform=decoded, transform_fields={"data": ("uint8", (base.SIDE, base.SIDE, 3))})
+        self.loader = rota.Loader(rota.open(place.data), place.batch, **options)
         if states:
             self.loader.load_state_dict(states[0])
 

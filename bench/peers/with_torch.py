@@ -1,4 +1,4 @@
-"""torch's DistributedSampler; a run that goes on skips in the sampler as many steps as were done."""
+"""torch's DistributedSampler; a run that goes on skips in the sampler as many samples as were done."""
 
 import os
 from itertools import islice
@@ -7,7 +7,7 @@ from pathlib import Path
 import base
 import h5py
 import numpy as np
-from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler
+from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 NAME = "DistributedSampler, skipped"
 ENVIRONMENT = "torch"
@@ -19,10 +19,8 @@ def write(directory, kind):
     elif kind.is_packed:
         base.write_hdf5(directory, kind)
     else:
-        rows = np.zeros(kind.samples, [("id", "i8"), ("data", "u1", (kind.size,))])
-        for id in range(kind.samples):
-            rows[id] = id, np.frombuffer(kind.payload(id), np.uint8)
-        np.save(directory / "samples.npy", rows)
+        rows = ((id, np.frombuffer(kind.payload(id), np.uint8)) for id in range(kind.samples))
+        np.save(directory / "samples.npy", np.fromiter(rows, [("id", "i8"), ("data", "u1", (kind.size,))], kind.samples))
 
 
 class Rows(Dataset):
@@ -46,10 +44,11 @@ class Rows(Dataset):
             return {"id": i, "data": base.array(Path(self.images[i]).read_bytes())}
         if self.rows is None:
             return {"id": i, "data": self.open()["data"][i]}
-        return {"id": int(self.rows[i]["id"]), "data": np.array(self.rows[i]["data"])}
+        row = self.rows[i]
+        return {"id": int(row["id"]), "data": np.array(row["data"])}
 
 
-class Skipping(BatchSampler):
+class Skipping(DistributedSampler):
     skip = 0
 
     def __iter__(self):
@@ -59,6 +58,10 @@ class Skipping(BatchSampler):
 class Run(base.Counting):
     def __init__(self, place, states):
         rows = Rows(place)
-        sampler = Skipping(DistributedSampler(rows, place.ranks, place.rank, seed=1), place.own, False)
-        sampler.skip = self.steps = states[0] if states else 0
-        self.loader = DataLoader(rows, batch_sampler=sampler, num_workers=place.workers)
+        sampler = Skipping(rows, place.ranks, place.rank, seed=1)
+        self.done, self.size = states[0] if states else 0, place.own * place.ranks
+        sampler.skip = self.done // place.ranks
+        self.loader = DataLoader(rows, place.own, sampler=sampler, num_workers=place.workers)
+
+    def state(self):
+        return self.done + self.steps * self.size

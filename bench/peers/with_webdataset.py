@@ -7,7 +7,6 @@ import webdataset
 
 NAME = "WebDataset"
 ENVIRONMENT = "torch"
-NEEDS_GROUP = True
 
 
 def write(directory, kind, packed=".tar.gz"):
