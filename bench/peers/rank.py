@@ -29,8 +29,7 @@ def memory():
 
 def loop(peer, place):
     states = [pickle.loads(Path(name).read_bytes()) for name in place.states]
-    before = memory() if place.seconds and place.stop else 0
-    begin, told = time.perf_counter(), {"steps": [], "seconds": None}
+    told, before, begin = {"steps": [], "seconds": None}, memory() if place.seconds and place.stop else 0, time.perf_counter()
     run = peer.Run(place, states)
     for done, batch in enumerate(batches := iter(run), 1):  # which lives on while memory is looked at
         last = time.perf_counter()
@@ -46,8 +45,9 @@ def loop(peer, place):
                 tell(place, told)
                 os.kill(os.getpid(), signal.SIGKILL)
             break
-    if place.seconds:  # how many samples came a second behind the first batch, through an epoch at most
-        told = {"memory": memory() - before} if place.stop else {"rate": sum(map(len, told["steps"][1:])) / (last - begin - told["seconds"])}
+    if place.seconds:  # how many samples came a second behind the first batch, through as many epochs as it is given
+        samples = sum(id is not None for step in told["steps"][1:] for id in step)
+        told = {"memory": memory() - before} if place.stop else {"rate": samples / (last - begin - told["seconds"])}
     return told
 
 
