@@ -3,7 +3,6 @@
 import hashlib
 import io
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -54,10 +53,6 @@ def write_hdf5(directory, kind):
     with h5py.File(directory / "samples.h5", "w") as file:
         file["id"] = np.arange(kind.samples)
         file.create_dataset("data", data=np.frombuffer(rows, "f4" if kind.is_packed else "u1").reshape(kind.samples, -1), **packing)
-
-
-def images(directory):
-    return sorted(map(str, Path(directory).glob("*.jpg")))
 
 
 def collate(rows):

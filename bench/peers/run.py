@@ -23,9 +23,8 @@ import show
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parent.parent.parent
 BUILD = ROOT / "build" / "peers"
-SAMPLES, BATCH, STOP = 1000, 24, 10
+SAMPLES, BATCH, STOP, START = 1000, 24, 10, (4, 2)  # ranks and workers
 MANY, SMALL = 100_000, 32  # samples, and batch, for the time of a first batch
-START = (4, 2)  # ranks and workers
 
 # Each goes on from START after STOP steps, and from one world to the next after as many again; or is killed so many steps later.
 CASES = {
@@ -72,8 +71,7 @@ class Peer:
         """A dataset of that base.Kind. What is wrong with that is what each phase says then."""
         shutil.rmtree(self.data, ignore_errors=True)
         self.data.mkdir(parents=True)
-        code = f"import pathlib, base, {self.module} as peer; peer.write(pathlib.Path({str(self.data)!r}), base.Kind(*{kind!r}))"
-        self.fault = wrong([self.python, "-c", code], cwd=self.data.parent)
+        self.fault = wrong([self.python, "-c", f"import pathlib, base, {self.module} as peer; peer.write(pathlib.Path({str(self.data)!r}), base.Kind(*{kind!r}))"])
 
     def phase(self, world, states=(), limit=120, **given):
         """Runs all ranks of a world, `limit` seconds at most. Returns what each was given, and the files of their states."""
@@ -82,37 +80,41 @@ class Peer:
         ranks, workers = world
         (scratch := BUILD / "data" / f"{self.module}.phase{time.monotonic_ns()}").mkdir()
         with socket.create_server(("127.0.0.1", 0)) as free:
-            group = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=free.getsockname()[1], OMP_NUM_THREADS=1)
+            group = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free.getsockname()[1]), OMP_NUM_THREADS="1")
         common = dict(data=str(self.data), ranks=ranks, workers=workers, batch=BATCH, states=[*map(str, states)], stop=None, kill=0, seconds=0)
-        processes, until = [], time.monotonic() + limit
-        try:
-            for rank in range(ranks):
-                place = common | given | dict(rank=rank, saved=f"{scratch}/state{rank}", result=f"{scratch}/result{rank}")
-                environment = dict(RANK=rank, LOCAL_RANK=rank, GLOBAL_RANK=rank, WORLD_SIZE=ranks, LOCAL_WORLD_SIZE=ranks, **group)
-                command = [self.python, HERE / "rank.py", self.module, json.dumps(place)]
-                own = dict(cwd=scratch, start_new_session=True, env=os.environ | {name: str(value) for name, value in environment.items()})
-                with open(scratch / f"log{rank}", "w") as log:
-                    processes.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, **own))
-            for process in processes:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(max(until - time.monotonic(), 0.1))
-        finally:
-            for process, number in itertools.product(processes, (signal.SIGTERM, signal.SIGKILL)):
-                with contextlib.suppress(ProcessLookupError):  # what it has left behind, too; before the second, Python frees shared memory
-                    os.killpg(process.pid, number)
-                    time.sleep(0.1 * (number == signal.SIGTERM))
-            [process.wait() for process in processes]
         results, states, logs = ([scratch / f"{name}{rank}" for rank in range(ranks)] for name in ("result", "state", "log"))
+        commands = []
+        for rank in range(ranks):
+            place = common | given | dict(rank=rank, saved=str(states[rank]), result=str(results[rank]))
+            own = dict.fromkeys(("RANK", "LOCAL_RANK", "GLOBAL_RANK"), str(rank)) | dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(ranks))
+            commands.append(([self.python, HERE / "rank.py", self.module, json.dumps(place)], logs[rank], group | own))
+        together(commands, limit)
         return [json.loads(one.read_text()) if one.exists() else {"failed": f"no result: {log.read_bytes()[-160:]}"} for one, log in zip(results, logs)], states
 
 
-def wrong(command, **place):
-    """What is wrong, in the last line of what it says."""
+def together(commands, limit):
+    """Runs commands, each with its log and environment, for `limit` seconds at most; ends what they leave behind. Returns their codes."""
+    processes, until = [], time.monotonic() + limit
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=1800, **place)
-    except subprocess.TimeoutExpired as error:
-        return str(error)
-    return ([f"exit {ran.returncode}"] + ran.stderr.strip().splitlines())[-1] if ran.returncode else None
+        for command, log, environment in commands:
+            own = dict(cwd=log.parent, env=os.environ | environment, start_new_session=True, stdin=subprocess.DEVNULL)
+            with open(log, "w") as out:
+                processes.append(subprocess.Popen(command, stdout=out, stderr=out, **own))
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(until - time.monotonic(), 0.1))
+    finally:
+        for process, number in itertools.product(processes, (signal.SIGTERM, signal.SIGKILL)):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+                time.sleep(0.1 * (number == signal.SIGTERM))  # in which Python frees shared memory
+    return [process.wait() for process in processes]
+
+
+def wrong(command):
+    """What is wrong, in the last line of what it says."""
+    (code,) = together([(command, log := BUILD / "data" / "log", {})], 1800)
+    return ([f"exit {code}"] + log.read_text().strip().splitlines())[-1] if code else None
 
 
 def refusal(told):
@@ -183,6 +185,7 @@ def main():
     if not {*named} <= {*known}:
         sys.exit(f"./run bench peers [speed] [PEER...]: of {', '.join(known)}")
     shutil.rmtree(BUILD / "data", ignore_errors=True)
+    (BUILD / "data").mkdir(parents=True)
     rows, peers = {}, []
     for peer in map(Peer, named or known):
         rows[peer.name] = row = {"pins": peer.pins}

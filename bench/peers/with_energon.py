@@ -12,8 +12,7 @@ ENVIRONMENT = "energon"
 
 def write(directory, kind):
     with_webdataset.write(directory, kind, packed=".tar")  # it reads no other
-    shards = [path.name for path in sorted(directory.glob("*.tar"))]
-    BaseWebdatasetFactory.prepare_dataset(directory, shards, split_parts_ratio=[("train", 1.0)], workers=1)
+    BaseWebdatasetFactory.prepare_dataset(directory, [path.name for path in sorted(directory.glob("*.tar"))], split_parts_ratio=[("train", 1.0)], workers=1)
     (directory / ".nv-meta" / "dataset.yaml").write_text("__module__: megatron.energon\n__class__: CrudeWebdataset\n")
 
 

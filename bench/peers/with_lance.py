@@ -13,8 +13,8 @@ ENVIRONMENT = "lance"
 
 def write(directory, kind):
     ids = range(kind.samples)
-    rows = pa.table({"id": pa.array(ids, pa.int64()), "data": pa.array(map(kind.payload, ids), pa.binary())})
-    lancedb.connect(str(directory)).create_table("samples", rows)
+    columns = {"id": pa.array(ids, pa.int64()), "data": pa.array(map(kind.payload, ids), pa.binary())}
+    lancedb.connect(str(directory)).create_table("samples", pa.table(columns))
 
 
 class Run(base.Run):

@@ -1,5 +1,7 @@
 """rota.Loader."""
 
+from glob import glob
+
 import base
 import rota
 
@@ -18,7 +20,7 @@ def decoded(sample):
 class Run(base.Run):
     def __init__(self, place, states):
         options = dict(world=(place.rank, place.ranks), workers=place.workers, seed=1, tail="pad", epochs=1000 if place.seconds else 1)
-        if base.images(place.data):
+        if glob(f"{place.data}/*.jpg"):
             options |= dict(transform=decoded, transform_fields={"data": ("uint8", (base.SIDE, base.SIDE, 3))})
         self.loader = rota.Loader(rota.open(place.data), place.batch, **options)
         if states:

@@ -27,7 +27,7 @@ class Rows(Dataset):
     """Of one of these, which workers open anew."""
 
     def __init__(self, place):
-        self.place, self.images, self.file = place, base.images(place.data), None
+        self.place, self.images, self.file = place, sorted(Path(place.data).glob("*.jpg")), None
         self.rows = np.load(f"{place.data}/samples.npy", mmap_mode="r") if Path(f"{place.data}/samples.npy").exists() else None
         self.length = len(self.images) or len(self.rows if self.rows is not None else self.open()["id"])
 
@@ -41,7 +41,7 @@ class Rows(Dataset):
 
     def __getitem__(self, i):
         if self.images:
-            return {"id": i, "data": base.array(Path(self.images[i]).read_bytes())}
+            return {"id": i, "data": base.array(self.images[i].read_bytes())}
         if self.rows is None:
             return {"id": i, "data": self.open()["data"][i]}
         row = self.rows[i]
