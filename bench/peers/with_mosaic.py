@@ -13,6 +13,7 @@ from streaming.base.util import clean_stale_shared_memory
 
 NAME = "MosaicML Streaming"
 ENVIRONMENT = "torch"
+NEEDS_GROUP = True  # or it makes one for each call, and ends it
 
 
 def write(directory, kind):
