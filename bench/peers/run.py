@@ -185,7 +185,7 @@ def main():
     if not {*named} <= {*known}:
         sys.exit(f"./run bench peers [speed] [PEER...]: of {', '.join(known)}")
     shutil.rmtree(BUILD / "data", ignore_errors=True)
-    (BUILD / "data").mkdir(parents=True)
+    (BUILD / "data").mkdir(parents=True, exist_ok=True)
     rows, peers = {}, []
     for peer in map(Peer, named or known):
         rows[peer.name] = row = {"pins": peer.pins}
