@@ -53,7 +53,7 @@ def loop(peer, place):
 
 def main():
     place = SimpleNamespace(**json.loads(sys.argv[2]))
-    place.own = -(-place.batch // place.ranks)  # the nearest: a batch of all ranks that the world does not divide is another
+    place.own = -(-place.batch // place.ranks)  # where the world does not divide the batch, that of all ranks is another
     try:
         peer = importlib.import_module(sys.argv[1])
         if getattr(peer, "NEEDS_GROUP", False):

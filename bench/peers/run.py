@@ -29,7 +29,7 @@ MANY, SMALL = 100_000, 32  # samples, and batch, for the time of a first batch
 # Each goes on from START after STOP steps, and from one world to the next after as many again; or is killed so many steps later.
 CASES = {
     "3 ranks": ([(3, 2)], 0), "2 ranks, 0 workers": ([(2, 0)], 0), "2 ranks, 1 worker": ([(2, 1)], 0), "5 ranks": ([(5, 2)], 0),
-    "7 ranks": ([(7, 2)], 0), "killed 5 steps later": ([START], 5), "3, then 2 ranks": ([(3, 2), (2, 1)], 0),
+    "7 ranks": ([(7, 2)], 0), "killed 5 steps later": ([START], 5), "3, then 2 ranks": ([(3, 2), (2, 2)], 0),
 }  # fmt: skip
 
 # Of a base.Kind: name, samples, bytes of one (0: JPEG), whether they are packed.
@@ -194,7 +194,7 @@ def main():
         else:
             peers.append((peer, row))
     verb(peers)
-    table = BUILD / f"{verb.__name__}.json"
+    table = BUILD / f"{'-'.join([verb.__name__, *named])}.json"
     table.write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "rows": rows}, indent=1))
     show.show(verb.__name__, json.loads(table.read_text()), ROOT / "docs", not named and len(peers) == len(rows))
 

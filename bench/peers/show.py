@@ -15,11 +15,11 @@ PARTS = {"resume": ["first batch, not stopped", "10 %", "50 %", "90 %"], "speed"
 
 
 def outcome(cell, dropped=0):
-    """Lost / repeated / other batches; of lost ones, `dropped` are so where nobody stopped, too."""
+    """Lost / repeated / other batches; as where nobody stopped, `dropped` may be lost, and fewer than the ranks repeated, to come out even."""
     others = "all" if cell["others"] >= cell["behind"] > 0 else cell["others"]
-    words = f"{cell['lost']} / {cell['repeated']} / {others}" + (f", of {cell['size']}" if cell["size"] != 24 else "")
-    colour = BAD if cell["lost"] > dropped or cell["repeated"] else NEAR if cell["lost"] or cell["others"] or cell["uneven"] else GOOD
-    return words + ", uneven" * cell["uneven"], colour, 1
+    words = f"{cell['lost']} / {cell['repeated']} / {others}" + (f", of {cell['size']}" if cell["size"] != 24 else "") + ", uneven" * cell["uneven"]
+    colour = BAD if cell["lost"] > dropped or cell["repeated"] >= cell["ranks"] else GOOD if words == "0 / 0 / 0" else NEAR
+    return words, colour, 1
 
 
 def cell_of(name, head, found, dropped=0):

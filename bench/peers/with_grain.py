@@ -1,6 +1,5 @@
-"""Grain's ElasticIterator, over what .shuffle().repeat() makes: the state of any rank, for all.
-
-It never ends: what is of the next epoch, by its place in the order, is left out."""
+"""Grain's ElasticIterator, over what .shuffle().repeat() makes: the state of any rank, for all. It never ends: what is of the
+next epoch, by its place in the order, is left out."""
 
 import base
 import grain

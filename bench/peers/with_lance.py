@@ -20,18 +20,17 @@ def write(directory, kind):
 class Run(base.Run):
     def __init__(self, place, states):
         table = lancedb.connect(place.data).open_table("samples")
-        self.workers = place.workers or 1  # a step is a batch of each
-        splits = self.workers if place.seconds else place.batch
+        workers = place.workers or 1
+        self.parts, splits = (1, workers) if place.seconds else (workers, place.batch)  # of a step, which is a batch of each worker
         self.dataset = StreamingDataset(table, num_splits=splits, shuffle_seed=1, rank=place.rank, world_size=place.ranks)
         if states:
             self.dataset.load_state_dict(StreamingDataset.merge_state_dicts(states))
-        options = {"multiprocessing_context": "forkserver"} if place.workers else {}
-        options |= dict(batch_size=place.own // self.workers, num_workers=place.workers, collate_fn=base.collate)
-        self.loader = StreamingDataLoader(self.dataset, **options)
+        options = dict(multiprocessing_context="forkserver" if place.workers else None, num_workers=place.workers, collate_fn=base.collate)
+        self.loader = StreamingDataLoader(self.dataset, place.own // self.parts, **options)
 
     def __iter__(self):
         batches = iter(self.loader)
-        while step := list(islice(batches, self.workers)):
+        while step := list(islice(batches, self.parts)):
             yield step
 
     def ids(self, step):

@@ -22,7 +22,8 @@ class Run(base.Run):
         options = dict(world=(place.rank, place.ranks), workers=place.workers, seed=1, tail="pad", epochs=1000 if place.seconds else 1)
         if glob(f"{place.data}/*.jpg"):
             options |= dict(transform=decoded, transform_fields={"data": ("uint8", (base.SIDE, base.SIDE, 3))})
-        self.loader = rota.Loader(rota.open(place.data), place.batch, **options)
+        source = rota.open(rota.Catalog(place.data, decoded_bytes=0))  # or later epochs would find rows unpacked
+        self.loader = rota.Loader(source, place.batch, **options)
         if states:
             self.loader.load_state_dict(states[0])
 

@@ -25,7 +25,7 @@ def found(*phases):
 
 
 def test_an_epoch_that_nobody_stopped_is_whole():
-    assert audit.audit(9, WHOLE, [WHOLE]) == dict(lost=0, repeated=0, others=0, behind=0, uneven=False, pads=3, size=0)
+    assert audit.audit(9, WHOLE, [WHOLE]) == dict(lost=0, repeated=0, others=0, behind=0, uneven=False, pads=3, size=0, ranks=2)
 
 
 def test_the_auditor_counts_what_became_of_each_sample():
@@ -40,11 +40,12 @@ def test_the_auditor_counts_what_became_of_each_sample():
 
 
 def test_a_cell_says_what_the_counts_are():
-    counts = dict(lost=0, repeated=2, others=32, behind=32, uneven=True, pads=0, size=25)
+    counts = dict(lost=0, repeated=2, others=32, behind=32, uneven=True, pads=0, size=25, ranks=3)
     assert show.cell_of("x", "3 ranks", counts)[0] == "0 / 2 / all, of 25, uneven"
     assert show.cell_of("x", "not stopped", dict(counts, lost=16, repeated=0))[0] == "16 dropped, uneven"
     lossy = dict(counts, lost=16, repeated=0, others=0, uneven=False)
     assert show.outcome(lossy)[1] == show.BAD and show.outcome(lossy, 16)[1] == show.NEAR, "dropped where nobody stopped, too"
+    assert show.outcome(dict(lossy, repeated=3), 16)[1] == show.BAD and show.outcome(dict(lossy, repeated=2), 16)[1] == show.NEAR, "fill it up"
     assert show.cell_of("x", "3 ranks", {"refused": "why"})[0] == "refused"
     assert show.cell_of("x", "3 ranks", {"failed": "why"})[0] == "failed"
     turns = [dict(rate=rate) for rate in (1000, 9000, 2000)]
