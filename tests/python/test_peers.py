@@ -43,11 +43,10 @@ def test_a_cell_says_what_the_counts_are():
     counts = dict(lost=0, repeated=2, others=32, behind=32, uneven=True, pads=0, size=25, ranks=3)
     assert show.cell_of("x", "3 ranks", counts)[0] == "0 / 2 / all, of 25, uneven"
     assert show.cell_of("x", "not stopped", dict(counts, lost=16, repeated=0))[0] == "16 dropped, uneven"
-    lossy = dict(counts, lost=16, repeated=0, others=0, uneven=False)
-    assert show.outcome(lossy)[1] == show.BAD and show.outcome(lossy, 16)[1] == show.NEAR, "dropped where nobody stopped, too"
-    assert show.outcome(dict(lossy, repeated=3), 16)[1] == show.BAD and show.outcome(dict(lossy, repeated=2), 16)[1] == show.NEAR, "fill it up"
-    assert show.cell_of("x", "3 ranks", {"refused": "why"})[0] == "refused"
-    assert show.cell_of("x", "3 ranks", {"failed": "why"})[0] == "failed"
+    lossy = dict(counts, lost=16, others=0, uneven=False)
+    colours = [show.outcome(*given)[1] for given in ((lossy,), (lossy, 16), (dict(lossy, repeated=3), 16))]
+    assert colours == [show.BAD, show.NEAR, show.BAD], "dropped where nobody stopped, too, and with fewer copies than ranks"
+    assert [show.cell_of("x", "3 ranks", {word: "why"})[0] for word in ("refused", "failed")] == ["refused", "failed"]
     turns = [dict(rate=rate) for rate in (1000, 9000, 2000)]
     assert show.cell_of("x", "1 KiB", {"1": turns, "2": turns, "memory": [{"memory": 2e6}]})[0] == "2.0 / 2.0 k, 2 MB"
 
