@@ -26,5 +26,5 @@ def audit(samples, whole, phases):
         "uneven": any(len({len(steps) for steps in ranks}) > 1 for ranks in phases),
         "pads": sum(id is None for ranks in phases for steps in ranks for step in steps for id in step),
         "size": max(map(len, got[begun:]), default=0),
-        "ranks": max(map(len, phases)),
+        "ranks": len(phases[-1]),
     }

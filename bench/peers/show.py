@@ -15,7 +15,7 @@ PARTS = {"resume": ["first batch, not stopped", "10 %", "50 %", "90 %"], "speed"
 
 
 def outcome(cell, dropped=0):
-    """Lost / repeated / other batches; as where nobody stopped, `dropped` may be lost, and fewer than the ranks repeated, to come out even."""
+    """Lost / repeated / other batches. Of an epoch that nobody stopped `dropped` are lost, too, and fewer than its ranks may be repeated."""
     others = "all" if cell["others"] >= cell["behind"] > 0 else cell["others"]
     words = f"{cell['lost']} / {cell['repeated']} / {others}" + (f", of {cell['size']}" if cell["size"] != 24 else "") + ", uneven" * cell["uneven"]
     colour = BAD if cell["lost"] > dropped or cell["repeated"] >= cell["ranks"] else GOOD if words == "0 / 0 / 0" else NEAR

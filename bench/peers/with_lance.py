@@ -21,7 +21,7 @@ class Run(base.Run):
     def __init__(self, place, states):
         table = lancedb.connect(place.data).open_table("samples")
         workers = place.workers or 1
-        self.parts, splits = (1, workers) if place.seconds else (workers, place.batch)  # of a step, which is a batch of each worker
+        self.parts, splits = (1, workers) if place.seconds else (workers, place.batch)  # whose batches make a step
         self.dataset = StreamingDataset(table, num_splits=splits, shuffle_seed=1, rank=place.rank, world_size=place.ranks)
         if states:
             self.dataset.load_state_dict(StreamingDataset.merge_state_dicts(states))

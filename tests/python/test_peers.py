@@ -21,7 +21,7 @@ BEGUN = [[[0, 1]], [[2, 3]]]
 
 def found(*phases):
     counts = audit.audit(9, WHOLE, phases)
-    return [counts[name] for name in ("lost", "repeated", "others", "uneven")]
+    return [counts[name] for name in ("lost", "repeated", "others", "uneven", "ranks")]
 
 
 def test_an_epoch_that_nobody_stopped_is_whole():
@@ -29,14 +29,14 @@ def test_an_epoch_that_nobody_stopped_is_whole():
 
 
 def test_the_auditor_counts_what_became_of_each_sample():
-    assert found(BEGUN, [[[7, 5, 6, 4], [8]]]) == [0, 0, 0, False], "whichever rank has what"
-    assert found(BEGUN, [[[4, 5]], [[6, 7]]]) == [1, 0, 1, False], "one is lost, and a batch is missing"
-    assert found(BEGUN, [[[4, 5], [8]], [[6, 7], [0]]]) == [0, 1, 1, False], "one is repeated in place of padding"
-    assert found(BEGUN, [[[4, 5], [6, 7], [8]]]) == [0, 0, 3, False], "others together"
-    assert found(BEGUN, [[[4, 5], [8]], [[6, 7]]]) == [0, 0, 0, True], "a rank has a step less"
-    assert found(BEGUN, [[[4, 5]], [[6, 7]]], [[[8]]]) == [0, 0, 0, False], "two resumes"
-    assert found([[[0, 2]], [[1, 6]]], [[[4, 5], [8]], [[3, 7]]]) == [0, 0, 2, True], "others before the stop, too"
-    assert found(BEGUN, [[[4, 5], [8, 99]], [[6, 7]]]) == [0, 0, 1, True], "one that is of no epoch"
+    assert found(BEGUN, [[[7, 5, 6, 4], [8]]]) == [0, 0, 0, False, 1], "whichever rank has what"
+    assert found(BEGUN, [[[4, 5]], [[6, 7]]]) == [1, 0, 1, False, 2], "one is lost, and a batch is missing"
+    assert found(BEGUN, [[[4, 5], [8]], [[6, 7], [0]]]) == [0, 1, 1, False, 2], "one is repeated in place of padding"
+    assert found(BEGUN, [[[4, 5], [6, 7], [8]]]) == [0, 0, 3, False, 1], "others together"
+    assert found(BEGUN, [[[4, 5], [8]], [[6, 7]]]) == [0, 0, 0, True, 2], "a rank has a step less"
+    assert found(BEGUN, [[[4, 5]], [[6, 7]]], [[[8]]]) == [0, 0, 0, False, 1], "two resumes"
+    assert found([[[0, 2]], [[1, 6]]], [[[4, 5], [8]], [[3, 7]]]) == [0, 0, 2, True, 2], "others before the stop, too"
+    assert found(BEGUN, [[[4, 5], [8, 99]], [[6, 7]]]) == [0, 0, 1, True, 2], "one that is of no epoch"
 
 
 def test_a_cell_says_what_the_counts_are():
@@ -71,6 +71,15 @@ def test_a_peer_that_is_none_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["run.py", "speed", "grain", "grian"])
     with pytest.raises(SystemExit, match="of datasets, .*grain, .*webdataset"):
         run.main()
+
+
+def test_a_run_of_some_leaves_the_figures_of_all(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setattr(sys, "argv", ["run.py", "speed", "grain"])
+    monkeypatch.setattr(run, "BUILD", tmp_path)
+    monkeypatch.setattr(run.Peer, "prepare", lambda peer: "no network")
+    run.main()
+    assert [path.name for path in tmp_path.glob("*.json")] == ["speed-grain.json"]
 
 
 def is_running(process):
