@@ -185,13 +185,13 @@ void Exchange::call_the_roll(std::string_view phase) {
 
 // The one that finds it first tells all others. Where nobody can be named yet, the deadline has to.
 void Exchange::lose(std::string_view phase) {
-  answer();
+  teller_->answer();
   const std::vector<int> lost = transport_->lost();
   if (lost.empty()) return;
-  if (lost.size() > 1) await_verdict();  // some may have ended for the one that was lost, of which they told
-  std::string verdict = text_of(phase, lost, kGone);
-  tell_others(std::string(kVerdict) + verdict);
-  fail(std::move(verdict));
+  if (lost.size() > 1) teller_->await_verdict();  // some may have ended for the one lost, and told so
+  std::string verdict = teller_->text_of(phase, lost, kGone);
+  teller_->tell_others(std::string(kVerdict) + verdict);
+  teller_->fail(std::move(verdict));
 }
 
 std::string Exchange::text_of(std::string_view phase, const std::vector<int>& missing,

@@ -104,6 +104,9 @@ class Exchange {
   void abandon() noexcept { transport_->leak(); }
   /// From now on `finish` goes through `background`, from its thread; nullptr: no more.
   void go_through(Background* background) noexcept { background_ = background; }
+  /// A rank that this one finds gone is told through `other`, of the same ranks, where they wait for each
+  /// other: here they only look now and then whether something is complete. `other` outlives this one.
+  void tell_through(Exchange& other) noexcept { teller_ = &other; }
   /// What errors call the ranks; else by their numbers.
   void call_ranks(std::vector<int> names) { names_ = std::move(names); }
 
@@ -126,6 +129,7 @@ class Exchange {
   std::chrono::milliseconds deadline_;
   int maker_ = internal::this_process();
   Background* background_ = nullptr;
+  Exchange* teller_ = this;
   std::vector<int> names_;
 
   std::chrono::steady_clock::time_point next_look_ = std::chrono::steady_clock::now() + kLook;

@@ -71,7 +71,10 @@ std::shared_ptr<Bytes> MessageMemory::take(std::size_t size) {
   return {message.release(), give_back};
 }
 
-PushQueue::PushQueue(Communicator channel) : channel_(std::move(channel)) { require_ranks(channel_); }
+PushQueue::PushQueue(Communicator channel, const Communicator& meeting) : channel_(std::move(channel)) {
+  require_ranks(channel_);
+  if (channel_.size() > 1) exchange_of(channel_).tell_through(exchange_of(meeting));
+}
 
 void PushQueue::send(const std::vector<Message>& by_rank) {
   if (by_rank.size() == 1) return;

@@ -43,8 +43,9 @@ class PushQueue {
  public:
   using Message = std::shared_ptr<const Bytes>;
 
-  /// `channel` is for it alone. Throws as Communicator::duplicate.
-  explicit PushQueue(Communicator channel);
+  /// `channel` is for it alone. Ranks wait for each other over `meeting`, which outlives it: there they are
+  /// told if one has gone. Throws as Communicator::duplicate.
+  PushQueue(Communicator channel, const Communicator& meeting);
 
   [[nodiscard]] const Communicator& channel() const noexcept { return channel_; }
 

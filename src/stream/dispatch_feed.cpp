@@ -104,7 +104,7 @@ DispatchFeed::DispatchFeed(const Dispatch& dispatch, BatchPool& pool, const Stre
       plan_{.shards = dispatch.shards, .split = dispatch.rank_split, .ranks = agreement.comm().size()},
       agreement_(&agreement),
       rank_(agreement.comm().rank()),
-      messages_(std::move(channel)) {
+      messages_(std::move(channel), agreement.comm()) {
   restart({});
 }
 
