@@ -2,8 +2,10 @@
 // works shows progress.
 
 #include "all_of_ranks.hpp"
+#include "ranks/access.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/exchange.hpp"
+#include "ranks/messages.hpp"
 #include "ranks/nodes.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
@@ -89,6 +91,31 @@ TEST(Deadline, RunsAnewWithEachSignOfProgressOfWhicheverRank) {
   EXPECT_TRUE(wait_for(0, true));
   EXPECT_TRUE(wait_for(everyone().size() - 1, true));
   EXPECT_FALSE(wait_for(0, false));
+}
+
+// Where all find that the last rank has gone.
+class SeveredTransport final : public ranks::Transport {
+ public:
+  explicit SeveredTransport(const Communicator& comm) : Transport(comm.rank(), comm.size()) {}
+  Begun reduce(std::span<std::int64_t>, ranks::Reduction) override { throw ranks::RankLost(); }
+  Begun sum(std::span<double>) override { throw ranks::RankLost(); }
+  Begun broadcast(std::span<std::byte>, int) override { throw ranks::RankLost(); }
+  Begun exchange(ranks::Parts<const std::byte>, ranks::Parts<std::byte>) override { throw ranks::RankLost(); }
+  Begun duplicate(std::unique_ptr<Transport>&) override { throw ranks::RankLost(); }
+  std::unique_ptr<Transport> split(std::span<const int>) override { throw ranks::RankLost(); }
+  void post(int, std::string_view) override {}
+  std::optional<ranks::Mail> take() override { return std::nullopt; }
+  std::vector<int> lost() override { return {size() - 1}; }
+};
+
+TEST(Deadline, IsNotWaitedForWhereAnotherFindsThatARankHasGone) {
+  if (!are_three_threads()) GTEST_SKIP() << "of a channel that is severed: on three threads";
+  const Communicator meeting = everyone().duplicate(2s);
+  ranks::PushQueue queue(ranks::make_communicator(std::make_unique<SeveredTransport>(meeting), 2s), meeting);
+  const auto is_named = is_error(ErrorCode::timeout, {"take what rank 0 has read: rank 2 cannot be reached"});
+  if (meeting.rank() == 0) EXPECT_THAT(error_of([&] { ranks::agree(meeting, "wait", nullptr); }), is_named);
+  if (meeting.rank() == 1) EXPECT_THAT(error_of([&] { (void)queue.receive(); }), is_named);
+  ranks::agree(everyone(), "wait for the others", nullptr);
 }
 
 }  // namespace rota::test::deadline_test
