@@ -50,7 +50,7 @@ std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
   for (;;) {
     const std::uint32_t seen = table_.changes();
     const SharedTable::Found found = claim(file);
-    if (found.state == SharedTable::State::absent) return fetch(file, found.version);
+    if (found.state == SharedTable::State::absent) return fetch(file, found.version, true);
     if (Memory memory = find(file)) return memory;
     if (found.state == SharedTable::State::ready) {
       if (Memory memory = open_other(file, found)) return memory;
@@ -80,7 +80,7 @@ SharedFiles::Memory SharedFiles::find(std::size_t file) {
 }
 
 // What this process has claimed.
-SharedFiles::Memory SharedFiles::fetch(std::size_t file, std::uint32_t version) {
+SharedFiles::Memory SharedFiles::fetch(std::size_t file, std::uint32_t version, bool reads) {
   Memory memory;
   SharedTable::Address address;
   try {
@@ -102,7 +102,7 @@ SharedFiles::Memory SharedFiles::fetch(std::size_t file, std::uint32_t version) 
     const MutexLock lock(mutex_);
     ++fetched_.files;
     fetched_.bytes += std::ssize(memory->bytes());
-    table_.publish(file, address, version);
+    table_.publish(file, address, version, reads);
     keep(file, memory, version, true);
   }
   free_what_was_let_go();
@@ -219,7 +219,7 @@ void SharedFiles::work(const std::stop_token& stop) {
     try {
       free_what_was_let_go();
       if (const auto claimed = claim_next()) {
-        fetch(claimed->file, claimed->version);
+        fetch(claimed->file, claimed->version, false);  // who wanted it may have ended meanwhile
         continue;
       }
     } catch (...) {

@@ -59,8 +59,9 @@ class SharedTable {
   /// or forget it.
   Found claim(std::size_t file, std::int64_t bytes);
   /// Tells where the file is that was claimed as `version`. It must stay open until it has another version;
-  /// that may be at once, where all ranks have used it meanwhile.
-  void publish(std::size_t file, const Address& address, std::uint32_t version);
+  /// that may be at once, where all ranks have used it meanwhile, or none does and there is no room: then
+  /// it stays only for a caller that `reads` it.
+  void publish(std::size_t file, const Address& address, std::uint32_t version, bool reads);
   /// The file is absent, if this is still its version: it could not be made, or what was found not be had.
   void forget(std::size_t file, std::uint32_t version);
 
@@ -153,7 +154,7 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   void begin_use(const FileRange& files, bool reads);
   void end_use(const FileRange& files) noexcept;
   [[nodiscard]] Memory find(std::size_t file);
-  Memory fetch(std::size_t file, std::uint32_t version);
+  Memory fetch(std::size_t file, std::uint32_t version, bool reads);
   [[nodiscard]] Error not_fetched(std::size_t file) const;
   Memory open_other(std::size_t file, const SharedTable::Found& found);
   void keep(std::size_t file, Memory memory, std::uint32_t version, bool is_own) ROTA_REQUIRES(mutex_);

@@ -106,7 +106,7 @@ SharedTable::Found SharedTable::claim(std::size_t file, std::int64_t bytes) {
   return found;
 }
 
-void SharedTable::publish(std::size_t file, const Address& address, std::uint32_t version) {
+void SharedTable::publish(std::size_t file, const Address& address, std::uint32_t version, bool reads) {
   const Lock lock(*this);
   Entry& entry = entries_[file];
   if (entry.state != State::coming || entry.version != version) return;
@@ -114,7 +114,7 @@ void SharedTable::publish(std::size_t file, const Address& address, std::uint32_
   entry.state = State::ready;
   if (entry.users == 0) count_idle(entry, 1);
   touch(file);
-  drop_surplus(entry.is_passed ? nullptr : &entry, 0);  // nobody may want it any more
+  drop_surplus(reads && !entry.is_passed ? &entry : nullptr, 0);  // nobody may want it any more
   wake();
 }
 

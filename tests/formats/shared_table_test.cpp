@@ -16,7 +16,7 @@ class SharedTableTest : public Test {
   void make(std::size_t i) {
     const auto found = claim(i);
     ASSERT_EQ(found.state, State::absent);
-    table_.publish(i, {}, found.version);
+    table_.publish(i, {}, found.version, true);
   }
   // All ranks, which are one, use it; `was_all`: all of it.
   void use(std::size_t i, bool was_all) {
@@ -40,7 +40,7 @@ TEST_F(SharedTableTest, OneIsToMakeAFileAndOthersWait) {
   const auto claimed = claim(0);
   EXPECT_EQ(claimed.state, State::absent);
   EXPECT_EQ(claim(0).state, State::coming);
-  table_.publish(0, {.process = 7, .descriptor = 9}, claimed.version);
+  table_.publish(0, {.process = 7, .descriptor = 9}, claimed.version, true);
   const auto found = claim(0);
   EXPECT_EQ(found.state, State::ready);
   EXPECT_EQ(found.address.process, 7);
@@ -93,7 +93,7 @@ TEST_F(SharedTableTest, WhatAllHaveUsedStaysForTheNextEpochWhereThereIsRoom) {
   expect_ready({0, 1, 2});
   EXPECT_EQ(table_.usage().bytes, 3 * kBytes);
   SharedTable none(ranks::Nodes(), 1, 0);
-  none.publish(0, {}, none.claim(0, kBytes).version);
+  none.publish(0, {}, none.claim(0, kBytes).version, true);
   none.begin_use(0, SharedTable::kNoRound);
   (void)none.end_use(0, true);
   EXPECT_EQ(none.usage().bytes, 0);
@@ -116,7 +116,7 @@ TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItGoesFirst) {
   const std::uint32_t version = claim(0).version;
   table_.begin_use(0, SharedTable::kNoRound);
   (void)table_.end_use(0, true);
-  table_.publish(0, {}, version);
+  table_.publish(0, {}, version, true);
   EXPECT_EQ(state(0), State::ready);
   for (const std::size_t i : {1U, 2U, 3U}) make(i);
   EXPECT_EQ(state(0), State::absent);
@@ -124,7 +124,9 @@ TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItGoesFirst) {
   const std::uint32_t late = none.claim(0, kBytes).version;
   none.begin_use(0, SharedTable::kNoRound);
   (void)none.end_use(0, true);
-  none.publish(0, {}, late);
+  none.publish(0, {}, late, true);
+  EXPECT_EQ(none.usage().bytes, 0);
+  none.publish(0, {}, none.claim(0, kBytes).version, false);  // fetched for who has ended meanwhile
   EXPECT_EQ(none.usage().bytes, 0);
 }
 
@@ -132,7 +134,7 @@ TEST_F(SharedTableTest, WhatComesWhenAllHaveUsedItStaysForWhoUsesItAgain) {
   const std::uint32_t version = claim(0).version;
   table_.begin_use(0, SharedTable::kNoRound);
   table_.begin_use(0, table_.end_use(0, true));
-  table_.publish(0, {}, version);
+  table_.publish(0, {}, version, true);
   EXPECT_EQ(table_.version(0), version);
   EXPECT_EQ(state(0), State::ready);
 }
