@@ -6,11 +6,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "ranks/access.hpp"
+#include "ranks/collectives.hpp"
+#include "ranks/exchange.hpp"
 #include "ranks/transport.hpp"
 
 namespace rota::test {
@@ -34,6 +37,7 @@ struct Group {
   std::mutex mutex;
   std::map<std::pair<int, int>, Way> ways;
   std::vector<std::deque<Mail>> boxes;
+  std::set<int> gone;
   std::map<std::pair<int, int>, std::shared_ptr<Group>> others;  // by their number, and their first rank
 };
 
@@ -55,6 +59,7 @@ class ThreadCall final : public Call {
       std::erase_if(wanted_, [&](const Wanted& wanted) {
         auto& messages = group_->ways[{wanted.from, rank_}].messages;
         const auto found = messages.find(wanted.number);
+        if (found == messages.end() && group_->gone.contains(wanted.from)) throw RankLost();
         if (found == messages.end()) return false;
         std::ranges::copy(found->second, wanted.to.begin());
         messages.erase(found);
@@ -125,6 +130,14 @@ class ThreadTransport final : public Transport {
     box.pop_front();
     return mail;
   }
+  std::vector<int> lost() override {
+    const std::scoped_lock lock(group_->mutex);
+    return {group_->gone.begin(), group_->gone.end()};
+  }
+  void leave() {
+    const std::scoped_lock lock(group_->mutex);
+    group_->gone.insert(rank());
+  }
 
  private:
   [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(size()); }
@@ -174,6 +187,10 @@ class ThreadTransport final : public Transport {
 };
 
 }  // namespace
+
+void leave(const Communicator& comm) {
+  dynamic_cast<ThreadTransport&>(ranks::exchange_of(comm).transport()).leave();
+}
 
 void on_thread_ranks(int ranks, const std::function<void(const Communicator&)>& work) {
   const auto group = std::make_shared<Group>(ranks);

@@ -17,8 +17,8 @@ class Run(base.Run):
         self.rows, self.place = with_torch.Rows(place), place
 
     def __iter__(self):
-        order = np.random.default_rng(1).permutation(len(self.rows))[self.place.rank :: self.place.ranks].tolist()
-        builder = PipelineBuilder().add_source(order).aggregate(self.place.own)
+        order, own = np.random.default_rng(1).permutation(len(self.rows))[self.place.rank :: self.place.ranks], self.place.own
+        builder = PipelineBuilder().add_source(order[i : i + own].tolist() for i in range(0, len(order), own))
         builder = builder.pipe(self.batch, concurrency=self.place.workers or 1).add_sink(4)
         pipeline = builder.build(num_threads=self.place.workers or 1)
         with pipeline.auto_stop():

@@ -27,14 +27,14 @@ class Rows(Dataset):
     """Of one of these, which workers open anew."""
 
     def __init__(self, place):
-        self.place, self.images, self.file = place, sorted(Path(place.data).glob("*.jpg")), None
+        self.place, self.images, self.packed = place, sorted(Path(place.data).glob("*.jpg")), None
         self.rows = np.load(f"{place.data}/samples.npy", mmap_mode="r") if Path(f"{place.data}/samples.npy").exists() else None
-        self.length = len(self.images) or len(self.rows if self.rows is not None else self.open()["id"])
+        self.length = len(self.images) or len(self.rows if self.rows is not None else self.open())
 
     def open(self):
-        if self.file is None or self.owner != os.getpid():
-            self.file, self.owner = h5py.File(f"{self.place.data}/samples.h5"), os.getpid()
-        return self.file
+        if self.packed is None or self.owner != os.getpid():
+            self.packed, self.owner = h5py.File(f"{self.place.data}/samples.h5")["data"], os.getpid()
+        return self.packed
 
     def __len__(self):
         return self.length
@@ -43,7 +43,7 @@ class Rows(Dataset):
         if self.images:
             return {"id": i, "data": base.array(self.images[i].read_bytes())}
         if self.rows is None:
-            return {"id": i, "data": self.open()["data"][i]}
+            return {"id": i, "data": self.open()[i]}
         row = self.rows[i]
         return {"id": int(row["id"]), "data": np.array(row["data"])}
 

@@ -58,9 +58,9 @@ class SharedTable {
   /// Says where `file`, of `bytes` bytes, is; or that this process is to make it, which must then publish it
   /// or forget it.
   Found claim(std::size_t file, std::int64_t bytes);
-  /// Tells where the file is that was claimed as `version`. It must stay open until it has another version;
-  /// that may be at once, where all ranks have used it meanwhile, or none does and there is no room: then
-  /// it stays only for a caller that `reads` it.
+  /// Tells where the file is that was claimed as `version`. It must stay open until it has another version.
+  /// That may be at once where there is no room and nobody uses it: if all ranks have used it meanwhile, or
+  /// the caller does not read it either.
   void publish(std::size_t file, const Address& address, std::uint32_t version, bool reads);
   /// The file is absent, if this is still its version: it could not be made, or what was found not be had.
   void forget(std::size_t file, std::uint32_t version);

@@ -96,7 +96,7 @@ void Exchange::complete(Operation& operation) {
 
 bool Exchange::advance(Operation& operation) {
   attend(operation.phase());
-  return move(operation);
+  return unless_lost(operation.phase(), [&] { return move(operation); });
 }
 
 void Exchange::start(Operation& operation) {
@@ -104,14 +104,7 @@ void Exchange::start(Operation& operation) {
 }
 
 bool Exchange::move(Operation& operation, bool may_rest) {
-  return in_step(operation.phase(), [&] {
-    try {
-      return operation.advance(*transport_, may_rest);
-    } catch (const RankLost&) {
-      lose(operation.phase());
-      return false;
-    }
-  });
+  return in_step(operation.phase(), [&] { return operation.advance(*transport_, may_rest); });
 }
 
 void Exchange::attend(std::string_view phase) {
@@ -185,13 +178,13 @@ void Exchange::call_the_roll(std::string_view phase) {
 
 // The one that finds it first tells all others. Where nobody can be named yet, the deadline has to.
 void Exchange::lose(std::string_view phase) {
-  teller_->answer();
+  const bool is_missed = answer();
   const std::vector<int> lost = transport_->lost();
-  if (lost.empty()) return;
-  if (lost.size() > 1) teller_->await_verdict();  // some may have ended for the one lost, and told so
-  std::string verdict = teller_->text_of(phase, lost, kGone);
-  teller_->tell_others(std::string(kVerdict) + verdict);
-  teller_->fail(std::move(verdict));
+  if (lost.empty()) return is_missed ? give_up(phase) : void();
+  if (lost.size() > 1) await_verdict();  // some may have ended for the one that was lost, of which they told
+  std::string verdict = text_of(phase, lost, kGone);
+  tell_others(std::string(kVerdict) + verdict);
+  fail(std::move(verdict));
 }
 
 std::string Exchange::text_of(std::string_view phase, const std::vector<int>& missing,

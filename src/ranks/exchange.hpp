@@ -79,7 +79,7 @@ class Exchange {
   /// **Collective**, but does not wait: whether `operation` is complete. Throws Error{io}, Error{timeout}
   /// where other ranks have given up.
   bool advance(Operation& operation);
-  /// The same without a look at what others say.
+  /// The same without a look at what others say. Throws Error{io}, RankLost: the one that waits may tell.
   bool move(Operation& operation, bool may_rest = false);
   /// Begins `operation`, and does not say whether ranks are missed.
   void start(Operation& operation);
@@ -88,7 +88,7 @@ class Exchange {
   template <typename Work>
   auto in_step(std::string_view phase, Work&& work);
   /// **Collective.** Calls `is_done` until it says so, of `operation`, if there is one. The one loop in which
-  /// a rank waits for others.
+  /// a rank waits for others: where it throws RankLost, of whichever exchange, all are told.
   template <typename IsDone>
   void wait(std::string_view phase, IsDone&& is_done);
   /// Looks whether others have given up, and answers them: to be called now and then while this rank is
@@ -104,9 +104,6 @@ class Exchange {
   void abandon() noexcept { transport_->leak(); }
   /// From now on `finish` goes through `background`, from its thread; nullptr: no more.
   void go_through(Background* background) noexcept { background_ = background; }
-  /// A rank that this one finds gone is told through `other`, of the same ranks, where they wait for each
-  /// other: here they only look now and then whether something is complete. `other` outlives this one.
-  void tell_through(Exchange& other) noexcept { teller_ = &other; }
   /// What errors call the ranks; else by their numbers.
   void call_ranks(std::vector<int> names) { names_ = std::move(names); }
 
@@ -121,6 +118,8 @@ class Exchange {
   void await_verdict();
   [[noreturn]] void call_the_roll(std::string_view phase);
   void lose(std::string_view phase);
+  template <typename IsDone>
+  bool unless_lost(std::string_view phase, IsDone&& is_done);
   [[noreturn]] void fail(std::string verdict);
   [[nodiscard]] std::string text_of(std::string_view phase, const std::vector<int>& missing,
                                     std::string_view what) const;
@@ -129,7 +128,6 @@ class Exchange {
   std::chrono::milliseconds deadline_;
   int maker_ = internal::this_process();
   Background* background_ = nullptr;
-  Exchange* teller_ = this;
   std::vector<int> names_;
 
   std::chrono::steady_clock::time_point next_look_ = std::chrono::steady_clock::now() + kLook;
@@ -144,6 +142,8 @@ template <typename Work>
 auto Exchange::in_step(std::string_view phase, Work&& work) {
   try {
     return work();
+  } catch (const RankLost&) {
+    throw;
   } catch (...) {
     break_off(std::string(phase) + ": it ended early on this rank");
     throw;
@@ -151,10 +151,20 @@ auto Exchange::in_step(std::string_view phase, Work&& work) {
 }
 
 template <typename IsDone>
+bool Exchange::unless_lost(std::string_view phase, IsDone&& is_done) {
+  try {
+    return is_done();
+  } catch (const RankLost&) {
+    in_step(phase, [&] { lose(phase); });
+    return false;
+  }
+}
+
+template <typename IsDone>
 void Exchange::wait(std::string_view phase, IsDone&& is_done) {
   attend(phase);  // this rank may have been given up meanwhile
   const auto begun = DeadlineClock::now();
-  for (Backoff backoff; !is_done(); backoff.wait()) {
+  for (Backoff backoff; !unless_lost(phase, is_done); backoff.wait()) {
     attend(phase);
     if (is_late(begun)) give_up(phase);
   }

@@ -71,10 +71,7 @@ std::shared_ptr<Bytes> MessageMemory::take(std::size_t size) {
   return {message.release(), give_back};
 }
 
-PushQueue::PushQueue(Communicator channel, const Communicator& meeting) : channel_(std::move(channel)) {
-  require_ranks(channel_);
-  if (channel_.size() > 1) exchange_of(channel_).tell_through(exchange_of(meeting));
-}
+PushQueue::PushQueue(Communicator channel) : channel_(std::move(channel)) { require_ranks(channel_); }
 
 void PushQueue::send(const std::vector<Message>& by_rank) {
   if (by_rank.size() == 1) return;
@@ -91,7 +88,7 @@ void PushQueue::send(const std::vector<Message>& by_rank) {
       for (std::size_t r = 1; r < outgoing.size(); ++r) outgoing[r] = part(*sent, r);
       return to.exchange(std::move(outgoing), Parts<std::byte>(sent->messages.size()));
     }));
-    exchange.move(*under_way_.back());
+    exchange.start(*under_way_.back());
   };
   exchange.in_step(kPhase, [&] {
     send_parts([](const Sent& of, std::size_t r) { return std::as_bytes(std::span(&of.sizes[r], 1)); });
@@ -116,7 +113,7 @@ PushQueue::Message PushQueue::receive() {
     const auto message = memory_.take(static_cast<std::size_t>(*size_));
     coming_.push_back({.message = message, .operation = taking(message, *message)});
     size_operation_ = nullptr;
-    exchange_of(channel_).move(*coming_.back().operation);
+    exchange_of(channel_).start(*coming_.back().operation);
   }
   if (coming_.empty() || !exchange_of(channel_).move(*coming_.front().operation)) return nullptr;
   auto message = std::move(coming_.front().message);

@@ -43,19 +43,18 @@ class PushQueue {
  public:
   using Message = std::shared_ptr<const Bytes>;
 
-  /// `channel` is for it alone. Ranks wait for each other over `meeting`, which outlives it: there they are
-  /// told if one has gone. Throws as Communicator::duplicate.
-  PushQueue(Communicator channel, const Communicator& meeting);
+  /// `channel` is for it alone. Throws as Communicator::duplicate.
+  explicit PushQueue(Communicator channel);
 
   [[nodiscard]] const Communicator& channel() const noexcept { return channel_; }
 
   /// On rank 0: begins to send `by_rank`, a message for each rank, which are not to change any more. Its own
-  /// is not sent. Throws Error{io}, Error{timeout} where another rank is gone.
+  /// is not sent. Throws Error{io}.
   void send(const std::vector<Message>& by_rank);
-  /// Moves what is under way on, and lets go of what has been sent. Throws as `send`.
+  /// Moves what is under way on, and lets go of what has been sent. Throws Error{io}, RankLost.
   void progress();
 
-  /// On the others: the next message, if all of it is here; null where it is not. Throws as `send`, and
+  /// On the others: the next message, if all of it is here; null where it is not. Throws as `progress`, and
   /// std::bad_alloc, after which it may be asked for again.
   [[nodiscard]] Message receive();
 

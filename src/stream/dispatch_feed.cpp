@@ -104,7 +104,7 @@ DispatchFeed::DispatchFeed(const Dispatch& dispatch, BatchPool& pool, const Stre
       plan_{.shards = dispatch.shards, .split = dispatch.rank_split, .ranks = agreement.comm().size()},
       agreement_(&agreement),
       rank_(agreement.comm().rank()),
-      messages_(std::move(channel), agreement.comm()) {
+      messages_(std::move(channel)) {
   restart({});
 }
 
@@ -124,13 +124,17 @@ void DispatchFeed::add_stats(LoaderStats& stats) const {
   stats.ready_batches += std::ranges::count_if(undelivered_, &StepMessages::is_batch);
 }
 
-// Takes what has come to be there since the last call, and on rank 0 pushes it.
+// Takes what has come to be there since the last call, and on rank 0 pushes it. A rank that has gone may have
+// had all that it wanted: the others are told where one waits.
 void DispatchFeed::collect() {
-  if (rank_ > 0) return receive();
-  builder().resume();
-  while (auto messages = builder().poll()) undelivered_.push_back(*std::move(messages));
-  for (; pushed_ < undelivered_.size(); ++pushed_) messages_.send(undelivered_[pushed_].by_rank);
-  messages_.progress();
+  try {
+    if (rank_ > 0) return receive();
+    builder().resume();
+    while (auto messages = builder().poll()) undelivered_.push_back(*std::move(messages));
+    for (; pushed_ < undelivered_.size(); ++pushed_) messages_.send(undelivered_[pushed_].by_rank);
+    messages_.progress();
+  } catch (const ranks::RankLost&) {
+  }
 }
 
 // Messages of another generation are dropped.
@@ -162,7 +166,7 @@ FeedHead DispatchFeed::wait() {
   if (next_) return next_->head;
   if (rank_ > 0) {
     agreement_->await([this] {
-      collect();
+      receive();
       return !undelivered_.empty();
     });
     return open();

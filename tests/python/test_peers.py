@@ -108,10 +108,21 @@ def test_rota_goes_on_in_any_world_with_the_same_batches(peer):
         assert show.outcome(counts) == ("0 / 0 / 0", show.GOOD, 1), case
 
 
-def test_speed_counts_samples_behind_the_first_batch(peer):
-    (told,), _ = peer.phase((1, 1), batch=250, seconds=2)
-    assert told["rate"] > 0
+def test_speed_counts_samples_behind_the_first_batch(peer, tmp_path):
     assert 0 < run.first_batches(peer, 1000, [50])["50 %"] < 20
+    (tmp_path / "with_waits.py").write_text(
+        "import time, base\n"
+        "class Run(base.Run):\n"
+        "    def __init__(self, place, states): time.sleep(0.5)\n"
+        "    def __iter__(self):\n"
+        "        for seconds, samples in [(1, 1000)] + [(0.1, 10)] * 5:\n"
+        "            time.sleep(seconds)\n"
+        "            yield [1] * samples + [None] * 10\n"
+        "    def ids(self, batch): return batch\n"
+    )
+    peer.module = "with_waits"
+    (told,), _ = peer.phase((1, 0), seconds=9)
+    assert 60 < told["rate"] <= 100, "without padding"
 
 
 def test_memory_is_what_the_loader_takes_and_shared_memory_is_freed(peer, tmp_path):

@@ -4,11 +4,13 @@
 #include "all_of_ranks.hpp"
 #include "ranks/access.hpp"
 #include "ranks/collectives.hpp"
+#include "ranks/deferred_reduction.hpp"
 #include "ranks/exchange.hpp"
 #include "ranks/messages.hpp"
 #include "ranks/nodes.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
+#include "thread_ranks.hpp"
 
 namespace rota::test::deadline_test {
 
@@ -93,29 +95,44 @@ TEST(Deadline, RunsAnewWithEachSignOfProgressOfWhicheverRank) {
   EXPECT_FALSE(wait_for(0, false));
 }
 
-// Where all find that the last rank has gone.
-class SeveredTransport final : public ranks::Transport {
- public:
-  explicit SeveredTransport(const Communicator& comm) : Transport(comm.rank(), comm.size()) {}
-  Begun reduce(std::span<std::int64_t>, ranks::Reduction) override { throw ranks::RankLost(); }
-  Begun sum(std::span<double>) override { throw ranks::RankLost(); }
-  Begun broadcast(std::span<std::byte>, int) override { throw ranks::RankLost(); }
-  Begun exchange(ranks::Parts<const std::byte>, ranks::Parts<std::byte>) override { throw ranks::RankLost(); }
-  Begun duplicate(std::unique_ptr<Transport>&) override { throw ranks::RankLost(); }
-  std::unique_ptr<Transport> split(std::span<const int>) override { throw ranks::RankLost(); }
-  void post(int, std::string_view) override {}
-  std::optional<ranks::Mail> take() override { return std::nullopt; }
-  std::vector<int> lost() override { return {size() - 1}; }
+// Of a dispatch: what rank 0 pushes goes over a channel, and steps are agreed elsewhere.
+struct Steps {
+  // Rank `gone` is of neither any more, as soon as all have come to a step.
+  explicit Steps(int gone) {
+    agreement.begin({1});
+    meet();
+    if (everyone().rank() == gone) leave(agreement.comm()), leave(queue.channel());
+    meet();
+  }
+  static void meet() { ranks::agree(everyone(), "meet", nullptr); }
+
+  ranks::DeferredReduction agreement{everyone(), ranks::Reduction::minimum, 2s, "agree on a step"};
+  ranks::PushQueue queue{everyone().duplicate(2s)};
 };
 
 TEST(Deadline, IsNotWaitedForWhereAnotherFindsThatARankHasGone) {
-  if (!are_three_threads()) GTEST_SKIP() << "of a channel that is severed: on three threads";
-  const Communicator meeting = everyone().duplicate(2s);
-  ranks::PushQueue queue(ranks::make_communicator(std::make_unique<SeveredTransport>(meeting), 2s), meeting);
-  const auto is_named = is_error(ErrorCode::timeout, {"take what rank 0 has read: rank 2 cannot be reached"});
-  if (meeting.rank() == 0) EXPECT_THAT(error_of([&] { ranks::agree(meeting, "wait", nullptr); }), is_named);
-  if (meeting.rank() == 1) EXPECT_THAT(error_of([&] { (void)queue.receive(); }), is_named);
-  ranks::agree(everyone(), "wait for the others", nullptr);
+  if (!are_three_threads()) GTEST_SKIP() << "a process would have to end: on three threads";
+  Steps steps(0);
+  const auto is_there = [&] { return everyone().rank() == 1 && steps.queue.receive() != nullptr; };
+  if (everyone().rank() > 0) {
+    EXPECT_THAT(error_of([&] { steps.agreement.await(is_there); }),
+                is_error(ErrorCode::timeout, {"agree on a step: rank 0 cannot be reached"}));
+  }
+  Steps::meet();
+}
+
+TEST(Deadline, IsNotWaitedForButAStepThatAllHadComeToIsGood) {
+  if (!are_three_threads()) GTEST_SKIP() << "a process would have to end: on three threads";
+  Steps steps(0);
+  if (everyone().rank() == 1) EXPECT_THROW((void)steps.queue.receive(), ranks::RankLost);  // looks ahead
+  Steps::meet();
+  if (everyone().rank() > 0) {
+    EXPECT_EQ(steps.agreement.end(), std::vector<std::int64_t>{1});
+    steps.agreement.begin({2});
+    EXPECT_THAT(error_of([&] { (void)steps.agreement.end(); }),
+                is_error(ErrorCode::timeout, {"agree on a step: rank 0 cannot be reached"}));
+  }
+  Steps::meet();
 }
 
 }  // namespace rota::test::deadline_test
