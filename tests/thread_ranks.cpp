@@ -151,6 +151,7 @@ class ThreadTransport final : public Transport {
       const auto& in = incoming[static_cast<std::size_t>(r)];
       if (r == rank()) continue;
       Group::Way& to = group_->ways[{rank(), r}];
+      if (!out.empty() && group_->gone.contains(r)) wanted.push_back({.from = r, .number = -1, .to = {}});
       if (!out.empty()) to.messages.emplace(to.sent++, Bytes(out.begin(), out.end()));
       if (!in.empty()) wanted.push_back({.from = r, .number = group_->ways[{r, rank()}].asked++, .to = in});
     }

@@ -104,7 +104,13 @@ void Exchange::start(Operation& operation) {
 }
 
 bool Exchange::move(Operation& operation, bool may_rest) {
-  return in_step(operation.phase(), [&] { return operation.advance(*transport_, may_rest); });
+  return in_step(operation.phase(), [&] {
+    try {
+      return operation.advance(*transport_, may_rest);
+    } catch (const RankLost&) {
+      throw RankLost{.ranks = transport_->lost()};
+    }
+  });
 }
 
 void Exchange::attend(std::string_view phase) {
@@ -177,9 +183,8 @@ void Exchange::call_the_roll(std::string_view phase) {
 }
 
 // The one that finds it first tells all others. Where nobody can be named yet, the deadline has to.
-void Exchange::lose(std::string_view phase) {
+void Exchange::lose(std::string_view phase, const std::vector<int>& lost) {
   const bool is_missed = answer();
-  const std::vector<int> lost = transport_->lost();
   if (lost.empty()) return is_missed ? give_up(phase) : void();
   if (lost.size() > 1) await_verdict();  // some may have ended for the one that was lost, of which they told
   std::string verdict = text_of(phase, lost, kGone);

@@ -83,12 +83,12 @@ class Exchange {
   bool move(Operation& operation, bool may_rest = false);
   /// Begins `operation`, and does not say whether ranks are missed.
   void start(Operation& operation);
-  /// Runs `work`, which exchanges something. Where it throws on this rank alone, that leaves the others
-  /// alone: they miss it at their deadline.
+  /// Runs `work`, which exchanges something. Where it throws on this rank alone, but for RankLost, that
+  /// leaves the others alone: they miss it at their deadline.
   template <typename Work>
   auto in_step(std::string_view phase, Work&& work);
   /// **Collective.** Calls `is_done` until it says so, of `operation`, if there is one. The one loop in which
-  /// a rank waits for others: where it throws RankLost, of whichever exchange, all are told.
+  /// a rank waits for others: where it throws RankLost, of any exchange of these ranks, all are told.
   template <typename IsDone>
   void wait(std::string_view phase, IsDone&& is_done);
   /// Looks whether others have given up, and answers them: to be called now and then while this rank is
@@ -117,7 +117,7 @@ class Exchange {
   [[noreturn]] void give_up(std::string_view phase);
   void await_verdict();
   [[noreturn]] void call_the_roll(std::string_view phase);
-  void lose(std::string_view phase);
+  void lose(std::string_view phase, const std::vector<int>& lost);
   template <typename IsDone>
   bool unless_lost(std::string_view phase, IsDone&& is_done);
   [[noreturn]] void fail(std::string verdict);
@@ -154,8 +154,8 @@ template <typename IsDone>
 bool Exchange::unless_lost(std::string_view phase, IsDone&& is_done) {
   try {
     return is_done();
-  } catch (const RankLost&) {
-    in_step(phase, [&] { lose(phase); });
+  } catch (const RankLost& lost) {
+    in_step(phase, [&] { lose(phase, lost.ranks); });
     return false;
   }
 }

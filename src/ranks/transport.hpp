@@ -26,7 +26,9 @@ class Call {
 };
 
 /// A call cannot be completed, for a rank has gone.
-struct RankLost {};
+struct RankLost {
+  std::vector<int> ranks = {};  // as far as this one can tell; what an Exchange throws has them
+};
 
 enum class Reduction { sum, minimum, maximum };
 

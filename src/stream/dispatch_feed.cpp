@@ -124,15 +124,19 @@ void DispatchFeed::add_stats(LoaderStats& stats) const {
   stats.ready_batches += std::ranges::count_if(undelivered_, &StepMessages::is_batch);
 }
 
-// Takes what has come to be there since the last call, and on rank 0 pushes it. A rank that has gone may have
-// had all that it wanted: the others are told where one waits.
+// Takes what has come to be there since the last call, and on rank 0 pushes it. Throws RankLost.
+void DispatchFeed::move_on() {
+  if (rank_ > 0) return receive();
+  builder().resume();
+  while (auto messages = builder().poll()) undelivered_.push_back(*std::move(messages));
+  for (; pushed_ < undelivered_.size(); ++pushed_) messages_.send(undelivered_[pushed_].by_rank);
+  messages_.progress();
+}
+
+// The same where this rank does not wait: one that has gone may have had all that it wanted.
 void DispatchFeed::collect() {
   try {
-    if (rank_ > 0) return receive();
-    builder().resume();
-    while (auto messages = builder().poll()) undelivered_.push_back(*std::move(messages));
-    for (; pushed_ < undelivered_.size(); ++pushed_) messages_.send(undelivered_[pushed_].by_rank);
-    messages_.progress();
+    move_on();
   } catch (const ranks::RankLost&) {
   }
 }
@@ -151,6 +155,8 @@ void DispatchFeed::receive() {
       step.by_rank.push_back(std::move(message));
       undelivered_.push_back(std::move(step));
     }
+  } catch (const ranks::RankLost&) {
+    if (undelivered_.empty()) throw;
   } catch (const std::bad_alloc&) {
     if (undelivered_.empty()) undelivered_.push_back({.head = kNoMemory, .error = std::current_exception()});
   }
@@ -164,14 +170,11 @@ std::optional<FeedHead> DispatchFeed::peek() {
 
 FeedHead DispatchFeed::wait() {
   if (next_) return next_->head;
-  if (rank_ > 0) {
-    agreement_->await([this] {
-      receive();
-      return !undelivered_.empty();
-    });
-    return open();
-  }
-  collect();
+  const auto may_go_on = [this] {
+    move_on();
+    return rank_ == 0 || !undelivered_.empty();
+  };
+  plan_.ranks > 1 ? agreement_->await(may_go_on) : move_on();
   if (undelivered_.empty()) {
     undelivered_.push_back(builder().wait());
     collect();

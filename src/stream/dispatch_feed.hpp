@@ -56,6 +56,7 @@ class DispatchFeed final : public Feed {
     std::unique_ptr<BatchMemory> batch;
     std::exception_ptr error;
   };
+  void move_on();
   void collect();
   void receive();
   FeedHead open();

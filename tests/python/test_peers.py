@@ -109,6 +109,8 @@ def test_rota_goes_on_in_any_world_with_the_same_batches(peer):
 
 
 def test_speed_counts_samples_behind_the_first_batch(peer, tmp_path):
+    (told,), _ = peer.phase((1, 1), batch=250, seconds=2)
+    assert told["rate"] > 0
     assert 0 < run.first_batches(peer, 1000, [50])["50 %"] < 20
     (tmp_path / "with_waits.py").write_text(
         "import time, base\n"
@@ -122,7 +124,7 @@ def test_speed_counts_samples_behind_the_first_batch(peer, tmp_path):
     )
     peer.module = "with_waits"
     (told,), _ = peer.phase((1, 0), seconds=9)
-    assert 60 < told["rate"] <= 100, "without padding"
+    assert 30 < told["rate"] <= 100, "without padding"
 
 
 def test_memory_is_what_the_loader_takes_and_shared_memory_is_freed(peer, tmp_path):

@@ -2,15 +2,11 @@
 // works shows progress.
 
 #include "all_of_ranks.hpp"
-#include "ranks/access.hpp"
 #include "ranks/collectives.hpp"
-#include "ranks/deferred_reduction.hpp"
 #include "ranks/exchange.hpp"
-#include "ranks/messages.hpp"
 #include "ranks/nodes.hpp"
 #include "source/reading.hpp"
 #include "test.hpp"
-#include "thread_ranks.hpp"
 
 namespace rota::test::deadline_test {
 
@@ -93,46 +89,6 @@ TEST(Deadline, RunsAnewWithEachSignOfProgressOfWhicheverRank) {
   EXPECT_TRUE(wait_for(0, true));
   EXPECT_TRUE(wait_for(everyone().size() - 1, true));
   EXPECT_FALSE(wait_for(0, false));
-}
-
-// Of a dispatch: what rank 0 pushes goes over a channel, and steps are agreed elsewhere.
-struct Steps {
-  // Rank `gone` is of neither any more, as soon as all have come to a step.
-  explicit Steps(int gone) {
-    agreement.begin({1});
-    meet();
-    if (everyone().rank() == gone) leave(agreement.comm()), leave(queue.channel());
-    meet();
-  }
-  static void meet() { ranks::agree(everyone(), "meet", nullptr); }
-
-  ranks::DeferredReduction agreement{everyone(), ranks::Reduction::minimum, 2s, "agree on a step"};
-  ranks::PushQueue queue{everyone().duplicate(2s)};
-};
-
-TEST(Deadline, IsNotWaitedForWhereAnotherFindsThatARankHasGone) {
-  if (!are_three_threads()) GTEST_SKIP() << "a process would have to end: on three threads";
-  Steps steps(0);
-  const auto is_there = [&] { return everyone().rank() == 1 && steps.queue.receive() != nullptr; };
-  if (everyone().rank() > 0) {
-    EXPECT_THAT(error_of([&] { steps.agreement.await(is_there); }),
-                is_error(ErrorCode::timeout, {"agree on a step: rank 0 cannot be reached"}));
-  }
-  Steps::meet();
-}
-
-TEST(Deadline, IsNotWaitedForButAStepThatAllHadComeToIsGood) {
-  if (!are_three_threads()) GTEST_SKIP() << "a process would have to end: on three threads";
-  Steps steps(0);
-  if (everyone().rank() == 1) EXPECT_THROW((void)steps.queue.receive(), ranks::RankLost);  // looks ahead
-  Steps::meet();
-  if (everyone().rank() > 0) {
-    EXPECT_EQ(steps.agreement.end(), std::vector<std::int64_t>{1});
-    steps.agreement.begin({2});
-    EXPECT_THAT(error_of([&] { (void)steps.agreement.end(); }),
-                is_error(ErrorCode::timeout, {"agree on a step: rank 0 cannot be reached"}));
-  }
-  Steps::meet();
 }
 
 }  // namespace rota::test::deadline_test

@@ -1,9 +1,13 @@
 // One rank reads, and all get what is theirs: errors on all ranks at the same step, and no more read ahead
 // than is allowed. every_world_test.cpp has what they get.
 
+#include "loader/batch_memory.hpp"
+#include "ranks/deferred_reduction.hpp"
 #include "source/reading.hpp"
+#include "stream/dispatch_feed.hpp"
 #include "stream/ranks.hpp"
 #include "test.hpp"
+#include "thread_ranks.hpp"
 
 namespace rota::test::dispatch_ranks_test {
 
@@ -177,6 +181,63 @@ TEST_F(CountedDispatch, StopsReadingAtASaveUntilTheNextStep) {
   const auto pending = checkpoints.latest()->tensor("loader/main/pending").rows();
   EXPECT_EQ(read_, is_root() ? 4 + pending : 0) << "all that was read is delivered or saved";
   EXPECT_TRUE(loader.next());
+}
+
+// ---- a rank that goes ----
+
+// One rank has left the channel, and all still come to where steps are agreed.
+class LeftDispatch : public Test {
+ protected:
+  void SetUp() override {
+    if (!are_three_threads()) GTEST_SKIP() << "a process would have to end: on three threads";
+  }
+  void make_without(int gone) {
+    Communicator channel = everyone().duplicate();
+    if (everyone().rank() == gone) leave(channel);
+    meet();
+    feed_.emplace(dispatch_of(numbered({100})), *pool_, options_, agreement_, std::move(channel));
+  }
+  static void meet() { ranks::agree(everyone(), "meet", nullptr); }
+  static void expect_told(int gone, const std::function<void()>& wait) {
+    EXPECT_THAT(error_of(wait), is_error(ErrorCode::timeout,
+                                         {fmt::format("agree on a step: rank {} cannot be reached", gone)}));
+  }
+  void wait_for_nothing() {
+    agreement_.await([] { return false; });
+  }
+
+  StreamLoaderOptions options_{.global_batch_size = 3};
+  std::shared_ptr<BatchPool> pool_ =
+      std::make_shared<BatchPool>(numbered({1})->fields(), Allocator{}, 4, 1 << 20);
+  ranks::DeferredReduction agreement_{everyone(), ranks::Reduction::minimum, 2s, "agree on a step"};
+  std::optional<DispatchFeed> feed_;
+};
+
+TEST_F(LeftDispatch, TellsWhereTheOthersWait) {
+  make_without(0);
+  if (everyone().rank() == 1) expect_told(0, [&] { (void)feed_->wait(); });
+  if (everyone().rank() == 2) expect_told(0, [&] { wait_for_nothing(); });
+  meet();
+}
+
+TEST_F(LeftDispatch, TellsFromTheRankThatReads) {
+  make_without(2);
+  const auto deliver = [&] {
+    (void)feed_->wait();
+    (void)feed_->take();
+  };
+  if (is_root()) expect_told(2, [&] { deliver(), deliver(); });
+  if (everyone().rank() == 1) expect_told(2, [&] { wait_for_nothing(); });
+  meet();
+}
+
+TEST_F(LeftDispatch, LooksAheadWithoutAWordAndAStepThatAllHadComeToIsGood) {
+  make_without(0);
+  agreement_.begin({1});
+  if (everyone().rank() == 1) EXPECT_FALSE(feed_->peek());
+  meet();
+  EXPECT_EQ(agreement_.end(), Numbers{1});
+  meet();
 }
 
 // ---- ends ----
