@@ -185,7 +185,7 @@ void Exchange::call_the_roll(std::string_view phase) {
 // The one that finds it first tells all others. Where nobody can be named yet, the deadline has to.
 void Exchange::lose(std::string_view phase, const std::vector<int>& lost) {
   if (lost.empty()) return;
-  answer();  // another may have told
+  answer();                              // another may have told
   if (lost.size() > 1) await_verdict();  // some may have ended for the one that was lost, of which they told
   std::string verdict = text_of(phase, lost, kGone);
   tell_others(std::string(kVerdict) + verdict);
