@@ -136,7 +136,7 @@ TEST(Communicator, ThatWasAssignedElsewhereIsRefusedAndMayBeFilledAgain) {
 
 TEST(Communicator, OfTheParentIsRefusedInAForkedChild) {
 #ifdef __SANITIZE_ADDRESS__
-  if (are_threads()) GTEST_SKIP() << "the child waits for the sanitizer's lock, which another thread had at the fork";
+  if (are_threads()) GTEST_SKIP() << "another thread may hold the sanitizer's lock at the fork";
 #endif
   std::optional<Communicator> comm = everyone().duplicate();
   const std::string error = error_as_nobody([&] { (void)all_gather(*comm, 3); });
