@@ -165,13 +165,14 @@ class Stalls : public TestWithParam<int> {
     });
   }
 
-  // The others are on their way out, and may have left calls behind that go on now.
+  // The others are on their way out; calls they left behind may go on. It may not have heard of its save.
   void expect_returns_end_in_order(std::vector<Stalled> stalls) {
     run_alone(std::move(stalls), [](const Stalled& one) {
       EXPECT_EQ(one.ended.code, 1) << one;
       EXPECT_THAT(one.ended.output, Not(HasSubstr("ignal"))) << one;
       for (const Said& by_rank : one.said) {
-        EXPECT_THAT(said(by_rank, one.point == "unlink" ? "newest" : "did"), StartsWith("timeout: ")) << one;
+        const bool later = one.point == "unlink" && (!by_rank.contains("hit") || by_rank.contains("newest"));
+        EXPECT_THAT(said(by_rank, later ? "newest" : "did"), StartsWith("timeout: ")) << one;
       }
     });
   }
@@ -205,8 +206,7 @@ TEST_P(Stalls, ARankThatStopsIsNamedByAllOthersInTimeAndTheJobEnds) {
 }
 TEST_P(Stalls, ARankThatReturnsWhenItWasGivenUpEndsInOrderWithTheOthers) {
   auto some = stalls(kReturns);
-  std::erase_if(some,
-                [](const Stalled& one) { return one.point != "pwrite:0" || one.rank + 1 < GetParam(); });
+  std::erase_if(some, [](const auto& one) { return one.point != "pwrite:0" || one.rank + 1 < GetParam(); });
   expect_returns_end_in_order(some);
 }
 TEST_P(Stalls, ARankThatIsSlowOrPausesIsWaitedFor) {
