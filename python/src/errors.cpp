@@ -82,6 +82,26 @@ std::unordered_set<py::object*>& all_shared() {
   return *all;
 }
 
+// Of a thread of C++, until the thread ends.
+class ThreadState {
+ public:
+  ThreadState() {
+    if (PyGILState_GetThisThreadState() != nullptr) return;
+    PyGILState_Ensure();
+    made_ = PyEval_SaveThread();
+  }
+  ~ThreadState() {
+    if (made_ == nullptr || Py_IsInitialized() == 0) return;
+    unless_python_ends([&] { PyEval_RestoreThread(made_); });
+    PyGILState_Release(PyGILState_UNLOCKED);
+  }
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+
+ private:
+  PyThreadState* made_ = nullptr;
+};
+
 // What ended a wait of Python's.
 struct Interrupted : internal::Stopped {
   // NOLINTNEXTLINE(bugprone-throw-keyword-missing): it is kept
@@ -119,10 +139,10 @@ thread_local int InCallback::depth = 0;
 
 Shared::Shared(py::handle object)
     : object_(new py::object(py::reinterpret_borrow<py::object>(object)), [](py::object* shared) {
-        if (Py_IsInitialized() == 0) return;  // it went with Python
-        const py::gil_scoped_acquire gil;
-        all_shared().erase(shared);
-        delete shared;
+        while_python_lasts([&] {
+          all_shared().erase(shared);
+          delete shared;
+        });
       }) {
   all_shared().insert(object_.get());
 }
@@ -152,7 +172,7 @@ void bury_the_dead() {
 void check_signals() try {
   if (has_python_ended) throw Error(ErrorCode::busy, "wait: Python ends");
   if (PyThread_get_thread_ident() != main_thread) return;  // Python attends to signals there alone
-  const py::gil_scoped_acquire gil;
+  const Gil gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 } catch (...) {
   throw Interrupted(std::current_exception());
@@ -162,7 +182,7 @@ bool python_has_ended() noexcept { return has_python_ended; }
 
 void end_waits() {
   has_python_ended = true;
-  const py::gil_scoped_release released;
+  const WithoutGil released;
   bury_the_dead();
 }
 
@@ -183,25 +203,12 @@ void register_errors() {
   });
 }
 
-void keep_thread_state() {
-  struct Kept {
-    PyThreadState* state = nullptr;
-    Kept() {
-      if (PyGILState_GetThisThreadState() != nullptr) return;
-      PyGILState_Ensure();
-      state = PyEval_SaveThread();
-    }
-    ~Kept() {
-      if (state == nullptr || Py_IsInitialized() == 0) return;
-      PyEval_RestoreThread(state);
-      PyGILState_Release(PyGILState_UNLOCKED);
-    }
-    Kept(const Kept&) = delete;
-    Kept& operator=(const Kept&) = delete;
-  };
-  thread_local const Kept kept;
-  static_cast<void>(kept);
-}
+Gil::Gil()
+    : before_(unless_python_ends([] {
+        thread_local const ThreadState kept;
+        static_cast<void>(kept);
+        return PyGILState_Ensure();
+      })) {}
 
 std::string text_of(const py::error_already_set& raised) {
   return errors().attr("text_of")(raised.value()).cast<std::string>();

@@ -59,9 +59,54 @@ std::string text_of(const py::error_already_set& raised);
 [[noreturn]] void throw_as_error(const py::error_already_set& raised, ErrorCode numberless = ErrorCode::io,
                                  ErrorCode other = ErrorCode::callback);
 
-/// Gives this thread of C++ a thread state of Python that lasts as long as the thread: to make one for each
-/// call costs many times what a call does.
-void keep_thread_state();
+/// What `work` returns, which takes the GIL. Where Python has ended meanwhile, and would end this thread
+/// there, through destructors that nothing may leave, the thread waits for ever: nobody waits for it.
+template <typename Work>
+auto unless_python_ends(const Work& work) {
+  try {
+    return work();
+  } catch (const abi::__forced_unwind&) {
+    for (;;) ::pause();
+  }
+}
+
+/// The GIL, for any thread. One of C++ gets a thread state of Python that lasts as long as the thread: to
+/// make one for each call costs many times what a call does.
+class Gil {
+ public:
+  Gil();
+  ~Gil() { PyGILState_Release(before_); }
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+
+ private:
+  PyGILState_STATE before_;
+};
+/// What `work` returns, done with the GIL, in any thread.
+template <typename Work>
+auto with_gil(const Work& work) {
+  const Gil gil;
+  return unless_python_ends(work);
+}
+/// The same, for what is dropped on any thread; nothing where it went with Python.
+template <typename Work>
+void while_python_lasts(const Work& work) {
+  if (Py_IsInitialized() != 0) with_gil(work);
+}
+
+/// While it lives, this thread has no GIL.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil() {
+    unless_python_ends([&] { PyEval_RestoreThread(state_); });
+  }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
 
 /// While it lives, this thread is in a user's Python code that rota has called.
 class InCallback {
@@ -100,24 +145,21 @@ void bury_the_dead();
 /// Calls a user's Python code, from any thread.
 template <typename Work>
 auto call_python(const Work& work) {
-  keep_thread_state();
-  const py::gil_scoped_acquire gil;
-  const InCallback scope;
-  try {
-    return work();
-  } catch (const py::error_already_set& raised) {
-    throw_as_error(raised);
-  } catch (const abi::__forced_unwind&) {
-    for (;;)
-      ::pause();  // Python ended meanwhile, and ends threads that want its lock: nobody waits for this one
-  }
+  return with_gil([&] {
+    const InCallback scope;
+    try {
+      return work();
+    } catch (const py::error_already_set& raised) {
+      throw_as_error(raised);
+    }
+  });
 }
 
 /// Ends waits with what a signal's handler raises (KeyboardInterrupt), and with Error{busy} once Python ends.
 void check_signals();
 /// While it lives, this thread has no GIL, and Ctrl-C ends what it waits for.
 class Unlocked {
-  py::gil_scoped_release released_;
+  WithoutGil released_;
   internal::WaitScope interruptible_{internal::Wait(&check_signals)};
 };
 /// What `work` returns, done so.

@@ -148,14 +148,14 @@ void take(py::handle allocator, const Argument& /*as*/, Allocator& to) {
     });
   };
   to.release = [shared](void* memory, std::size_t bytes) {
-    if (Py_IsInitialized() == 0) return;
-    const py::gil_scoped_acquire gil;
-    if (!shared.is_there()) return;
-    try {
-      shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
-    } catch (py::error_already_set& raised) {
-      raised.discard_as_unraisable("the release of an allocator");
-    }
+    while_python_lasts([&] {
+      if (!shared.is_there()) return;
+      try {
+        shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
+      } catch (py::error_already_set& raised) {
+        raised.discard_as_unraisable("the release of an allocator");
+      }
+    });
   };
 }
 
@@ -173,14 +173,14 @@ void take(py::handle function, const Argument& as, ProgressFunction& to) {
 
 void send_messages_to(const py::function& function) {
   set_message_sink([shared = Shared(function)](std::string_view message) {
-    if (Py_IsInitialized() == 0) return;  // nobody is left to hear it
-    const py::gil_scoped_acquire gil;
-    if (!shared.is_there()) return;
-    try {
-      (*shared)(to_text(message));
-    } catch (py::error_already_set& raised) {
-      raised.discard_as_unraisable("a message of rota");
-    }
+    while_python_lasts([&] {
+      if (!shared.is_there()) return;
+      try {
+        (*shared)(to_text(message));
+      } catch (py::error_already_set& raised) {
+        raised.discard_as_unraisable("a message of rota");
+      }
+    });
   });
 }
 
@@ -191,7 +191,7 @@ int run_tool(const py::list& command_line) {
   argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const py::gil_scoped_release unlocked;
+  const WithoutGil unlocked;
   return cli::run(static_cast<int>(words.size()), argv.data());
 }
 

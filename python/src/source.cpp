@@ -46,11 +46,7 @@ class Asked {
  public:
   // To be dropped on any thread.
   static std::shared_ptr<Asked> make() {
-    return {new Asked, [](Asked* asked) {
-              if (Py_IsInitialized() == 0) return;  // it went with Python
-              const py::gil_scoped_acquire gil;
-              delete asked;
-            }};
+    return {new Asked, [](Asked* asked) { while_python_lasts([&] { delete asked; }); }};
   }
   // In the place of what was asked for before; to be taken so many times.
   void keep(SampleId id, Item item, std::int64_t times) {

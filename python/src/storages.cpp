@@ -118,7 +118,7 @@ class PythonStorage final : public Storage {
     const auto piece = [&](std::uint64_t offset, std::size_t count) {
       py::bytes made(static_cast<const char*>(nullptr), count);
       const std::span to(reinterpret_cast<std::byte*>(PyBytes_AsString(made.ptr())), count);
-      const py::gil_scoped_release released;
+      const WithoutGil released;
       failed = internal::thrown_by([&] { fill(offset, to); });
       if (failed != nullptr) throw Error(ErrorCode::io, "there are no bytes to write");
       return made;
@@ -152,7 +152,7 @@ class PythonStorage final : public Storage {
         bytes[i] = got[i].cast<py::buffer>().request();
       }
     }
-    const py::gil_scoped_release released;
+    const WithoutGil released;
     for (std::size_t i = 0; i < now.size(); ++i) {
       if (bytes[i].ptr != nullptr)
         spread(now[i], {static_cast<const std::byte*>(bytes[i].ptr), now[i].end - now[i].begin});

@@ -39,13 +39,11 @@ class PythonShardStream final : public ShardStream {
   PythonShardStream(const Items& items, ShardId shard, py::object samples, StreamCursor cursor)
       : items_(items), shard_(shard), samples_(std::move(samples)), cursor_(std::move(cursor)) {}
   ~PythonShardStream() override {
-    if (Py_IsInitialized() == 0) {  // it went with Python
-      static_cast<void>(samples_.release());
-      return;
-    }
-    const py::gil_scoped_acquire gil;
-    const py::error_scope kept;
-    close();
+    while_python_lasts([&] {
+      const py::error_scope kept;
+      close();
+    });
+    static_cast<void>(samples_.release());  // it went with Python
   }
 
   bool next(StreamSample& out) override {
@@ -73,7 +71,7 @@ class PythonShardStream final : public ShardStream {
 
  private:
   // Runs what `finally` and `with` hold. Nobody waits for what they raise.
-  void close() noexcept {
+  void close() {
     if (samples_) {
       PyObject* const returned = PyObject_CallMethod(samples_.ptr(), "close", nullptr);
       if (returned == nullptr) PyErr_WriteUnraisable(samples_.ptr());

@@ -136,6 +136,34 @@ def test_python_ends_while_another_thread_waits_for_a_batch():
     )
 
 
+# What runs last keeps Python's lock, until Python ends: who asks for it meanwhile never gets it.
+KEEPS_THE_LOCK = """
+import atexit, ctypes, socket, threading, time
+keep = ctypes.PyDLL(None).usleep
+atexit.register(keep, 500_000)
+import rota
+class Items(rota.Stream):
+    fields, shards = {"x": "int64"}, 4
+    def open(self, shard, epoch, cursor):
+        try: yield from (({"x": i}, i + 1) for i in range(cursor or 0, 1000))
+        finally: keep(1_500_000)  # longer than close_all waits
+silent = socket.create_server(("127.0.0.1", 0))
+def again_and_again(call):
+    while True: call()
+"""
+ASKS = {
+    "streams close": "loader = rota.StreamLoader(Items(), 8); loader.next()",
+    "a thread plans": "call = lambda: next(iter(rota.ElasticBatchSampler(10**6, 64)))",
+    "a thread waits": "call = lambda: rota.Catalog(f'http://127.0.0.1:{silent.getsockname()[1]}/items.jsonl')",
+}
+
+
+@pytest.mark.parametrize("what", ASKS)
+def test_python_ends_while_a_thread_asks_for_its_lock(what):
+    thread = "threading.Thread(target=again_and_again, args=[call], daemon=True).start(); time.sleep(0.3)"
+    python(f"{KEEPS_THE_LOCK}\n{ASKS[what]}\n{thread if 'thread' in what else ''}")
+
+
 def test_a_signal_ends_a_wait_and_the_loader_goes_on():
     python(
         """

@@ -97,7 +97,7 @@ def test_a_rank_that_hangs_is_named_by_the_deadline_and_told_when_it_comes_late(
             assert f"rank {victim} did not arrive before the deadline" in words, words
             assert 2.5 < when - stopped < (15 if has_no_store else 10)
         ranks.signal(victim, signal.SIGCONT)
-        assert ranks.codes() == [0, 0, 0]
+        assert ranks.codes() == [0, 0, 0], ranks.texts()
         when, words = timeout_of(ranks.texts()[victim], has_no_store)
         assert has_no_store or f"rank {victim} did not arrive before the deadline" in words, words
 
@@ -107,7 +107,7 @@ def test_a_rank_that_comes_late_is_told(tmp_path, kind):
     with job(tmp_path, kind, 1, deadline=3) as ranks:
         ranks.wait_until_it_says(1, "at 10")
         (tmp_path / "late").touch()
-        assert ranks.codes() == [0, 0, 0]
+        assert ranks.codes() == [0, 0, 0], ranks.texts()
         for told in ranks.texts():
             assert "rank 1 did not arrive before the deadline" in timeout_of(told)[1], told
 
@@ -120,5 +120,5 @@ def test_a_rank_that_does_not_make_a_communicator_is_named(tmp_path):
     except rota.TimeoutError as error: print(error)
     """
     with Job(tmp_path, code, 3) as ranks:
-        assert ranks.codes() == [0, 0, 0]
+        assert ranks.codes() == [0, 0, 0], ranks.texts()
         assert all("make a communicator: rank 1 did not arrive" in ranks.said(rank) for rank in (0, 2)), ranks.texts()
