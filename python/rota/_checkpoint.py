@@ -248,8 +248,9 @@ _saving: set[CheckpointDirectory] = set()  # which live until their save is wait
 
 def close_all() -> None:
     """When Python ends: closes directories, in the same order on all ranks."""
-    for _, directory in sorted(_open.items()):
-        if directory._process != os.getpid():
+    for ref in sorted(_open.valuerefs(), key=lambda ref: ref.key):
+        directory = ref()
+        if directory is None or directory._process != os.getpid():
             continue
         try:
             directory._end(is_failing=hasattr(sys, "last_type"))

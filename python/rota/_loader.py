@@ -104,7 +104,7 @@ def _weakly(function: Any) -> Any:
     return call
 
 
-_open: weakref.WeakSet[Any] = weakref.WeakSet()
+_open: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 def close_all() -> None:
@@ -115,8 +115,8 @@ def close_all() -> None:
     _rota.end_waits()
     until = time.monotonic() + 5  # for threads that are in a loader
     patience = time.monotonic() + 1
-    for loader in list(_open):
-        while loader._process == os.getpid():
+    for loader in [ref() for ref in _open.valuerefs()]:  # all at once: threads may make others meanwhile
+        while loader is not None and loader._process == os.getpid():
             try:
                 loader._close_within(max(patience - time.monotonic(), 0.1))
                 break
@@ -129,7 +129,7 @@ def close_all() -> None:
 def opened(loader: Any) -> None:
     """To be closed before Python ends."""
     loader._process = os.getpid()
-    _open.add(loader)
+    _open[id(loader)] = loader
 
 
 class Placed:

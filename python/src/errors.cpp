@@ -92,8 +92,10 @@ class ThreadState {
   }
   ~ThreadState() {
     if (made_ == nullptr || Py_IsInitialized() == 0) return;
-    unless_python_ends([&] { PyEval_RestoreThread(made_); });
-    PyGILState_Release(PyGILState_UNLOCKED);
+    unless_python_ends([&] {
+      PyEval_RestoreThread(made_);
+      PyGILState_Release(PyGILState_UNLOCKED);  // drops what the thread kept, such as files
+    });
   }
   ThreadState(const ThreadState&) = delete;
   ThreadState& operator=(const ThreadState&) = delete;
@@ -141,6 +143,7 @@ Shared::Shared(py::handle object)
     : object_(new py::object(py::reinterpret_borrow<py::object>(object)), [](py::object* shared) {
         while_python_lasts([&] {
           all_shared().erase(shared);
+          unless_python_ends([&] { shared->release().dec_ref(); });
           delete shared;
         });
       }) {
@@ -150,6 +153,13 @@ Shared::Shared(py::handle object)
 const py::object& Shared::operator*() const {
   if (is_there()) return *object_;
   throw Error(ErrorCode::busy, "use an object of Python: Python ends");
+}
+
+py::object next_item(const py::object& iterator) {
+  auto next =
+      py::reinterpret_steal<py::object>(unless_python_ends([&] { return PyIter_Next(iterator.ptr()); }));
+  if (!next && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return next;
 }
 
 void drop_shared() {

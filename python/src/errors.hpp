@@ -59,8 +59,9 @@ std::string text_of(const py::error_already_set& raised);
 [[noreturn]] void throw_as_error(const py::error_already_set& raised, ErrorCode numberless = ErrorCode::io,
                                  ErrorCode other = ErrorCode::callback);
 
-/// What `work` returns, which takes the GIL. Where Python has ended meanwhile, and would end this thread
-/// there, through destructors that nothing may leave, the thread waits for ever: nobody waits for it.
+/// What `work` returns. Where Python ends meanwhile, and ends this thread where it asks for the GIL, the
+/// thread waits here for ever instead, and nobody waits for it. So what runs Python code does that as close
+/// to it as it can: destructors in between would need the GIL, and none may be left so if it is noexcept.
 template <typename Work>
 auto unless_python_ends(const Work& work) {
   try {
@@ -82,13 +83,13 @@ class Gil {
  private:
   PyGILState_STATE before_;
 };
-/// What `work` returns, done with the GIL, in any thread.
+/// What `work` returns, done with the GIL, on any thread.
 template <typename Work>
 auto with_gil(const Work& work) {
   const Gil gil;
   return unless_python_ends(work);
 }
-/// The same, for what is dropped on any thread; nothing where it went with Python.
+/// The same, of what may be dropped at any time; nothing where it went with Python.
 template <typename Work>
 void while_python_lasts(const Work& work) {
   if (Py_IsInitialized() != 0) with_gil(work);
@@ -132,19 +133,36 @@ class Shared {
   /// Throws Error{busy} where it was dropped.
   [[nodiscard]] const py::object& operator*() const;
   [[nodiscard]] const py::object* operator->() const { return &**this; }
+  /// What it returns as a function, or its `method`. Throws py::error_already_set.
+  template <typename... Arguments>
+  py::object operator()(const Arguments&... arguments) const {
+    return call(**this, py::make_tuple(arguments...));
+  }
+  template <typename... Arguments>
+  py::object call(const char* method, const Arguments&... arguments) const {
+    return call((*this)->attr(method), py::make_tuple(arguments...));
+  }
 
  private:
+  static py::object call(const py::object& function, const py::tuple& arguments) {
+    return unless_raised(
+        unless_python_ends([&] { return PyObject_CallObject(function.ptr(), arguments.ptr()); }));
+  }
+
   std::shared_ptr<py::object> object_;
 };
 void drop_shared();
+/// The next of an iterator; null behind the last.
+py::object next_item(const py::object& iterator);
 
 /// Keeps what dies inside of a callback, until a thread that is in none calls the other, without the GIL.
 void die_later(std::shared_ptr<const void> object);
 void bury_the_dead();
 
-/// Calls a user's Python code, from any thread.
+/// Calls a user's Python code, from any thread. Throws Error{busy} where Python has ended.
 template <typename Work>
 auto call_python(const Work& work) {
+  if (Py_IsInitialized() == 0) throw Error(ErrorCode::busy, "call a function of Python: Python has ended");
   return with_gil([&] {
     const InCallback scope;
     try {

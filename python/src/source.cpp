@@ -159,7 +159,11 @@ class PythonSource final : public Source {
     }
   }
 
-  Item take(SampleId id) const { return items_.sample((*dataset_)[py::int_(id.value)]); }
+  Item take(SampleId id) const {
+    const py::int_ number(id.value);
+    return items_.sample(
+        unless_raised(unless_python_ends([&] { return PyObject_GetItem(dataset_->ptr(), number.ptr()); })));
+  }
 
   void put(const py::array& from, std::size_t f, std::span<std::byte> to) const {
     const auto bytes = bytes_of(from);

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from test_lifetime import ASKS, asks
 
 ROOT = os.environ["ROTA_ROOT"]
 NUMPY = {"3.10": ["2.2.6", "1.24.4"], "3.11": ["2.4.6", "1.26.4"], "3.12": ["2.4.6", "1.26.4"], "3.13": ["2.4.6"]}
@@ -60,6 +61,8 @@ def test_a_fresh_environment_is_exact(version, tmp_path):
         if numpy == NUMPY[version][0]:
             run(python, "-m", "pip", "install", ROOT, *BUILD)
         run(python, "-c", EXACT.format(numpy=numpy))
+    for what in ASKS:  # each Python ends threads in its own way
+        run(python, "-c", asks(what))
     for wheel in Path(ROOT, "build", "wheels").glob(f"*-cp{version.replace('.', '')}-*.whl"):  # of ./run wheel
         run(python, "-m", "pip", "install", "--no-deps", "--force-reinstall", wheel)
         run(python, "-c", EXACT.format(numpy=numpy))

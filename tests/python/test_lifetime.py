@@ -147,21 +147,32 @@ class Items(rota.Stream):
     def open(self, shard, epoch, cursor):
         try: yield from (({"x": i}, i + 1) for i in range(cursor or 0, 1000))
         finally: keep(1_500_000)  # longer than close_all waits
+class Slow:
+    def __len__(self): return 100
+    def __getitem__(self, i): return time.sleep(1.3) or {"x": i}
 silent = socket.create_server(("127.0.0.1", 0))
 def again_and_again(call):
-    while True: call()
+    try:
+        while True: call()
+    except rota.Error: pass  # Python ends
 """
 ASKS = {
+    "samples are read": "loader = rota.Loader(rota.PythonSource(Slow(), {'x': 'int64'}), 4, workers=2)",
+    "samples change": "loader = rota.Loader(rota.PythonSource(range(100)), 4, workers=2, transform=lambda sample: Slow()[0])",
     "streams close": "loader = rota.StreamLoader(Items(), 8); loader.next()",
     "a thread plans": "call = lambda: next(iter(rota.ElasticBatchSampler(10**6, 64)))",
     "a thread waits": "call = lambda: rota.Catalog(f'http://127.0.0.1:{silent.getsockname()[1]}/items.jsonl')",
 }
 
 
+def asks(what):
+    thread = "threading.Thread(target=again_and_again, args=[call], daemon=True).start()"
+    return f"{KEEPS_THE_LOCK}\n{ASKS[what]}\n{thread if 'thread' in what else ''}\ntime.sleep(0.2)"
+
+
 @pytest.mark.parametrize("what", ASKS)
 def test_python_ends_while_a_thread_asks_for_its_lock(what):
-    thread = "threading.Thread(target=again_and_again, args=[call], daemon=True).start(); time.sleep(0.3)"
-    python(f"{KEEPS_THE_LOCK}\n{ASKS[what]}\n{thread if 'thread' in what else ''}")
+    python(asks(what))
 
 
 def test_a_signal_ends_a_wait_and_the_loader_goes_on():
