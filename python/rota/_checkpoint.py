@@ -248,9 +248,9 @@ _saving: set[CheckpointDirectory] = set()  # which live until their save is wait
 
 def close_all() -> None:
     """When Python ends: closes directories, in the same order on all ranks."""
-    for ref in sorted(_open.valuerefs(), key=lambda ref: ref.key):
-        directory = ref()
-        if directory is None or directory._process != os.getpid():
+    directories = [directory for ref in _open.valuerefs() if (directory := ref()) is not None]
+    for directory in sorted(directories, key=lambda directory: directory._number):
+        if directory._process != os.getpid():
             continue
         try:
             directory._end(is_failing=hasattr(sys, "last_type"))

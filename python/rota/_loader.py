@@ -115,8 +115,9 @@ def close_all() -> None:
     _rota.end_waits()
     until = time.monotonic() + 5  # for threads that are in a loader
     patience = time.monotonic() + 1
-    for loader in [ref() for ref in _open.valuerefs()]:  # all at once: threads may make others meanwhile
-        while loader is not None and loader._process == os.getpid():
+    # A list that is made at once, for threads may make others meanwhile.
+    for loader in [loader for ref in _open.valuerefs() if (loader := ref()) is not None]:
+        while loader._process == os.getpid():
             try:
                 loader._close_within(max(patience - time.monotonic(), 0.1))
                 break

@@ -82,28 +82,6 @@ std::unordered_set<py::object*>& all_shared() {
   return *all;
 }
 
-// Of a thread of C++, until the thread ends.
-class ThreadState {
- public:
-  ThreadState() {
-    if (PyGILState_GetThisThreadState() != nullptr) return;
-    PyGILState_Ensure();
-    made_ = PyEval_SaveThread();
-  }
-  ~ThreadState() {
-    if (made_ == nullptr || Py_IsInitialized() == 0) return;
-    unless_python_ends([&] {
-      PyEval_RestoreThread(made_);
-      PyGILState_Release(PyGILState_UNLOCKED);  // drops what the thread kept, such as files
-    });
-  }
-  ThreadState(const ThreadState&) = delete;
-  ThreadState& operator=(const ThreadState&) = delete;
-
- private:
-  PyThreadState* made_ = nullptr;
-};
-
 // What ended a wait of Python's.
 struct Interrupted : internal::Stopped {
   // NOLINTNEXTLINE(bugprone-throw-keyword-missing): it is kept
@@ -153,13 +131,6 @@ Shared::Shared(py::handle object)
 const py::object& Shared::operator*() const {
   if (is_there()) return *object_;
   throw Error(ErrorCode::busy, "use an object of Python: Python ends");
-}
-
-py::object next_item(const py::object& iterator) {
-  auto next =
-      py::reinterpret_steal<py::object>(unless_python_ends([&] { return PyIter_Next(iterator.ptr()); }));
-  if (!next && PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return next;
 }
 
 void drop_shared() {
@@ -212,13 +183,6 @@ void register_errors() {
     }
   });
 }
-
-Gil::Gil()
-    : before_(unless_python_ends([] {
-        thread_local const ThreadState kept;
-        static_cast<void>(kept);
-        return PyGILState_Ensure();
-      })) {}
 
 std::string text_of(const py::error_already_set& raised) {
   return errors().attr("text_of")(raised.value()).cast<std::string>();

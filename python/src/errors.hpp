@@ -2,9 +2,7 @@
 
 // rota's errors as Python's, and those of Python code as rota's.
 
-#include <cxxabi.h>
 #include <pybind11/pybind11.h>
-#include <unistd.h>
 
 #include <memory>
 #include <optional>
@@ -13,18 +11,12 @@
 #include <utility>
 
 #include "core/wait.hpp"
+#include "gil.hpp"
 #include "rota/error.hpp"
 
 namespace rota::python {
 
 namespace py = pybind11;
-
-/// What a function of Python's C interface made. Throws what it raised.
-template <typename T = py::object>
-T unless_raised(PyObject* made) {
-  if (made == nullptr) throw py::error_already_set();
-  return py::reinterpret_steal<T>(made);
-}
 
 /// Text of files and errors, which may be no UTF-8: other bytes are shown as in "\\xff".
 py::str to_text(std::string_view text, const char* others = "backslashreplace");
@@ -59,56 +51,6 @@ std::string text_of(const py::error_already_set& raised);
 [[noreturn]] void throw_as_error(const py::error_already_set& raised, ErrorCode numberless = ErrorCode::io,
                                  ErrorCode other = ErrorCode::callback);
 
-/// What `work` returns. Where Python ends meanwhile, and ends this thread where it asks for the GIL, the
-/// thread waits here for ever instead, and nobody waits for it. So what runs Python code does that as close
-/// to it as it can: destructors in between would need the GIL, and none may be left so if it is noexcept.
-template <typename Work>
-auto unless_python_ends(const Work& work) {
-  try {
-    return work();
-  } catch (const abi::__forced_unwind&) {
-    for (;;) ::pause();
-  }
-}
-
-/// The GIL, for any thread. One of C++ gets a thread state of Python that lasts as long as the thread: to
-/// make one for each call costs many times what a call does.
-class Gil {
- public:
-  Gil();
-  ~Gil() { PyGILState_Release(before_); }
-  Gil(const Gil&) = delete;
-  Gil& operator=(const Gil&) = delete;
-
- private:
-  PyGILState_STATE before_;
-};
-/// What `work` returns, done with the GIL, on any thread.
-template <typename Work>
-auto with_gil(const Work& work) {
-  const Gil gil;
-  return unless_python_ends(work);
-}
-/// The same, of what may be dropped at any time; nothing where it went with Python.
-template <typename Work>
-void while_python_lasts(const Work& work) {
-  if (Py_IsInitialized() != 0) with_gil(work);
-}
-
-/// While it lives, this thread has no GIL.
-class WithoutGil {
- public:
-  WithoutGil() : state_(PyEval_SaveThread()) {}
-  ~WithoutGil() {
-    unless_python_ends([&] { PyEval_RestoreThread(state_); });
-  }
-  WithoutGil(const WithoutGil&) = delete;
-  WithoutGil& operator=(const WithoutGil&) = delete;
-
- private:
-  PyThreadState* state_;
-};
-
 /// While it lives, this thread is in a user's Python code that rota has called.
 class InCallback {
  public:
@@ -136,25 +78,17 @@ class Shared {
   /// What it returns as a function, or its `method`. Throws py::error_already_set.
   template <typename... Arguments>
   py::object operator()(const Arguments&... arguments) const {
-    return call(**this, py::make_tuple(arguments...));
+    return call_function(**this, arguments...);
   }
   template <typename... Arguments>
   py::object call(const char* method, const Arguments&... arguments) const {
-    return call((*this)->attr(method), py::make_tuple(arguments...));
+    return call_function((*this)->attr(method), arguments...);
   }
 
  private:
-  static py::object call(const py::object& function, const py::tuple& arguments) {
-    return unless_raised(
-        unless_python_ends([&] { return PyObject_CallObject(function.ptr(), arguments.ptr()); }));
-  }
-
   std::shared_ptr<py::object> object_;
 };
 void drop_shared();
-/// The next of an iterator; null behind the last.
-py::object next_item(const py::object& iterator);
-
 /// Keeps what dies inside of a callback, until a thread that is in none calls the other, without the GIL.
 void die_later(std::shared_ptr<const void> object);
 void bury_the_dead();

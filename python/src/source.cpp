@@ -134,8 +134,8 @@ class PythonSource final : public Source {
   /// the same dataset, where it cannot be copied, or is an array.
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo&) const override {
     return call_python([&]() -> std::unique_ptr<const Source> {
-      return std::make_unique<PythonSource>(*this,
-                                            py::module_::import("rota._values").attr("copy_of")(*dataset_));
+      return std::make_unique<PythonSource>(
+          *this, call_function(py::module_::import("rota._values").attr("copy_of"), *dataset_));
     });
   }
 

@@ -197,7 +197,8 @@ void make_samples(const Shared& function, const py::object& sample, const Items&
                   StreamOutputs& outputs) {
   const py::object returned = function(sample);
   const bool is_one = PyDict_Check(returned.ptr()) != 0 || py::isinstance<py::str>(returned);
-  const auto made = py::reinterpret_steal<py::object>(is_one ? nullptr : PyObject_GetIter(returned.ptr()));
+  const auto made = py::reinterpret_steal<py::object>(
+      is_one ? nullptr : unless_python_ends([&] { return PyObject_GetIter(returned.ptr()); }));
   if (!made) {
     PyErr_Clear();
     refuse(fmt::format("a flat_map returned a {}; return a list of dicts, or yield them", type_of(returned)));

@@ -140,34 +140,34 @@ def test_python_ends_while_another_thread_waits_for_a_batch():
 KEEPS_THE_LOCK = """
 import atexit, ctypes, socket, threading, time
 keep = ctypes.PyDLL(None).usleep
-atexit.register(keep, 500_000)
+atexit.register(keep, 1_000_000)
 import rota
+inside = threading.Event()
 class Items(rota.Stream):
     fields, shards = {"x": "int64"}, 4
     def open(self, shard, epoch, cursor):
-        try: yield from (({"x": i}, i + 1) for i in range(cursor or 0, 1000))
+        try: yield from (({"x": i}, inside.set() or i + 1) for i in range(cursor or 0, 1000))
         finally: keep(1_500_000)  # longer than close_all waits
 class Slow:
     def __len__(self): return 100
-    def __getitem__(self, i): return time.sleep(1.3) or {"x": i}
+    def __getitem__(self, i): return inside.set() or time.sleep(1.5) or {"x": i}
 silent = socket.create_server(("127.0.0.1", 0))
+threading.excepthook = lambda raised: None  # Python ends
 def again_and_again(call):
-    try:
-        while True: call()
-    except rota.Error: pass  # Python ends
+    while True: inside.set() or call()
+def start(call): threading.Thread(target=again_and_again, args=[call], daemon=True).start()
 """
 ASKS = {
     "samples are read": "loader = rota.Loader(rota.PythonSource(Slow(), {'x': 'int64'}), 4, workers=2)",
     "samples change": "loader = rota.Loader(rota.PythonSource(range(100)), 4, workers=2, transform=lambda sample: Slow()[0])",
     "streams close": "loader = rota.StreamLoader(Items(), 8); loader.next()",
-    "a thread plans": "call = lambda: next(iter(rota.ElasticBatchSampler(10**6, 64)))",
-    "a thread waits": "call = lambda: rota.Catalog(f'http://127.0.0.1:{silent.getsockname()[1]}/items.jsonl')",
+    "a thread plans": "start(lambda: next(iter(rota.ElasticBatchSampler(10**6, 64))))",
+    "a thread waits": "start(lambda: rota.Catalog(f'http://127.0.0.1:{silent.getsockname()[1]}/items.jsonl'))",
 }
 
 
 def asks(what):
-    thread = "threading.Thread(target=again_and_again, args=[call], daemon=True).start()"
-    return f"{KEEPS_THE_LOCK}\n{ASKS[what]}\n{thread if 'thread' in what else ''}\ntime.sleep(0.2)"
+    return f"{KEEPS_THE_LOCK}\n{ASKS[what]}\nassert inside.wait(30); time.sleep(0.1)"
 
 
 @pytest.mark.parametrize("what", ASKS)
