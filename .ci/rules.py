@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parent.parent
 LINES = [
     (r"\bstderr\b|std::c(err|out)|\bfmt::print|\bstd::(printf|puts)", "prints", {"src/core/message.cpp", "src/mpi/session.cpp", "src/cli/", "python/src/bundle.cpp"}),
     (r"\bgetenv\b", "reads the environment", {"src/core/world.cpp", "src/remote/credentials.cpp", "src/cli/scripts.cpp"}),
-    (r"\bgil_scoped_|\bPyGILState_[ER]|\bPyEval_\w+Thread|\bPy_BEGIN_ALLOW", "may abort where Python ends, see there", {"python/src/gil."}),
 ]
 
 # State outside objects: the symbol in a library, and why it is there.

@@ -182,7 +182,7 @@ void define_directory(py::module_& module) {
                  throw_if(call_python([&] {
                    const PyCheckpoint lent{
                        std::shared_ptr<const Checkpoint>(std::shared_ptr<void>(), &checkpoint)};
-                   return call_function(restore, lent).cast<Failure>();
+                   return restore(lent).cast<Failure>();
                  }));
                }),
                            self.world());

@@ -119,11 +119,10 @@ thread_local int InCallback::depth = 0;
 
 Shared::Shared(py::handle object)
     : object_(new py::object(py::reinterpret_borrow<py::object>(object)), [](py::object* shared) {
-        while_python_lasts([&] {
-          all_shared().erase(shared);
-          unless_python_ends([&] { shared->release().dec_ref(); });
-          delete shared;
-        });
+        if (Py_IsInitialized() == 0) return;  // it went with Python
+        const py::gil_scoped_acquire gil;
+        all_shared().erase(shared);
+        delete shared;
       }) {
   all_shared().insert(object_.get());
 }
@@ -153,7 +152,7 @@ void bury_the_dead() {
 void check_signals() try {
   if (has_python_ended) throw Error(ErrorCode::busy, "wait: Python ends");
   if (PyThread_get_thread_ident() != main_thread) return;  // Python attends to signals there alone
-  const Gil gil;
+  const py::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 } catch (...) {
   throw Interrupted(std::current_exception());
@@ -163,7 +162,7 @@ bool python_has_ended() noexcept { return has_python_ended; }
 
 void end_waits() {
   has_python_ended = true;
-  const WithoutGil released;
+  const py::gil_scoped_release released;
   bury_the_dead();
 }
 
@@ -182,6 +181,26 @@ void register_errors() {
       raise(error);
     }
   });
+}
+
+void keep_thread_state() {
+  struct Kept {
+    PyThreadState* state = nullptr;
+    Kept() {
+      if (PyGILState_GetThisThreadState() != nullptr) return;
+      PyGILState_Ensure();
+      state = PyEval_SaveThread();
+    }
+    ~Kept() {
+      if (state == nullptr || Py_IsInitialized() == 0) return;
+      PyEval_RestoreThread(state);
+      PyGILState_Release(PyGILState_UNLOCKED);
+    }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+  };
+  thread_local const Kept kept;
+  static_cast<void>(kept);
 }
 
 std::string text_of(const py::error_already_set& raised) {

@@ -11,12 +11,18 @@
 #include <utility>
 
 #include "core/wait.hpp"
-#include "gil.hpp"
 #include "rota/error.hpp"
 
 namespace rota::python {
 
 namespace py = pybind11;
+
+/// What a function of Python's C interface made. Throws what it raised.
+template <typename T = py::object>
+T unless_raised(PyObject* made) {
+  if (made == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<T>(made);
+}
 
 /// Text of files and errors, which may be no UTF-8: other bytes are shown as in "\\xff".
 py::str to_text(std::string_view text, const char* others = "backslashreplace");
@@ -51,6 +57,10 @@ std::string text_of(const py::error_already_set& raised);
 [[noreturn]] void throw_as_error(const py::error_already_set& raised, ErrorCode numberless = ErrorCode::io,
                                  ErrorCode other = ErrorCode::callback);
 
+/// Gives this thread of C++ a thread state of Python that lasts as long as the thread: to make one for each
+/// call costs many times what a call does.
+void keep_thread_state();
+
 /// While it lives, this thread is in a user's Python code that rota has called.
 class InCallback {
  public:
@@ -75,20 +85,12 @@ class Shared {
   /// Throws Error{busy} where it was dropped.
   [[nodiscard]] const py::object& operator*() const;
   [[nodiscard]] const py::object* operator->() const { return &**this; }
-  /// What it returns as a function, or its `method`. Throws py::error_already_set.
-  template <typename... Arguments>
-  py::object operator()(const Arguments&... arguments) const {
-    return call_function(**this, arguments...);
-  }
-  template <typename... Arguments>
-  py::object call(const char* method, const Arguments&... arguments) const {
-    return call_function((*this)->attr(method), arguments...);
-  }
 
  private:
   std::shared_ptr<py::object> object_;
 };
 void drop_shared();
+
 /// Keeps what dies inside of a callback, until a thread that is in none calls the other, without the GIL.
 void die_later(std::shared_ptr<const void> object);
 void bury_the_dead();
@@ -97,21 +99,21 @@ void bury_the_dead();
 template <typename Work>
 auto call_python(const Work& work) {
   if (Py_IsInitialized() == 0) throw Error(ErrorCode::busy, "call a function of Python: Python has ended");
-  return with_gil([&] {
-    const InCallback scope;
-    try {
-      return work();
-    } catch (const py::error_already_set& raised) {
-      throw_as_error(raised);
-    }
-  });
+  keep_thread_state();
+  const py::gil_scoped_acquire gil;
+  const InCallback scope;
+  try {
+    return work();
+  } catch (const py::error_already_set& raised) {
+    throw_as_error(raised);
+  }
 }
 
 /// Ends waits with what a signal's handler raises (KeyboardInterrupt), and with Error{busy} once Python ends.
 void check_signals();
 /// While it lives, this thread has no GIL, and Ctrl-C ends what it waits for.
 class Unlocked {
-  WithoutGil released_;
+  py::gil_scoped_release released_;
   internal::WaitScope interruptible_{internal::Wait(&check_signals)};
 };
 /// What `work` returns, done so.

@@ -60,7 +60,7 @@ struct PythonTransform {
         values[to_name(in.fields[f].name)] = view_sample(in.fields[f], rows, in.bytes[f], guard.owner());
       }
       const py::object sample = package("Sample")(values, context.id.value, context.epoch, context.key);
-      const py::object returned = function(sample);
+      const py::object returned = (*function)(sample);
       if (made.fields().empty()) {
         if (!own) {
           Items found(kTakeTransformed, {in.fields.begin(), in.fields.end()});
@@ -77,7 +77,7 @@ struct PythonTransform {
   }
 };
 
-void collate(const Shared& function, const Items& made, const Batch& in, BatchOutput& out) {
+void collate(py::handle function, const Items& made, const Batch& in, BatchOutput& out) {
   const Guard guard;
   guard.lend("collate", [&] {
     py::dict values;
@@ -133,7 +133,9 @@ void take(py::handle function, const Argument& /*as*/, Transform& to) {
 void take(py::handle function, const Argument& /*as*/, Collate& to) {
   if (function.is_none()) return;
   to.apply = [shared = Shared(function), made = Items("take what a collate returned", to.fields)](
-                 const Batch& in, BatchOutput& out) { call_python([&] { collate(shared, made, in, out); }); };
+                 const Batch& in, BatchOutput& out) {
+    call_python([&] { collate(*shared, made, in, out); });
+  };
 }
 
 void take(py::handle allocator, const Argument& /*as*/, Allocator& to) {
@@ -142,18 +144,18 @@ void take(py::handle allocator, const Argument& /*as*/, Allocator& to) {
   to.allocate = [shared](std::size_t bytes) {
     return call_python([&] {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): an address is a number in Python
-      return reinterpret_cast<void*>(shared.call("allocate", bytes).cast<std::uintptr_t>());
+      return reinterpret_cast<void*>(shared->attr("allocate")(bytes).cast<std::uintptr_t>());
     });
   };
   to.release = [shared](void* memory, std::size_t bytes) {
-    while_python_lasts([&] {
-      if (!shared.is_there()) return;
-      try {
-        shared.call("release", reinterpret_cast<std::uintptr_t>(memory), bytes);
-      } catch (py::error_already_set& raised) {
-        raised.discard_as_unraisable("the release of an allocator");
-      }
-    });
+    if (Py_IsInitialized() == 0) return;
+    const py::gil_scoped_acquire gil;
+    if (!shared.is_there()) return;
+    try {
+      shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
+    } catch (py::error_already_set& raised) {
+      raised.discard_as_unraisable("the release of an allocator");
+    }
   };
 }
 
@@ -164,21 +166,21 @@ void take(py::handle function, const Argument& as, ProgressFunction& to) {
   to = [shared](const Progress& at) {
     call_python([&] {
       if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-      if (shared.is_there()) shared(to_python(at));
+      if (shared.is_there()) (*shared)(to_python(at));
     });
   };
 }
 
 void send_messages_to(const py::function& function) {
   set_message_sink([shared = Shared(function)](std::string_view message) {
-    while_python_lasts([&] {
-      if (!shared.is_there()) return;
-      try {
-        shared(to_text(message));
-      } catch (py::error_already_set& raised) {
-        raised.discard_as_unraisable("a message of rota");
-      }
-    });
+    if (Py_IsInitialized() == 0) return;  // nobody is left to hear it
+    const py::gil_scoped_acquire gil;
+    if (!shared.is_there()) return;
+    try {
+      (*shared)(to_text(message));
+    } catch (py::error_already_set& raised) {
+      raised.discard_as_unraisable("a message of rota");
+    }
   });
 }
 
@@ -189,7 +191,7 @@ int run_tool(const py::list& command_line) {
   argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const WithoutGil unlocked;
+  const py::gil_scoped_release unlocked;
   return cli::run(static_cast<int>(words.size()), argv.data());
 }
 
@@ -198,11 +200,11 @@ Items::Items(std::string_view task, std::vector<Field> fields)
       take_(py::module_::import("rota._values").attr("Items")(to_text(task), to_tuple(fields_))) {}
 
 std::vector<py::array> Items::sample(py::handle returned) const {
-  return take_.call("sample", returned).cast<std::vector<py::array>>();
+  return take_->attr("sample")(returned).cast<std::vector<py::array>>();
 }
 
 std::vector<std::pair<py::array, Items::Rows>> Items::batch(py::handle returned, std::int64_t samples) const {
-  return take_.call("batch", returned, samples).cast<std::vector<std::pair<py::array, Rows>>>();
+  return take_->attr("batch")(returned, samples).cast<std::vector<std::pair<py::array, Rows>>>();
 }
 
 void Items::put(py::handle returned, StreamSample& out) const {

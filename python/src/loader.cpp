@@ -358,7 +358,10 @@ void define_for(py::class_<TraceWriter>& trace) {
         });
       }))
       .def("_end", [](TraceWriter& self, OneThread<Loader>& loader) {
-        loader.use([&](Loader& l) { with_gil([&] { self.end(l); }); });
+        loader.use([&](Loader& l) {
+          const py::gil_scoped_acquire gil;
+          self.end(l);
+        });
       });
 }
 

@@ -37,7 +37,7 @@ std::shared_ptr<T> dies_without_gil(std::shared_ptr<T> object) {
   return {pointer, [object = std::move(object)](T*) mutable {
             if (InCallback::is_open()) return die_later(std::move(object));
             if (PyGILState_Check() == 0) return object.reset();
-            const WithoutGil released;
+            const py::gil_scoped_release released;
             object.reset();
           }};
 }
@@ -124,7 +124,7 @@ class OneThread {
     std::packaged_task<void()> end([object = std::move(object_)]() mutable { object.reset(); });
     const std::future<void> ended = end.get_future();
     std::thread(std::move(end)).detach();
-    const WithoutGil released;
+    const py::gil_scoped_release released;
     ended.wait_for(limit);
   }
   /// Closes, and leaves the object to the end of the process.

@@ -46,7 +46,11 @@ class Asked {
  public:
   // To be dropped on any thread.
   static std::shared_ptr<Asked> make() {
-    return {new Asked, [](Asked* asked) { while_python_lasts([&] { delete asked; }); }};
+    return {new Asked, [](Asked* asked) {
+              if (Py_IsInitialized() == 0) return;  // it went with Python
+              const py::gil_scoped_acquire gil;
+              delete asked;
+            }};
   }
   // In the place of what was asked for before; to be taken so many times.
   void keep(SampleId id, Item item, std::int64_t times) {
@@ -134,8 +138,8 @@ class PythonSource final : public Source {
   /// the same dataset, where it cannot be copied, or is an array.
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo&) const override {
     return call_python([&]() -> std::unique_ptr<const Source> {
-      return std::make_unique<PythonSource>(
-          *this, call_function(py::module_::import("rota._values").attr("copy_of"), *dataset_));
+      return std::make_unique<PythonSource>(*this,
+                                            py::module_::import("rota._values").attr("copy_of")(*dataset_));
     });
   }
 
@@ -159,11 +163,7 @@ class PythonSource final : public Source {
     }
   }
 
-  Item take(SampleId id) const {
-    const py::int_ number(id.value);
-    return items_.sample(
-        unless_raised(unless_python_ends([&] { return PyObject_GetItem(dataset_->ptr(), number.ptr()); })));
-  }
+  Item take(SampleId id) const { return items_.sample((*dataset_)[py::int_(id.value)]); }
 
   void put(const py::array& from, std::size_t f, std::span<std::byte> to) const {
     const auto bytes = bytes_of(from);

@@ -71,7 +71,7 @@ class PythonStorage final : public Storage {
     }
     return call_python([&] {
       try {
-        return work(files_);
+        return work(*files_);
       } catch (const py::error_already_set& raised) {
         throw_as_error(raised, ErrorCode::io, ErrorCode::io);
       }
@@ -82,17 +82,17 @@ class PythonStorage final : public Storage {
   explicit PythonStorage(py::handle files) : files_(files) {}
 
   void list(std::string_view prefix, const std::function<void(const StoredFile&)>& visit) const override {
-    const auto found = ask([&](const Shared& files) {
+    const auto found = ask([&](const py::object& files) {
       std::vector<StoredFile> made;
-      for (const py::handle file : files.call("below", to_name(prefix))) made.push_back(to_file(file));
+      for (const py::handle file : files.attr("below")(to_name(prefix))) made.push_back(to_file(file));
       return made;
     });
     std::ranges::for_each(found, visit);
   }
 
   [[nodiscard]] std::optional<StoredFile> find(std::string_view name) const override {
-    return ask([&](const Shared& files) {
-      const py::object found = files.call("find", to_name(name));
+    return ask([&](const py::object& files) {
+      const py::object found = files.attr("find")(to_name(name));
       return found.is_none() ? std::nullopt : std::optional(to_file(found));
     });
   }
@@ -108,7 +108,7 @@ class PythonStorage final : public Storage {
         now.push_back(*read);
         bytes += read->end - read->begin;
       }
-      if (!now.empty()) ask([&](const Shared& files) { read_now(files, now); });
+      if (!now.empty()) ask([&](const py::object& files) { read_now(files, now); });
     }
   }
 
@@ -118,30 +118,32 @@ class PythonStorage final : public Storage {
     const auto piece = [&](std::uint64_t offset, std::size_t count) {
       py::bytes made(static_cast<const char*>(nullptr), count);
       const std::span to(reinterpret_cast<std::byte*>(PyBytes_AsString(made.ptr())), count);
-      const WithoutGil released;
+      const py::gil_scoped_release released;
       failed = internal::thrown_by([&] { fill(offset, to); });
       if (failed != nullptr) throw Error(ErrorCode::io, "there are no bytes to write");
       return made;
     };
     const auto other = internal::thrown_by([&] {
-      ask([&](const Shared& files) { files.call("write", to_name(name), bytes, py::cpp_function(piece)); });
+      ask([&](const py::object& files) {
+        files.attr("write")(to_name(name), bytes, py::cpp_function(piece));
+      });
     });
     if (failed != nullptr) std::rethrow_exception(failed);
     if (other != nullptr) std::rethrow_exception(other);
   }
 
   void remove(std::string_view name) const override {
-    ask([&](const Shared& files) { files.call("remove", to_name(name)); });
+    ask([&](const py::object& files) { files.attr("remove")(to_name(name)); });
   }
 
  private:
-  static void read_now(const Shared& files, const ReadNow& now) {
+  static void read_now(const py::object& files, const ReadNow& now) {
     py::list ranges;
     for (const Reads::Read& read : now) {
       const StoredFile& file = *read.wanted[0].file;
       ranges.append(py::make_tuple(to_name(file.name), file.version, read.begin, read.end));
     }
-    const py::list got = files.call("read", ranges);
+    const py::list got = files.attr("read")(ranges);
     std::vector<py::buffer_info> bytes(now.size());
     for (std::size_t i = 0; i < now.size(); ++i) {
       if (PyExceptionInstance_Check(got[i].ptr()) != 0) {
@@ -150,7 +152,7 @@ class PythonStorage final : public Storage {
         bytes[i] = got[i].cast<py::buffer>().request();
       }
     }
-    const WithoutGil released;
+    const py::gil_scoped_release released;
     for (std::size_t i = 0; i < now.size(); ++i) {
       if (bytes[i].ptr != nullptr)
         spread(now[i], {static_cast<const std::byte*>(bytes[i].ptr), now[i].end - now[i].begin});

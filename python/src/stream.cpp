@@ -39,18 +39,21 @@ class PythonShardStream final : public ShardStream {
   PythonShardStream(const Items& items, ShardId shard, py::object samples, StreamCursor cursor)
       : items_(items), shard_(shard), samples_(std::move(samples)), cursor_(std::move(cursor)) {}
   ~PythonShardStream() override {
-    while_python_lasts([&] {
-      const py::error_scope kept;
-      close();
-    });
-    static_cast<void>(samples_.release());  // where it went with Python
+    if (Py_IsInitialized() == 0) {  // it went with Python
+      static_cast<void>(samples_.release());
+      return;
+    }
+    const py::gil_scoped_acquire gil;
+    const py::error_scope kept;
+    close();
   }
 
   bool next(StreamSample& out) override {
     return call_python([&] {
       if (!samples_) return false;
-      const auto item = py::reinterpret_borrow<py::tuple>(next_item(samples_));
+      const auto item = py::reinterpret_steal<py::tuple>(PyIter_Next(samples_.ptr()));
       if (!item) {
+        if (PyErr_Occurred() != nullptr) throw py::error_already_set();
         close();
         return false;
       }
@@ -70,15 +73,13 @@ class PythonShardStream final : public ShardStream {
 
  private:
   // Runs what `finally` and `with` hold. Nobody waits for what they raise.
-  void close() {
+  void close() noexcept {
     if (samples_) {
-      unless_python_ends([&] {
-        PyObject* const returned = PyObject_CallMethod(samples_.ptr(), "close", nullptr);
-        if (returned == nullptr) PyErr_WriteUnraisable(samples_.ptr());
-        Py_XDECREF(returned);
-        samples_.release().dec_ref();
-      });
+      PyObject* const returned = PyObject_CallMethod(samples_.ptr(), "close", nullptr);
+      if (returned == nullptr) PyErr_WriteUnraisable(samples_.ptr());
+      Py_XDECREF(returned);
     }
+    samples_ = {};
   }
 
   const Items& items_;
@@ -109,7 +110,7 @@ class PythonStream final : public StreamSource {
     const bool is_start = cursor.is_start();
     return call_python([&]() -> std::unique_ptr<ShardStream> {
       return std::make_unique<PythonShardStream>(
-          facts_.items, shard, reader_.call("open", shard.value, epoch, to_python(cursor, cursor_numbers())),
+          facts_.items, shard, reader_->attr("open")(shard.value, epoch, to_python(cursor, cursor_numbers())),
           is_start ? StreamCursor{.numbers = std::vector<std::int64_t>(size)} : cursor);
     });
   }
@@ -119,7 +120,7 @@ class PythonStream final : public StreamSource {
   [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo&) const override {
     if (facts_.shards == 1) return nullptr;
     return call_python([&]() -> std::unique_ptr<const StreamSource> {
-      const py::object own = reader_.call("copy");
+      const py::object own = reader_->attr("copy")();
       return own.is_none() ? nullptr : std::make_unique<PythonStream>(own, facts_);
     });
   }
@@ -127,13 +128,13 @@ class PythonStream final : public StreamSource {
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
                                                       const StreamCursor& cursor) const override {
     return call_python([&] {
-      return reader_.call("remaining", shard.value, to_python(cursor, cursor_numbers()))
+      return reader_->attr("remaining")(shard.value, to_python(cursor, cursor_numbers()))
           .cast<std::optional<std::int64_t>>();
     });
   }
 
   [[nodiscard]] std::string where(ShardId shard) const override {
-    return call_python([&] { return bytes_of_name(reader_.call("where", shard.value)); });
+    return call_python([&] { return bytes_of_name(reader_->attr("where")(shard.value)); });
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
@@ -184,7 +185,7 @@ KeepFunction to_keep(py::object function, std::vector<Field> fields) {
       const Guard guard;
       bool keeps = false;
       guard.lend("filter", [&] {
-        const py::object returned = shared(sample_of(epoch, sample, fields, guard));
+        const py::object returned = (*shared)(sample_of(epoch, sample, fields, guard));
         if (returned.is_none()) refuse("a filter returned None; return True or False");
         keeps = py::bool_(returned);
       });
@@ -193,19 +194,21 @@ KeepFunction to_keep(py::object function, std::vector<Field> fields) {
   };
 }
 
-void make_samples(const Shared& function, const py::object& sample, const Items& items, std::int64_t most,
+void make_samples(py::handle function, py::handle sample, const Items& items, std::int64_t most,
                   StreamOutputs& outputs) {
   const py::object returned = function(sample);
   const bool is_one = PyDict_Check(returned.ptr()) != 0 || py::isinstance<py::str>(returned);
-  const auto made = py::reinterpret_steal<py::object>(
-      is_one ? nullptr : unless_python_ends([&] { return PyObject_GetIter(returned.ptr()); }));
+  const auto made = py::reinterpret_steal<py::object>(is_one ? nullptr : PyObject_GetIter(returned.ptr()));
   if (!made) {
     PyErr_Clear();
     refuse(fmt::format("a flat_map returned a {}; return a list of dicts, or yield them", type_of(returned)));
   }
   while (outputs.size() <= most) {  // one more is refused by who calls this
-    const py::object one = next_item(made);
-    if (!one) return;
+    const auto one = py::reinterpret_steal<py::object>(PyIter_Next(made.ptr()));
+    if (!one) {
+      if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+      return;
+    }
     items.put(one, outputs.add());
   }
 }
@@ -218,7 +221,7 @@ FlatMapFunction to_flat_map(py::object function, std::vector<Field> fields, std:
     call_python([&] {
       const Guard guard;
       guard.lend("flat_map", [&] {
-        make_samples(shared, sample_of(epoch, sample, fields, guard), items, most, outputs);
+        make_samples(*shared, sample_of(epoch, sample, fields, guard), items, most, outputs);
       });
     });
   };

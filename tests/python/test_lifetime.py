@@ -139,7 +139,7 @@ def test_python_ends_while_another_thread_waits_for_a_batch():
 # What runs last keeps Python's lock, until Python ends: who asks for it meanwhile never gets it.
 KEEPS_THE_LOCK = """
 import atexit, ctypes, socket, threading, time
-keep = ctypes.PyDLL(None).usleep
+keep, silent = ctypes.PyDLL(None).usleep, socket.create_server(("127.0.0.1", 0))
 atexit.register(keep, 1_000_000)
 import rota
 inside = threading.Event()
@@ -151,7 +151,7 @@ class Items(rota.Stream):
 class Slow:
     def __len__(self): return 100
     def __getitem__(self, i): return inside.set() or time.sleep(1.5) or {"x": i}
-silent = socket.create_server(("127.0.0.1", 0))
+State = type("State", (dict,), {"get": lambda *_: inside.set() or time.sleep(0.5)})
 threading.excepthook = lambda raised: None  # Python ends
 def again_and_again(call):
     while True: inside.set() or call()
@@ -161,7 +161,7 @@ ASKS = {
     "samples are read": "loader = rota.Loader(rota.PythonSource(Slow(), {'x': 'int64'}), 4, workers=2)",
     "samples change": "loader = rota.Loader(rota.PythonSource(range(100)), 4, workers=2, transform=lambda sample: Slow()[0])",
     "streams close": "loader = rota.StreamLoader(Items(), 8); loader.next()",
-    "a thread plans": "start(lambda: next(iter(rota.ElasticBatchSampler(10**6, 64))))",
+    "a state is read": "start(lambda: rota.ElasticBatchSampler(100, 64, world=(0, 1)).load_state_dict(State()))",
     "a thread waits": "start(lambda: rota.Catalog(f'http://127.0.0.1:{silent.getsockname()[1]}/items.jsonl'))",
 }
 
