@@ -127,7 +127,7 @@ Shared::Shared(py::handle object)
   all_shared().insert(object_.get());
 }
 
-const py::object& Shared::operator*() const {
+py::object Shared::operator*() const {
   if (is_there()) return *object_;
   throw Error(ErrorCode::busy, "use an object of Python: Python ends");
 }

@@ -82,9 +82,8 @@ class Shared {
   Shared() = default;
   explicit Shared(py::handle object);
   [[nodiscard]] bool is_there() const { return object_ && *object_; }
-  /// Throws Error{busy} where it was dropped.
-  [[nodiscard]] const py::object& operator*() const;
-  [[nodiscard]] const py::object* operator->() const { return &**this; }
+  /// The object, which so outlives that it is dropped meanwhile. Throws Error{busy} where it was dropped.
+  [[nodiscard]] py::object operator*() const;
 
  private:
   std::shared_ptr<py::object> object_;

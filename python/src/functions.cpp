@@ -144,7 +144,7 @@ void take(py::handle allocator, const Argument& /*as*/, Allocator& to) {
   to.allocate = [shared](std::size_t bytes) {
     return call_python([&] {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): an address is a number in Python
-      return reinterpret_cast<void*>(shared->attr("allocate")(bytes).cast<std::uintptr_t>());
+      return reinterpret_cast<void*>((*shared).attr("allocate")(bytes).cast<std::uintptr_t>());
     });
   };
   to.release = [shared](void* memory, std::size_t bytes) {
@@ -152,7 +152,7 @@ void take(py::handle allocator, const Argument& /*as*/, Allocator& to) {
     const py::gil_scoped_acquire gil;
     if (!shared.is_there()) return;
     try {
-      shared->attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
+      (*shared).attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
     } catch (py::error_already_set& raised) {
       raised.discard_as_unraisable("the release of an allocator");
     }
@@ -200,11 +200,11 @@ Items::Items(std::string_view task, std::vector<Field> fields)
       take_(py::module_::import("rota._values").attr("Items")(to_text(task), to_tuple(fields_))) {}
 
 std::vector<py::array> Items::sample(py::handle returned) const {
-  return take_->attr("sample")(returned).cast<std::vector<py::array>>();
+  return (*take_).attr("sample")(returned).cast<std::vector<py::array>>();
 }
 
 std::vector<std::pair<py::array, Items::Rows>> Items::batch(py::handle returned, std::int64_t samples) const {
-  return take_->attr("batch")(returned, samples).cast<std::vector<std::pair<py::array, Rows>>>();
+  return (*take_).attr("batch")(returned, samples).cast<std::vector<std::pair<py::array, Rows>>>();
 }
 
 void Items::put(py::handle returned, StreamSample& out) const {

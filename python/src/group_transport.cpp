@@ -59,7 +59,7 @@ class Duplication final : public GroupCall {
 
   bool advance(bool may_rest) override {
     if (!GroupCall::advance(may_rest)) return false;
-    *made_ = call_python([&] { return std::make_unique<GroupTransport>(call()->attr("made")); });
+    *made_ = call_python([&] { return std::make_unique<GroupTransport>((*call()).attr("made")); });
     return true;
   }
 
@@ -70,7 +70,7 @@ class Duplication final : public GroupCall {
 // With the GIL.
 template <typename... Arguments>
 Transport::Begun begin(const Shared& group, const char* method, const Arguments&... arguments) {
-  return std::make_unique<GroupCall>(group->attr(method)(arguments...));
+  return std::make_unique<GroupCall>((*group).attr(method)(arguments...));
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ GroupTransport::GroupTransport(const py::object& group)
 GroupTransport::~GroupTransport() {
   if (maker_ != internal::this_process() || has_ended()) return;
   try {
-    call_python([&] { group_->attr("close")(); });
+    call_python([&] { (*group_).attr("close")(); });
   } catch (...) {  // Python ends meanwhile, or is interrupted
   }
 }
@@ -108,23 +108,23 @@ Transport::Begun GroupTransport::exchange(ranks::Parts<const std::byte> outgoing
 
 Transport::Begun GroupTransport::duplicate(std::unique_ptr<Transport>& made) {
   return call_python(
-      [&]() -> Begun { return std::make_unique<Duplication>(group_->attr("duplicate")(), made); });
+      [&]() -> Begun { return std::make_unique<Duplication>((*group_).attr("duplicate")(), made); });
 }
 
 std::unique_ptr<Transport> GroupTransport::split(std::span<const int> members) {
   return call_python([&]() -> std::unique_ptr<Transport> {
-    const py::object part = group_->attr("split")(std::vector(members.begin(), members.end()));
+    const py::object part = (*group_).attr("split")(std::vector(members.begin(), members.end()));
     return part.is_none() ? nullptr : std::make_unique<GroupTransport>(part);
   });
 }
 
 void GroupTransport::post(int to, std::string_view text) {
-  call_python([&] { group_->attr("post")(to, py::bytes(text.data(), text.size())); });
+  call_python([&] { (*group_).attr("post")(to, py::bytes(text.data(), text.size())); });
 }
 
 std::optional<ranks::Mail> GroupTransport::take() {
   return call_python([&]() -> std::optional<ranks::Mail> {
-    const py::object mail = group_->attr("take")();
+    const py::object mail = (*group_).attr("take")();
     if (mail.is_none()) return std::nullopt;
     auto [from, text] = mail.cast<std::pair<int, std::string>>();
     return ranks::Mail{.from = from, .text = std::move(text)};
@@ -132,7 +132,7 @@ std::optional<ranks::Mail> GroupTransport::take() {
 }
 
 std::vector<int> GroupTransport::lost() {
-  return call_python([&] { return group_->attr("lost")().cast<std::vector<int>>(); });
+  return call_python([&] { return (*group_).attr("lost")().cast<std::vector<int>>(); });
 }
 
 }  // namespace rota::python

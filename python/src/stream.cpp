@@ -110,7 +110,8 @@ class PythonStream final : public StreamSource {
     const bool is_start = cursor.is_start();
     return call_python([&]() -> std::unique_ptr<ShardStream> {
       return std::make_unique<PythonShardStream>(
-          facts_.items, shard, reader_->attr("open")(shard.value, epoch, to_python(cursor, cursor_numbers())),
+          facts_.items, shard,
+          (*reader_).attr("open")(shard.value, epoch, to_python(cursor, cursor_numbers())),
           is_start ? StreamCursor{.numbers = std::vector<std::int64_t>(size)} : cursor);
     });
   }
@@ -120,7 +121,7 @@ class PythonStream final : public StreamSource {
   [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo&) const override {
     if (facts_.shards == 1) return nullptr;
     return call_python([&]() -> std::unique_ptr<const StreamSource> {
-      const py::object own = reader_->attr("copy")();
+      const py::object own = (*reader_).attr("copy")();
       return own.is_none() ? nullptr : std::make_unique<PythonStream>(own, facts_);
     });
   }
@@ -128,13 +129,14 @@ class PythonStream final : public StreamSource {
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
                                                       const StreamCursor& cursor) const override {
     return call_python([&] {
-      return reader_->attr("remaining")(shard.value, to_python(cursor, cursor_numbers()))
+      return (*reader_)
+          .attr("remaining")(shard.value, to_python(cursor, cursor_numbers()))
           .cast<std::optional<std::int64_t>>();
     });
   }
 
   [[nodiscard]] std::string where(ShardId shard) const override {
-    return call_python([&] { return bytes_of_name(reader_->attr("where")(shard.value)); });
+    return call_python([&] { return bytes_of_name((*reader_).attr("where")(shard.value)); });
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {

@@ -141,8 +141,9 @@ KEEPS_THE_LOCK = """
 import atexit, ctypes, socket, threading, time
 keep, silent = ctypes.PyDLL(None).usleep, socket.create_server(("127.0.0.1", 0))
 atexit.register(keep, 1_000_000)
+atexit.register(lambda: time.sleep(pause))  # when rota has closed
 import rota
-inside = threading.Event()
+pause, inside = 0, threading.Event()
 class Items(rota.Stream):
     fields, shards = {"x": "int64"}, 4
     def open(self, shard, epoch, cursor):
@@ -153,15 +154,17 @@ class Slow:
     def __getitem__(self, i): return inside.set() or time.sleep(1.5) or {"x": i}
 State = type("State", (dict,), {"get": lambda *_: inside.set() or time.sleep(0.5)})
 threading.excepthook = lambda raised: None  # Python ends
-def again_and_again(call):
-    while True: inside.set() or call()
+def again_and_again(call): any(inside.set() or call() for _ in iter(int, 1))
 def start(call): threading.Thread(target=again_and_again, args=[call], daemon=True).start()
 """
 ASKS = {
     "samples are read": "loader = rota.Loader(rota.PythonSource(Slow(), {'x': 'int64'}), 4, workers=2)",
     "samples change": "loader = rota.Loader(rota.PythonSource(range(100)), 4, workers=2, transform=lambda sample: Slow()[0])",
     "streams close": "loader = rota.StreamLoader(Items(), 8); loader.next()",
-    "a state is read": "start(lambda: rota.ElasticBatchSampler(100, 64, world=(0, 1)).load_state_dict(State()))",
+    "a sample is made": """
+pause, made, rota.StreamSample.__init__ = 1, rota.StreamSample.__init__, lambda *given: time.sleep(1.5) or made(*given)
+start(rota.StreamLoader(rota.filter(Items(), bool), 4).next)""",
+    "a state is read": "[start(lambda: rota.ElasticBatchSampler(9, 4, world=(0, 1)).load_state_dict(State())) for _ in range(9)]",
     "a thread waits": "start(lambda: rota.Catalog(f'http://127.0.0.1:{silent.getsockname()[1]}/items.jsonl'))",
 }
 
