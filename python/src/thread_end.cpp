@@ -22,7 +22,9 @@ _Unwind_Reason_Code of_the_library(int version, _Unwind_Action actions, _Unwind_
 
 _Unwind_Reason_Code personality(int version, _Unwind_Action actions, _Unwind_Exception_Class kind,
                                 _Unwind_Exception* thrown, _Unwind_Context* frame) {
-  while ((actions & _UA_FORCE_UNWIND) != 0) ::pause();
+  if ((actions & _UA_FORCE_UNWIND) != 0) {
+    for (;;) ::pause();
+  }
   return of_the_library(version, actions, kind, thrown, frame);
 }
 }
