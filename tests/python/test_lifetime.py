@@ -140,8 +140,7 @@ def test_python_ends_while_another_thread_waits_for_a_batch():
 KEEPS_THE_LOCK = """
 import atexit, ctypes, socket, threading, time
 keep, silent = ctypes.PyDLL(None).usleep, socket.create_server(("127.0.0.1", 0))
-atexit.register(keep, 1_000_000)
-atexit.register(lambda: time.sleep(pause))  # when rota has closed
+atexit.register(keep, 1_000_000), atexit.register(lambda: time.sleep(pause))  # the latter first, when rota has closed
 import rota
 pause, inside = 0, threading.Event()
 class Items(rota.Stream):
@@ -151,11 +150,9 @@ class Items(rota.Stream):
         finally: keep(1_500_000)  # longer than close_all waits
 class Slow:
     def __len__(self): return 100
-    def __getitem__(self, i): return inside.set() or time.sleep(1.5) or {"x": i}
-State = type("State", (dict,), {"get": lambda *_: inside.set() or time.sleep(0.5)})
+    __getitem__ = get = lambda self, i: inside.set() or time.sleep(1.5) or {"x": i}
 threading.excepthook = lambda raised: None  # Python ends
-def again_and_again(call): any(inside.set() or call() for _ in iter(int, 1))
-def start(call): threading.Thread(target=again_and_again, args=[call], daemon=True).start()
+def start(call): threading.Thread(target=lambda: inside.set() or call(), daemon=True).start()
 """
 ASKS = {
     "samples are read": "loader = rota.Loader(rota.PythonSource(Slow(), {'x': 'int64'}), 4, workers=2)",
@@ -164,7 +161,7 @@ ASKS = {
     "a sample is made": """
 pause, made, rota.StreamSample.__init__ = 1, rota.StreamSample.__init__, lambda *given: time.sleep(1.5) or made(*given)
 start(rota.StreamLoader(rota.filter(Items(), bool), 4).next)""",
-    "a state is read": "[start(lambda: rota.ElasticBatchSampler(9, 4, world=(0, 1)).load_state_dict(State())) for _ in range(9)]",
+    "a state is read": "pause = 1; [start(lambda: rota.ElasticBatchSampler(9, 4, world=(0, 1)).load_state_dict(Slow())) for _ in range(9)]",
     "a thread waits": "start(lambda: rota.Catalog(f'http://127.0.0.1:{silent.getsockname()[1]}/items.jsonl'))",
 }
 
