@@ -2,7 +2,7 @@
 
 - `ElasticBatchSampler`, with `rota.torch.DataLoader`: rota's order for any dataset, in torch's own DataLoader. Its
   `BatchIterator` gives lists of `Index`; a `BatchInfo` says what is in a batch; `BatchSlot` is a sample's place in a run.
-- `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a `Sample`.
+- `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a `Sample`, a collate `Samples`.
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made once
   (`Progress`, `CatalogChanges`).
 - `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of these.
@@ -52,7 +52,7 @@ from rota._streams import (
 )  # fmt: skip
 from rota._trace import TraceWriter
 from rota._values import (
-    BatchSlot, Field, Position, Ragged, Sample, SkippedSample, StreamId, StreamSample, World,
+    BatchSlot, Field, Position, Ragged, Sample, Samples, SkippedSample, StreamId, StreamSample, World,
 )  # fmt: skip
 from rota._watch import compare_ranks, progress, to_prometheus
 
@@ -61,7 +61,7 @@ __all__ = [
     "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator", "CorruptError", "Damage", "Dispatch",
     "ElasticBatchSampler", "Error", "Field", "IOError", "Index", "InvalidArgumentError", "Loader", "MismatchError",
     "Mixture", "NotFoundError", "OutOfRangeError", "Position", "Progress", "PythonSource", "Ragged", "RejectedCheckpoint",
-    "Rows", "Sample", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",
+    "Rows", "Sample", "Samples", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",
     "StreamId", "StreamLoader", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter",
     "UnsupportedError", "Verification", "World", "cast", "compare_ranks", "find_format", "formats", "as_stream", "filter",
     "flat_map", "join", "open", "open_checkpoint", "pack", "progress", "shuffle_buffer", "split", "to_prometheus", "verify",

@@ -126,6 +126,13 @@ def find_world() -> World:
     MPI's, where it runs; torch.distributed's, where it is initialised; or that of the environment: torchrun, mpirun,
     srun. Alone otherwise.
     """
+    torch = sys.modules.get("torch.utils.data")
+    worker = torch.get_worker_info() if torch is not None else None
+    if worker is not None and worker.num_workers > 1:
+        raise UnsupportedError(
+            f"find the world: this is worker {worker.id} of {worker.num_workers} of torch's DataLoader, and each would read the same; "
+            "say which part is its own, world=(rank * workers + worker, ranks * workers), or let rota's loader read with threads instead"
+        )
     mpi, distributed = _rota.mpi_world(), torch_distributed()
     theirs = World(distributed.get_rank(), distributed.get_world_size()) if distributed is not None else World()
     if mpi is not None and theirs.size > 1 and tuple(mpi)[:2] != tuple(theirs)[:2]:

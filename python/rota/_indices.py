@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Index(int):
-    """The number of a sample, which also knows its epoch. An int in all else.
+    """The number of a sample, which also knows its epoch, and whether it pads its batch. An int in all else.
 
     `key` is 64 bits of randomness of seed, epoch and id: see `rota.torch.seeded`.
     """
@@ -24,11 +24,12 @@ class Index(int):
     __slots__ = ()
     epoch: int
     seed: int
+    is_pad: bool
 
     @staticmethod
-    def of(id: int, epoch: int, seed: int) -> Index:
+    def of(id: int, epoch: int, seed: int, is_pad: bool = False) -> Index:
         """Sample `id` of `epoch`."""
-        made: Index = index_type(operator.index(epoch), operator.index(seed))(id)
+        made: Index = index_type(operator.index(epoch), operator.index(seed), bool(is_pad))(id)
         return made
 
     @property
@@ -37,13 +38,13 @@ class Index(int):
         return _rota.sample_key(self.seed, self.epoch, int(self))
 
     def __reduce__(self) -> tuple:
-        return Index.of, (int(self), self.epoch, self.seed)
+        return Index.of, (int(self), self.epoch, self.seed, self.is_pad)
 
 
 @functools.lru_cache(maxsize=256)
-def index_type(epoch: int, seed: int) -> Any:
-    """Of all indices of an epoch: what they have in common costs none of them anything."""
-    return type("Index", (Index,), {"__slots__": (), "__module__": "rota", "epoch": epoch, "seed": seed})
+def index_type(epoch: int, seed: int, is_pad: bool) -> Any:
+    """Of all such indices of an epoch: what they have in common costs none of them anything."""
+    return type("Index", (Index,), {"__slots__": (), "__module__": "rota", "epoch": epoch, "seed": seed, "is_pad": is_pad})
 
 
 class Indices(list):
@@ -56,9 +57,9 @@ class Indices(list):
         return (Indices, (list(self),)) if encoded is None else (decoded, encoded)
 
 
-def decoded(ids: bytes, epochs: bytes, seed: int) -> list[Index]:
+def decoded(ids: bytes, epochs: bytes, pads: bytes, seed: int) -> list[Index]:
     """What `Indices` went as."""
-    return _rota.decode_indices(ids, epochs, seed)
+    return _rota.decode_indices(ids, epochs, pads, seed)
 
 
 def _of_batch(name: str, text: str) -> Any:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rota import _rota, _sources
-from rota._communicator import Communicator, agreed, as_communicator, as_world, check_world, find_world, torchs_ranks
+from rota._communicator import Communicator, as_communicator, as_world, check_world, compared, find_world, torchs_ranks
+from rota._datasets import names_of
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
 from rota._sources import Source
@@ -167,7 +168,8 @@ class Loader(Placed, _rota.Loader):
     - `tail` says what happens at the end of an epoch: "partial", "carry", "drop" or "pad". `epochs=None`: no last one.
     - `cast={"tokens": "int64"}` changes element types before all else: see `rota.cast`.
     - `transform(sample)` gets a `Sample`, and changes it in place or returns a dict of `transform_fields`.
-      `collate(batch)` gets a dict of arrays, and returns one of `collate_fields`. Workers call both, under Python's lock.
+      `collate(batch)` gets a dict of arrays, with `ids` and `mask`, and returns one of `collate_fields`, a row for each sample.
+      Workers call both, under Python's lock, several at once.
     - The ranks of `comm`, which `rota.Communicator` takes, make the loader together, check that dataset and options are
       the same, and count bad samples together. Left out, it is that of torch.distributed, where that is initialised.
     - `world` is this process among those that share the data, which then exchange nothing: (rank, size), or what
@@ -220,11 +222,13 @@ class Loader(Placed, _rota.Loader):
         for name in ("self", "source", "world", "comm", "cast", "__class__"):
             options.pop(name, None)
         place = _place(world, comm)
-        with agreed(place if isinstance(place, Communicator) else None, "make a loader"):
+        with compared(place if isinstance(place, Communicator) else None, "make a loader") as describe:
             given = _rota.LoaderOptions(**options)
             self._source = _taken(source, cast)
             if isinstance(self._source, Mixture):
                 _rota.check_mixture(self._source)
+            sources = self._source.sources if isinstance(self._source, Mixture) else [self._source]
+            describe("".join(f"{name}\n" for one in sources for name in names_of(one)))
         super().__init__(self._source, given, place)
         self._is_placed = world is not None or comm is not ...
         self._functions = transform, collate  # which C++ holds weakly

@@ -27,6 +27,7 @@ MOST_EPOCHS = 12  # strips
 MOST_RANKS = 8  # lines; of more, the quickest, the middle and the slowest
 MOST_BINS = 200
 LITTLE = 0.02  # of its time: a loop that waits less is not kept
+MUCH = 0.10  # one that waits so much is bound by what it waits for
 
 
 class Failure(Exception):
@@ -223,6 +224,8 @@ def verdict(phase: Phase, waits: Waits) -> tuple[str, str]:
     took = f"a batch takes a worker {ms(waits.read)} to read{transform}" if waits.read else "of streams nobody knows what for"
     if waits.share < LITTLE:
         return "never waited for", f"The loop waits for {share}."
+    if waits.share < MUCH:
+        return "seldom waited for", f"The loop waits for {share}; {took}."
     if means[worst] >= max(2 * usual, usual + 1e-3):
         own = {name: sum(seconds) for (rank, name), seconds in phase.files.items() if rank == worst}
         of = f" Its slowest file is {max(own, key=lambda name: own[name])}." if own else ""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import operator
-import os
 import re
 import sys
+import threading
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from rota import _rota
 from rota._communicator import as_world, check_world, compared, find_world, torchs_ranks
+from rota._datasets import digest_of, length_of, names_of
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
 from rota._indices import BatchInfo, BatchIterator
 from rota._loader import Loader, Mixture
@@ -27,7 +28,7 @@ def _lengths(dataset: Any, weights: Any) -> list[int]:
         if not is_list or len(dataset) != len(weights):
             what = f"{len(dataset)} datasets" if is_list else f"a {type(dataset).__name__}"
             raise InvalidArgumentError(f"make a sampler: {len(weights)} weights for {what}; give a list of as many datasets")
-        return [_length(one) for one in dataset]
+        return [length_of(one) for one in dataset]
     torch = sys.modules.get("torch.utils.data")
     kinds = (_rota.Source, torch.Dataset) if torch else (_rota.Source,)
     if is_list and dataset and all(isinstance(one, kinds) for one in dataset):
@@ -35,30 +36,18 @@ def _lengths(dataset: Any, weights: Any) -> list[int]:
             f"make a sampler: a list of {len(dataset)} datasets needs weights=; for one behind the other give what joins them, "
             "such as torch's ConcatDataset"
         )
-    return [_length(dataset)]
-
-
-def _length(dataset: Any) -> int:
-    if isinstance(dataset, (str, bytes, os.PathLike)):
-        raise TypeError(f"{dataset!r} is a path, and no dataset: give its samples, or their number")
-    if isinstance(dataset, bool):
-        raise TypeError("a bool is no dataset")
-    try:
-        length = len(dataset) if hasattr(dataset, "__len__") else operator.index(dataset)  # numpy's numbers, too
-    except TypeError:
-        raise TypeError(
-            f"a {type(dataset).__name__} has no length; rota orders what can be indexed (for the rest, see rota.Stream)"
-        ) from None
-    if length < 0:
-        raise InvalidArgumentError(f"order a dataset: its length is {length}; it must be 0 or more")
-    return length
+    return [length_of(dataset)]
 
 
 def _of_loader(name: str, text: str) -> Any:
     return property(lambda self: getattr(self._cursor, name), doc=text)
 
 
-class ElasticBatchSampler:
+class _Base(Generic[TypeVar("T")]):  # type: ignore[misc]
+    """Once torch is there, its Sampler stands in this place, for those who ask for one: it is laid out alike."""
+
+
+class ElasticBatchSampler(_Base):
     """The batches of one rank, as lists of `Index`, for torch's DataLoader or any other.
 
     The order is computed: no list of samples is kept, and none is replayed. A run stops at any step and goes on in any
@@ -71,7 +60,11 @@ class ElasticBatchSampler:
     - `tail` "pad" fills up an epoch's last batch with samples that `BatchInfo.mask` masks; "drop" leaves it out;
       "partial" makes it short; "carry" goes on into the next epoch.
     - `shards=0` makes 256 logical shards, or one under `shuffle="none"`, which is then the dataset's order.
-    - `fingerprint` names the dataset: a state of another one is refused. Without it, its length does.
+    - `fingerprint` names the dataset: a state of another one is refused, and ranks that differ are. Without it, its length
+      does, and what names its samples without reading them: paths, the indices of a Subset, values of a list or an array.
+      fingerprint="" compares the length alone.
+    - Ranks of torch.distributed compare place, options and dataset when it is made and at each `for`: **collective**, unless
+      `world` is given.
 
     >>> import rota
     >>> sampler = rota.ElasticBatchSampler(10, 4, shuffle="none", world=(0, 1))
@@ -100,6 +93,10 @@ class ElasticBatchSampler:
         fingerprint: str | None = None,
         evaluation: bool = False,
     ) -> None:
+        torch = sys.modules.get("torch.utils.data")
+        if torch is not None and not isinstance(self, torch.Sampler):
+            ElasticBatchSampler.__bases__ = (torch.Sampler,)  # type: ignore[misc]
+        self._lock = threading.RLock()  # where it is, for threads that ask
         with compared(torchs_ranks() if world is None else None, "make samplers") as describe:
             what = "make a sampler"
             if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
@@ -115,11 +112,13 @@ class ElasticBatchSampler:
                 raise UnsupportedError(f"{what}: fingerprint= of a mixture; leave it out")
             if evaluation or (self._is_mixture and epochs is None):
                 epochs = 1  # of a mixture: until one is exhausted
-            self._fingerprint = fingerprint
+            self._fingerprint = fingerprint or None
             self._mixing = weights, _rota.MixtureOptions.plain(end=end, steps=steps)
             self._name: dict[str, str] = {}  # kept for people
-            if fingerprint is not None and re.fullmatch("[0-9a-f]{32}", fingerprint) is None:
+            if fingerprint and re.fullmatch("[0-9a-f]{32}", fingerprint) is None:
                 self._name = {"fingerprint": fingerprint}
+            datasets = [dataset] if weights is None else dataset
+            self._names = [] if fingerprint is not None else [names_of(one) for one in datasets]
             self._options: dict[str, Any] = _rota.LoaderOptions.plain(
                 global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
                 seed=seed, tail=tail, epochs=epochs, rank_split=rank_split,
@@ -127,9 +126,11 @@ class ElasticBatchSampler:
             self._epochs = self._options["epochs"]
             self._cursor = self._make(find_world() if world is None else as_world(world))
             self._is_placed = world is not None
-            describe(self._cursor._described())
             self._delivered = 0
-            self._last: Any = None  # the last batch that was delivered, where the cursor is not yet behind it
+            self._last: Any = None  # the last batch that was delivered since the cursor was moved
+            self._behind: Any = None  # that which the cursor is behind
+            self._is_compared = False  # with other ranks, since it was moved
+            describe(self._described())
             self._drawn: deque[Any] = deque()  # batches of the `for` that counts what it delivers, and those to come
             self._evaluation = bool(evaluation)
             self._changes = 0
@@ -144,14 +145,41 @@ class ElasticBatchSampler:
     @property
     def _loader(self) -> Loader:
         """The cursor, at the position."""
-        if self._last is not None:
-            self._cursor._go_on_behind(self._last)
-            self._last = None
-        return self._cursor
+        with self._lock:
+            if self._last is not self._behind:
+                self._cursor._go_on_behind(self._last)
+                self._behind = self._last
+            return self._cursor
+
+    def _described(self) -> str:
+        """What must be the same on all ranks, by lines."""
+        return self._loader._described() + "".join(f"{name}\n" for names in self._names for name in names)
+
+    def _compare(self) -> None:
+        """**Collective** over the ranks of torch.distributed, where the world is theirs. Throws MismatchError on all.
+
+        Threads beside the main one need not be as far on all ranks: there nothing is compared.
+        """
+        if self._is_placed or threading.current_thread() is not threading.main_thread():
+            return
+        check_world(self.world)
+        ranks = torchs_ranks()
+        if ranks is not None:
+            ranks._require_same("begin a `for` over samplers", self._described())
+        self._is_compared = True
+
+    def _know(self, dataset: Any) -> None:
+        """Knows the samples by those of `dataset`, where it was made of their number."""
+        if self._is_mixture or not self._names or any(self._names):
+            return
+        self._names = [names_of(dataset)]
+        if any(self._names):
+            self.__setstate__(self.__getstate__())
 
     def _make(self, world: Any) -> Loader:
         weights, how = self._mixing
-        sources = [_rota.numbers(length, self._fingerprint) for length in self._lengths]
+        known = self._names or [[]] * len(self._lengths)
+        sources = [_rota.numbers(length, self._fingerprint, [*map(digest_of, names)]) for length, names in zip(self._lengths, known)]
         data = Mixture(sources, weights, **how) if weights is not None else sources[0]
         return Loader(data, **self._options, world=world, workers=0)
 
@@ -159,8 +187,8 @@ class ElasticBatchSampler:
 
     def __iter__(self) -> BatchIterator:
         """The batches from `position` on. Changes nothing here: what is drawn ahead is not delivered."""
-        if not self._is_placed:
-            check_world(self.world)
+        if not self._is_counted:
+            self._compare()
         if self._is_in_loader and self._is_resumed and not self._is_counted:
             raise InvalidArgumentError(
                 "draw batches of a sampler whose loader has loaded a state: another loader draws them, which would pass over batches "
@@ -194,9 +222,11 @@ class ElasticBatchSampler:
 
     def _begins_for(self) -> bool:
         """Whether a `for` that counts what it delivers has any batch; where it begins is settled before it."""
-        self._drawn_at = None
         if self._evaluation:
             self.restart()
+        self._compare()
+        self._drawn_at = None
+        if self._evaluation:
             return True
         is_resumed, at = self._is_resumed, self.position
         if self._takes_end():
@@ -247,7 +277,8 @@ class ElasticBatchSampler:
     @property
     def position(self) -> Position:
         """Behind the last batch that was delivered."""
-        return self._cursor.position if self._last is None else self._last.end
+        last = self._last
+        return self._cursor.position if last is None else last.end
 
     @property
     def seed(self) -> int:
@@ -266,7 +297,9 @@ class ElasticBatchSampler:
 
     def advance(self, info: type[BatchInfo] | None = None) -> Any:
         """Counts the next batch as delivered, and tells of it (as `info`); None behind the last one."""
-        batch = self._loader.next()
+        if not self._is_compared:
+            self._compare()
+        batch = self._behind = self._loader.next()
         return None if batch is None else self._deliver(batch, info or BatchInfo)
 
     def _deliver(self, batch: Any, info: Any) -> Any:
@@ -277,13 +310,23 @@ class ElasticBatchSampler:
             self._is_resumed = False
         return info(batch)
 
-    def state_dict(self) -> dict[str, str]:
-        """Where the run is and what defines its order: the state of a C++ loader over as many samples.
+    def state_dict(self, behind: BatchInfo | None = None) -> dict[str, str]:
+        """Where the run is and what defines its order: the state of a C++ loader over as many samples. From any thread.
 
-        An evaluation has none: {}, which `load_state_dict` takes.
+        That behind a batch that was delivered, where others were since. An evaluation has none: {}, which `load_state_dict`
+        takes.
         """
+        if self._evaluation:
+            return {}
         self._lacks_drawn = self._drawn_at == self.position
-        return {} if self._evaluation else {**self._loader.state_dict(), **self._name}
+        with self._lock:
+            cursor = self._loader
+            if behind is not None:
+                if self._last is None:
+                    raise InvalidArgumentError("take the state behind a batch: the loader was moved since that was delivered")
+                cursor._go_on_behind(behind._batch)
+                self._behind = behind._batch
+            return {**cursor.state_dict(), **self._name}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
@@ -307,9 +350,14 @@ class ElasticBatchSampler:
         self._moved()
 
     def _moved(self) -> None:
-        self._changes += 1
+        self._last = self._behind = None
+        self._changed()
         self._is_resumed = self._is_epoch_over = False
         self._drawn_at = None
+
+    def _changed(self) -> None:
+        self._changes += 1
+        self._is_compared = False
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of `epoch`.
@@ -347,18 +395,18 @@ class ElasticBatchSampler:
         """Goes on from the same position in another world: (rank, size)."""
         self._loader.rescale(world)
         self._is_placed = world is not None
-        self._changes += 1
+        self._changed()
 
     def set_global_batch_size(self, size: int) -> None:
         """Goes on with other batches. All ranks do it at the same step."""
         self._loader.set_global_batch_size(size)
         self._options["global_batch_size"] = self.global_batch_size
-        self._changes += 1
+        self._changed()
 
     def set_weights(self, weights: Sequence[float]) -> None:
         """Goes on with other weights of the datasets. All ranks do it at the same step."""
         self._loader.set_weights(weights)
-        self._changes += 1
+        self._changed()
 
     def when(self, id: int, epoch: int) -> BatchSlot | None:
         """The step, rank and slot in which sample `id` is read in `epoch`; None where it never is."""
@@ -386,10 +434,11 @@ class ElasticBatchSampler:
     def __getstate__(self) -> dict[str, Any]:
         (weights, how), kept = self._mixing, dict(self.__dict__)
         kept["_mixing"] = None if weights is None else [*map(float, weights)], how
-        return {**kept, "_cursor": (self.world, self._loader.state_dict()), "_last": None, "_drawn": deque()}
+        at = self.world, self._loader.state_dict()
+        return {**kept, "_cursor": at, "_last": None, "_behind": None, "_drawn": deque(), "_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
+        self.__dict__.update(state, _lock=threading.RLock())
         world, at = state["_cursor"]
         self._cursor = self._make(world)
         self._cursor.load_state_dict(at)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 from rota import _rota
 from rota._catalog import Catalog, PathLike
 from rota._communicator import agreed
+from rota._datasets import copy_of, locks_of
 from rota._errors import CallbackError, InvalidArgumentError
-from rota._values import DTypeLike, Field, FieldsLike, World, as_fields, copy_of
+from rota._values import DTypeLike, Field, FieldsLike, World, as_fields
 
 Source = _rota.Source
 
@@ -218,14 +220,19 @@ def pack(
     return _made("pack", documents, options, comm=ranks)
 
 
-def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint: str | None = None) -> Source:
+def PythonSource(
+    dataset: Any, fields: FieldsLike | None = None, *, fingerprint: str | None = None, thread_safe: bool = False
+) -> Source:
     """A Python dataset (`len` and `[i]`), read by rota's threads under Python's lock.
 
     `dataset[i]` is a dict of the fields, a tuple in their order, or the value of the only one. Without `fields`, sample
-    0 says which there are; ragged fields must be declared. Each worker has a shallow copy of the dataset, where it can
-    be copied: a file that `__getitem__` opens at first use is then the worker's own.
+    0 says which there are; ragged fields must be declared.
 
-    `fingerprint` names the dataset: a state of another one is refused.
+    One thread at a time is in it, whoever reads: what it returns is copied before the next call. So is it for datasets that
+    share an object, such as a file. `thread_safe=True` says that several threads may call it at once.
+
+    `fingerprint` names the dataset: a state of another one is refused. Without it, so is one whose samples differ, as far as a
+    few of them tell that are the same at each reading. fingerprint="" compares the length alone.
 
     >>> import rota
     >>> source = rota.PythonSource([{"x": 1.5}, {"x": 2.5}])
@@ -236,8 +243,12 @@ def PythonSource(dataset: Any, fields: FieldsLike | None = None, *, fingerprint:
         raise TypeError(f"{dataset!r} is a path, and no dataset: open it with rota.open(...)")
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise TypeError(f"a {type(dataset).__name__} has no len() and no [i]; for what is read in sequence, see rota.Stream")
-    fields = _fields_of(dataset) if fields is None else as_fields(fields)
-    return _made("python_source", dataset, fields, fingerprint)
+    if fields is None:
+        with ExitStack() as stack:
+            for lock in () if thread_safe else locks_of(dataset):
+                stack.enter_context(lock)
+            fields = _fields_of(dataset)
+    return _made("python_source", dataset, as_fields(fields), fingerprint, thread_safe)
 
 
 def _fields_of(dataset: Any) -> list[Field]:

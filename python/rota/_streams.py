@@ -12,7 +12,8 @@ from rota._errors import Refusal
 from rota._loader import Placed, opened
 from rota._options import in_rotas_words
 from rota._sources import Source, _as_source
-from rota._values import FieldsLike, StreamSample, World, copy_of
+from rota._datasets import copy_of
+from rota._values import FieldsLike, StreamSample, World
 
 StreamSource = _rota.StreamSource
 StreamSource.__module__ = "rota"

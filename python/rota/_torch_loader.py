@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import itertools
 import json
 import logging
-import random
+import sys
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
 import torch
 from torch.utils import data as _data
 
 from rota import _indices, _rota
 from rota._communicator import agreed, torchs_ranks
+from rota._datasets import KeptRandomness
 from rota._errors import CallbackError, CorruptError, InvalidArgumentError, MismatchError, text_of
 from rota._indices import Index
 from rota._sampler import ElasticBatchSampler
@@ -63,9 +66,10 @@ class SkippingInfo(BatchInfo):
 
 
 class _Samples(NamedTuple):
-    """Of a batch, and what could not be read of it: its slots, and why."""
+    """Of a batch, its indices, and what could not be read of it: its slots, and why."""
 
     samples: list
+    indices: Sequence[Index]
     bad: dict[int, str]
 
 
@@ -94,10 +98,12 @@ class _Wrapped(_data.Dataset):
 
 
 class _Whole(_Wrapped):
-    """Reads many samples at once, and not none of them."""
+    """Reads many samples at once, where it can, and not none of them."""
 
     def __getitems__(self, indices: Sequence[Index]) -> Any:
-        return self._rota_dataset.__getitems__(indices) if indices else []
+        many = getattr(self._rota_dataset, "__getitems__", None)
+        samples = many(indices) if many and indices else [self._rota_dataset[index] for index in indices]
+        return _Samples(samples, indices, {})
 
 
 class _Skipping(_Wrapped):
@@ -112,7 +118,7 @@ class _Skipping(_Wrapped):
         """What torch asks for. A dataset that reads many at once has its way, unless that fails."""
         if indices and hasattr(self._rota_dataset, "__getitems__"):
             with contextlib.suppress(*self._rota_errors):
-                return _Samples(self._rota_dataset.__getitems__(indices), {})
+                return _Samples(self._rota_dataset.__getitems__(indices), indices, {})
         samples: list[Any] = []
         bad: dict[int, str] = {}
         for slot, index in enumerate(indices):
@@ -126,7 +132,7 @@ class _Skipping(_Wrapped):
             other = samples[good[0]] if good else self._next_good(indices[0], bad[0])
             for slot in bad:
                 samples[slot] = other
-        return _Samples(samples, bad)
+        return _Samples(samples, indices, bad)
 
     def _next_good(self, index: Index, why: str) -> Any:
         tries = min(self._rota_samples, 1000)
@@ -136,11 +142,92 @@ class _Skipping(_Wrapped):
         raise CorruptError(f"read a batch: no sample can be read of {tries}, from sample {int(index)} on: {why}")
 
 
-def _collated(collate: Callable[[list], Any], samples: Any) -> Any:
-    """Of a rank with no sample in a short last batch, None."""
-    if isinstance(samples, _Samples):
-        return _collated(collate, samples.samples), samples.bad
-    return None if isinstance(samples, list) and not samples else collate(samples)
+class _Collate:
+    """Calls a user's collate, which may take the indices of its samples, too."""
+
+    def __init__(self, collate: Callable[..., Any] | None, skips: bool) -> None:
+        self._collate: Callable[..., Any] = collate or _data.default_collate
+        self._skips = skips
+        self.takes_indices = False
+        with contextlib.suppress(TypeError, ValueError):  # of what tells no signature
+            needed = [one for one in inspect.signature(self._collate).parameters.values() if one.default is one.empty]
+            self.takes_indices = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in needed) == 2
+
+    def __call__(self, read: Any) -> Any:
+        """Of a rank with no sample in a short last batch, None."""
+        samples, indices, bad = read if isinstance(read, _Samples) else (read, [], {})
+        made = None
+        if not isinstance(samples, list) or samples:
+            made = self._collate(samples, indices) if self.takes_indices else self._collate(samples)
+        return (made, bad) if self._skips else made
+
+
+def _tensors_in(batch: Any) -> list[Any]:
+    """What a batch consists of, and can be watched: up to 16 tensors, arrays, objects."""
+    found, todo = list[Any](), [batch]
+    while todo and len(found) < 16:
+        one = todo.pop()
+        if isinstance(one, (list, tuple, Mapping)):
+            todo += reversed(list(one.values() if isinstance(one, Mapping) else one)[:16])
+        elif not isinstance(one, (str, bytes, int, float, complex, type(None))):
+            found.append(one)
+    return found
+
+
+class _Given:
+    """The batches of a loader that are in use, and who draws them."""
+
+    def __init__(self) -> None:
+        self._infos: dict[int, tuple[Any, BatchInfo]] = {}
+        self._drawer = self._frame = 0
+        self._code: Any = None
+        self._count = 0  # of this `for`
+        self._is_in_hand = False  # what was drawn last: nothing draws ahead
+        self.last: BatchInfo | None = None
+
+    def begin(self) -> None:
+        self._count, self._is_in_hand = 0, False
+
+    def note(self, batch: Any, info: BatchInfo, frame: Any) -> None:
+        """`frame` draws it."""
+        while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "rota":
+            frame = frame.f_back
+        self._drawer, self._frame, self._code = threading.get_ident(), id(frame), getattr(frame, "f_code", None)
+        self._count += 1
+        self.last = info
+        for one in _tensors_in(batch):
+            with contextlib.suppress(TypeError):
+                self._infos[id(one)] = weakref.ref(one, lambda _, key=id(one): self._infos.pop(key, None)), info  # type: ignore[misc]
+
+    def find(self, batch: Any) -> BatchInfo:
+        found = [self._infos.get(id(one), (None, None))[1] for one in _tensors_in(batch)]
+        if not found or found[0] is None or any(info is not found[0] for info in found):
+            raise InvalidArgumentError(
+                "find the info of a batch: this loader has delivered none of these very tensors together; a copy is another one, also "
+                "on another device: ask before it is copied, or put into the batch what you need (a collate that takes indices)"
+            )
+        return found[0]
+
+    def is_ahead(self) -> bool:
+        """Whether the batch in hand may be another than the last one."""
+        if self._count == 0 or self._is_in_hand:
+            return False
+        frame: Any = sys._getframe(1)
+        while frame is not None and (id(frame) != self._frame or frame.f_code is not self._code):
+            frame = frame.f_back
+        known = {id(info) for _, info in [*self._infos.values()]}
+        if frame is None and self._count > 1 and known != {id(self.last)}:
+            return True  # something in between has drawn several, which are there
+        self._is_in_hand = self._count == 1 or frame is not None
+        return False
+
+    def is_elsewhere(self) -> bool:
+        """Whether another thread draws, whose batches may be used here."""
+        return self._count > 0 and self._drawer not in (threading.get_ident(), 0)
+
+    def is_fed(self) -> bool:
+        """Whether a thread beside the main one draws for others."""
+        return self.is_elsewhere() and self._drawer != threading.main_thread().ident
 
 
 T = TypeVar("T", covariant=True)
@@ -161,6 +248,12 @@ class DataLoader(_data.DataLoader[T]):
 
     A batch is counted before the loop's body gets it. So a state saved in the body has the batch in hand, and none that
     was drawn ahead. A new `for` goes on behind the last batch delivered, whatever ended the one before.
+
+    Where something between the loader and the loop draws ahead (a thread, a prefetcher), ask `info_of(batch)`, and save
+    `state_dict(batch)`: `info` and `state_dict()` are then refused.
+
+    A `collate_fn` of one parameter gets a list of samples, and keeps their number and order. One of two parameters also gets
+    their indices (`id`, `epoch`, `is_pad`), and may do otherwise.
 
     All of torch's options work, but for those that make an order of their own. The sampler may be called `batch_sampler`,
     as torch does. With `tail` "partial", "carry" or "drop" a rank may have no sample in an epoch's last batch: then the
@@ -217,20 +310,23 @@ class DataLoader(_data.DataLoader[T]):
         self._skips, self._max_skipped, self._skipped = on_bad_sample == "skip", max_skipped, list[SkippedSample]()
         self._skipped_here: list[tuple[int, int, str, str]] = []  # since skipped was told
         self._bad_ids: set[int] = set()  # of this rank
+        collate = _Collate(collate_fn, self._skips)
+        self._checks_rows = not collate.takes_indices and (self._skips or sampler._options["tail"] == "pad")
         if self._skips:
             dataset = _Skipping(dataset, sampler.samples, (CorruptError, *bad_errors))
-        elif hasattr(dataset, "__getitems__"):
+        elif hasattr(dataset, "__getitems__") or collate.takes_indices:
             dataset = _Whole(dataset)
         self._iterations = 0
         self._order = sampler
         sampler._is_in_loader = True
+        sampler._know(inner)
         # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
         self._has_own_generator = generator is None
         super().__init__(
             dataset,
             batch_sampler=sampler,
             num_workers=num_workers,
-            collate_fn=functools.partial(_collated, collate_fn or _data.default_collate),
+            collate_fn=collate,
             pin_memory=pin_memory,
             timeout=timeout,
             worker_init_fn=worker_init_fn,
@@ -240,7 +336,7 @@ class DataLoader(_data.DataLoader[T]):
             persistent_workers=persistent_workers,
             **options,
         )
-        self._info: BatchInfo | None = None
+        self._given = _Given()
         self._batches, self._waited = 0, 0.0
 
     @property
@@ -253,13 +349,19 @@ class DataLoader(_data.DataLoader[T]):
         pass  # torch sets one of its own, and does not use it
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_info": None}
+        made = {"generator": None} if self._has_own_generator else {}
+        return {**self.__dict__, "_given": None, "_iterator": None, **made}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        made = {"generator": torch.Generator()} if self._has_own_generator else {}
+        self.__dict__.update(state, _given=_Given(), **made)
 
     def __repr__(self) -> str:
         return f"<rota.torch.DataLoader over {self._order!r}, {self.num_workers} workers>"
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        sampler = self._order
+        sampler, given = self._order, self._given
+        self._require_length()
         self._iterations += 1
         if not sampler._begins_for():
             return
@@ -271,6 +373,7 @@ class DataLoader(_data.DataLoader[T]):
         finally:
             sampler._is_counted = False
         to_deliver = sampler._drawn
+        given.begin()
         drawn = self._iterations, sampler.changes, sampler._delivered
         while True:
             if drawn != (self._iterations, sampler.changes, sampler._delivered):
@@ -294,9 +397,18 @@ class DataLoader(_data.DataLoader[T]):
                 batch, bad = batch
                 make_info = functools.partial(SkippingInfo, bad=bad)
                 self._note_skipped(make_info(to_deliver[0]), bad)  # which may fail: then the batch does not count
-            self._info = sampler._deliver(to_deliver.popleft(), make_info)
+            if self._checks_rows:
+                _require_rows(batch, to_deliver[0].size)
+            info = sampler._deliver(to_deliver.popleft(), make_info)
+            given.note(batch, info, sys._getframe(1))
             drawn = self._iterations, sampler.changes, sampler._delivered
             yield batch
+
+    def _require_length(self) -> None:
+        """A dataset that has grown would never be read to its end."""
+        now = len(self.dataset) if hasattr(self.dataset, "__len__") else self._order.samples
+        if now != self._order.samples:
+            raise MismatchError(f"the dataset has {now} samples now, the sampler orders {self._order.samples}; make sampler and loader anew")
 
     def _note_skipped(self, info: BatchInfo, bad: Mapping[int, str]) -> None:
         real = [slot for slot in bad if info._batch.kinds[slot] == 0]
@@ -340,18 +452,37 @@ class DataLoader(_data.DataLoader[T]):
 
     @property
     def info(self) -> BatchInfo:
-        """Of the batch in hand."""
-        if self._info is None:
+        """Of the batch in hand. Refused where batches are drawn ahead of the loop: ask `info_of(batch)`."""
+        if self._given.last is None:
             raise InvalidArgumentError("ask for the info of a batch: none was delivered yet")
-        return self._info
+        if self._given.is_elsewhere() or self._given.is_ahead():
+            raise InvalidArgumentError(
+                "ask for the info of the batch in hand: a thread, or something between the loader and the loop, draws batches ahead, "
+                "so that it may be of another one; ask info_of(batch)"
+            )
+        return self._given.last
+
+    def info_of(self, batch: Any) -> BatchInfo:
+        """Of a batch that was delivered, and is still there: the same tensors, not copies of them. From any thread."""
+        return self._given.find(batch)
 
     @property
     def position(self) -> Position:
         """Behind the last batch delivered."""
         return self._order.position
 
-    def state_dict(self) -> dict[str, str]:
-        """Where the run is, the batch in hand included; the same on all ranks."""
+    def state_dict(self, behind: Any = None) -> dict[str, str]:
+        """Where the run is, the batch in hand included; the same on all ranks. From any thread.
+
+        Where a thread draws ahead of the loop: `state_dict(batch)`, of the last one that was trained.
+        """
+        if behind is not None:
+            return self._order.state_dict(self.info_of(behind))
+        if self._given.is_fed():
+            raise InvalidArgumentError(
+                "save the state of a loader: a thread draws batches ahead of the loop, so that it has some that were not trained; "
+                "save state_dict(batch), with the last batch that was trained"
+            )
         return self._order.state_dict()
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
@@ -367,6 +498,15 @@ class DataLoader(_data.DataLoader[T]):
         self._order.restart()
 
 
+def _require_rows(batch: Any, size: int) -> None:
+    rows = [len(one) for one in _tensors_in(batch) if getattr(one, "ndim", 0) > 0]
+    if rows and size not in rows:
+        raise InvalidArgumentError(
+            f"collate a batch of {size} samples: its tensors have {', '.join(map(str, rows))} rows, so that the mask would hit others; give "
+            "collate_fn a second parameter: it then gets the indices of the samples, which have is_pad, and can keep them together"
+        )
+
+
 class _Seeded(_Wrapped):
     def __getitem__(self, index: int) -> Any:
         if not isinstance(index, Index):
@@ -374,16 +514,12 @@ class _Seeded(_Wrapped):
                 "a seeded dataset is read by the indices of a rota.ElasticBatchSampler, which have keys; "
                 "of several datasets: seeded(ConcatDataset(...)), not one by one"
             )
-        states = random.getstate(), np.random.get_state(), torch.get_rng_state()
+        kept = KeptRandomness()
         try:
-            random.seed(index.key)
-            np.random.seed(np.array([index.key & 0xFFFFFFFF, index.key >> 32], dtype=np.uint32))
-            torch.random.default_generator.manual_seed(index.key)
+            kept.seed(index.key)
             return self._rota_dataset[index]
         finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])
-            torch.set_rng_state(states[2])
+            kept.restore()
 
     def __getitems__(self, indices: list[int]) -> list[Any]:
         """What torch asks for where there is one: the inner dataset's would read without seeds."""

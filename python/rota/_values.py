@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import operator
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -243,18 +242,6 @@ class Items:
         raise Refusal(f"{what}: it is of shape {list(array.shape)}; the field has [{wanted}]{ragged}")
 
 
-def copy_of(dataset: Any) -> Any:
-    """A shallow copy, so that what it opens when it is first read is the reader's own; itself, where it has none.
-
-    An array opens nothing, and its copy would be of all its numbers.
-    """
-    numpy = sys.modules.get("numpy")
-    try:
-        return dataset if numpy and isinstance(dataset, numpy.ndarray) else copy.copy(dataset)
-    except TypeError:
-        return dataset
-
-
 class SkippedSample(NamedTuple):
     """A bad sample that a loader skipped."""
 
@@ -273,6 +260,17 @@ class StreamSample(dict):
     def __init__(self, fields: Mapping[str, Any], id: Any, epoch: int = 0) -> None:
         super().__init__(fields)
         self.id, self.epoch = id, epoch
+
+
+class Samples(dict):
+    """The samples of a batch, for a collate: arrays by name, which end with the call. `ids` and `mask` (False: it pads, or was
+    skipped) are in the order of the batch: where a collate changes that, they belong to what it returns."""
+
+    __slots__ = ("ids", "mask")
+
+    def __init__(self, fields: Mapping[str, Any], ids: Any, kinds: Any) -> None:
+        super().__init__(fields)
+        self.ids, self.mask = ids, kinds == 0
 
 
 class Sample(StreamSample):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from rota import _rota
 from rota._communicator import agreed, as_communicator, torchs_ranks
@@ -35,8 +36,8 @@ def compare_ranks(loader: Any, comm: Any = ...) -> dict[str, Any]:
 
 
 def progress(loader: Any, *, every: float = 10.0, file: TextIO | None = None) -> Iterator[Any]:
-    """Iterates over `loader`, and shows on stderr, or `file`, how far it is, how fast, and for which share of its time the
-    loop waits for data: on a terminal by a bar, elsewhere by a line each `every` seconds; on rank 0 alone.
+    """Iterates over `loader`, and shows on stderr, or `file`, how far it is, how fast of late, and for which share of its time
+    the loop waits for data: on a terminal by a bar, elsewhere by a line each `every` seconds; on rank 0 alone.
 
     Any loader of rota: `rota.Loader`, `rota.StreamLoader`, `rota.torch.DataLoader`.
 
@@ -44,7 +45,12 @@ def progress(loader: Any, *, every: float = 10.0, file: TextIO | None = None) ->
     >>> for batch in rota.progress(rota.Loader(rota.PythonSource([{"x": 1}]), 1)):
     ...     train = batch["x"]
     """
-    meter = _Meter(loader, every, sys.stderr if file is None else file)
+    if not all(hasattr(getattr(loader, "_order", loader), name) for name in ("world", "position", "global_batch_size")):
+        raise TypeError(f"show progress: a {type(loader).__name__} is no loader of rota; such as enumerate(rota.progress(loader))")
+    return _watched(loader, _Meter(loader, every, sys.stderr if file is None else file))
+
+
+def _watched(loader: Any, meter: _Meter) -> Iterator[Any]:
     asked = time.monotonic()
     try:
         for batch in loader:
@@ -94,6 +100,17 @@ def _escaped(label: object) -> str:
     return str(label).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+_LATELY = 1.0  # seconds that rates are of, at the least
+
+
+class _Mark(NamedTuple):
+    time: float
+    steps: int
+    waited: float
+    samples: int
+    bytes: int
+
+
 class _Meter:
     def __init__(self, loader: Any, every: float, file: TextIO) -> None:
         self._loader, self._file = loader, file
@@ -101,20 +118,27 @@ class _Meter:
         self._is_shown = self._order.world.rank == 0 and file is not None and not file.closed
         self._is_terminal = self._is_shown and file.isatty()
         self._every = 0.1 if self._is_terminal else every
-        self._began = self._shown = time.monotonic()
+        self._shown = time.monotonic()
         self._steps = 0
         self._waited = 0.0
-        self._samples, self._bytes = self._counts()
+        self._first = self._now()
+        self._marks = deque([self._first])  # that rates are since: the first is behind another step than this
         self._total = self._steps_left()
 
     def count(self, waited: float) -> None:
         self._steps += 1
         self._waited += waited
         now = time.monotonic()
-        if self._is_shown and now - self._shown >= self._every:
+        if not self._is_shown:
+            return
+        while len(self._marks) > 1 and now - self._marks[0].time > max(self._every, _LATELY):
+            self._marks.popleft()
+        if now - self._shown >= self._every:
             self._shown = now
             with suppress(OSError, ValueError):  # nobody can read it: that ends no training
-                self._show(self._text(now - self._began))
+                self._show(self._text(self._marks[0]))
+        if now - self._marks[-1].time >= _LATELY / 10:
+            self._marks.append(self._now())
 
     def end(self) -> None:
         if not self._is_shown:
@@ -123,7 +147,7 @@ class _Meter:
             if self._is_terminal:
                 self._file.write("\r\x1b[K")
             if self._steps:
-                print(self._text(time.monotonic() - self._began), file=self._file, flush=True)
+                print(self._text(self._first), file=self._file, flush=True)
 
     def _steps_left(self) -> int:
         """Of this `for`; 0 where nobody knows."""
@@ -134,19 +158,21 @@ class _Meter:
         except TypeError:
             return 0
 
-    def _counts(self) -> tuple[int, int]:
-        return self._loader.stats.get("samples", 0), self._loader.stats.get("bytes", 0)
+    def _now(self) -> _Mark:
+        stats = self._loader.stats
+        return _Mark(time.monotonic(), self._steps, self._waited, stats.get("samples", 0), stats.get("bytes", 0))
 
-    def _text(self, seconds: float) -> str:
-        at, seconds = self._order.position, max(seconds, 1e-9)
-        rate, size = self._steps / seconds, self._order.world.size
-        samples, mine = (now - before for now, before in zip(self._counts(), (self._samples, self._bytes)))
-        samples = samples * size or self._steps * self._order.global_batch_size
+    def _text(self, since: _Mark) -> str:
+        at, size = self._order.position, self._order.world.size
+        seconds, steps, waited, samples, mine = (now - then for now, then in zip(self._now(), since))
+        seconds = max(seconds, 1e-9)
+        rate = steps / seconds
+        samples = samples * size or steps * self._order.global_batch_size
         parts = [f"epoch {at.epoch}, step {at.step:,}", f"{samples / seconds:,.0f} samples/s"]
         if mine:
             parts.append(f"{mine * size / seconds / 1e9:.2f} GB/s")
-        parts.append(f"waits {100 * self._waited / seconds:.0f} %")
-        if self._total > self._steps:
+        parts.append(f"waits {100 * waited / seconds:.0f} %")
+        if self._total > self._steps and rate > 0:
             left = round((self._total - self._steps) / rate)
             parts.append(f"{left // 3600}:{left // 60 % 60:02}:{left % 60:02} left")
         return ", ".join(parts)

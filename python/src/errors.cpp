@@ -178,7 +178,8 @@ void register_errors() {
         std::rethrow_exception(stopped.error);  // one of Python's own goes on to the next translator
       }
     } catch (const Error& error) {
-      raise(error);
+      const bool is_end = has_python_ended && PyThread_get_thread_ident() != main_thread;
+      is_end ? PyErr_SetNone(PyExc_SystemExit) : raise(error);  // which ends a daemon thread without a word
     }
   });
 }

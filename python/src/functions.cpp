@@ -84,7 +84,10 @@ void collate(py::handle function, const Items& made, const Batch& in, BatchOutpu
     for (std::size_t f = 0; f < in.fields().size(); ++f) {
       values[to_name(in.fields()[f].name)] = view(in.tensor(f), in.size(), guard.owner());
     }
-    const auto fields = made.batch(function(values), in.size());
+    const auto size = static_cast<py::ssize_t>(in.size());
+    const py::array_t<std::int64_t> ids(size, reinterpret_cast<const std::int64_t*>(in.ids().data()));
+    const py::array_t<std::uint8_t> kinds(size, reinterpret_cast<const std::uint8_t*>(in.kinds().data()));
+    const auto fields = made.batch(function(package("Samples")(values, ids, kinds)), in.size());
     for (std::size_t f = 0; f < fields.size(); ++f) {
       const auto& [array, rows] = fields[f];
       copy(array, made.fields()[f].ragged ? out.resize(f, rows) : out.bytes(f));

@@ -25,7 +25,7 @@ py::handle of_module(const char* name) {
 PyTypeObject* as_type(py::handle type) { return reinterpret_cast<PyTypeObject*>(type.ptr()); }
 
 py::object make_indices(std::span<const SampleId> ids, std::span<const std::int64_t> epochs,
-                        std::uint64_t seed) {
+                        std::span<const SlotKind> kinds, std::uint64_t seed) {
   static const py::handle list_type = of_module("Indices");
   static const py::handle type_of = of_module("index_type");
   py::object made = list_type();
@@ -34,8 +34,8 @@ py::object make_indices(std::span<const SampleId> ids, std::span<const std::int6
   const py::tuple number(1);
   PyObject_GC_UnTrack(number.ptr());  // it has nothing yet, and is changed
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (i == 0 || epochs[i] != epochs[i - 1]) {
-      type = type_of(epochs[i], seed);
+    if (i == 0 || epochs[i] != epochs[i - 1] || kinds[i] != kinds[i - 1]) {
+      type = type_of(epochs[i], seed, kinds[i] == SlotKind::pad);
       make = reinterpret_cast<newfunc>(PyType_GetSlot(as_type(type), Py_tp_new));
     }
     number[0] = unless_raised(PyLong_FromLongLong(ids[i].value));
@@ -50,15 +50,17 @@ std::span<const T> numbers_in(const py::bytes& bytes) {
   const auto all = static_cast<std::string_view>(bytes);
   return {reinterpret_cast<const T*>(all.data()), all.size() / sizeof(T)};
 }
-py::bytes to_bytes(const std::vector<std::int64_t>& numbers) {
+template <typename T>
+py::bytes to_bytes(const std::vector<T>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(numbers[0])};
 }
 
-// Ids, epochs and seed of a list; None, where it has anything else, such as several seeds.
+// Ids, epochs, kinds and seed of a list; None, where it has anything else, such as several seeds.
 py::object encode_indices(const py::list& list) {
   static const py::handle base = of_module("Index");
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> epochs;
+  std::vector<SlotKind> kinds;
   ids.reserve(list.size());
   epochs.reserve(list.size());
   py::object seed;
@@ -66,18 +68,20 @@ py::object encode_indices(const py::list& list) {
   for (const py::handle index : list) {
     if (Py_TYPE(index.ptr()) == type) {
       epochs.push_back(epochs.back());
+      kinds.push_back(kinds.back());
     } else {
       if (!py::isinstance(index, base)) return py::none();
       if (seed && !seed.equal(index.attr("seed"))) return py::none();
       type = Py_TYPE(index.ptr());
       seed = index.attr("seed");
       epochs.push_back(index.attr("epoch").cast<std::int64_t>());
+      kinds.push_back(index.attr("is_pad").cast<bool>() ? SlotKind::pad : SlotKind::sample);
     }
     ids.push_back(PyLong_AsLongLong(index.ptr()));
     if (ids.back() == -1 && PyErr_Occurred() != nullptr) return PyErr_Clear(), py::none();
   }
   if (!seed) return py::none();
-  return py::make_tuple(to_bytes(ids), to_bytes(epochs), seed);
+  return py::make_tuple(to_bytes(ids), to_bytes(epochs), to_bytes(kinds), seed);
 }
 
 // ---- batches that are planned ----
@@ -100,7 +104,7 @@ class Plan {
     auto memory = pool_->take();
     if (!planner_.plan(at_, *memory)) return py::none();
     const Position next = memory->global.next;
-    py::object made = make_indices(memory->ids, memory->epochs, seed_);
+    py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, seed_);
     drawn.attr("append")(pool_->wrap(std::move(memory)));
     at_ = next;
     return made;
@@ -123,9 +127,11 @@ void define_indices(py::module_& module) {
     return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
   });
   module.def("encode_indices", &encode_indices);
-  module.def("decode_indices", [](const py::bytes& ids, const py::bytes& epochs, std::uint64_t seed) {
-    return make_indices(numbers_in<SampleId>(ids), numbers_in<std::int64_t>(epochs), seed);
-  });
+  module.def("decode_indices",
+             [](const py::bytes& ids, const py::bytes& epochs, const py::bytes& kinds, std::uint64_t seed) {
+               return make_indices(numbers_in<SampleId>(ids), numbers_in<std::int64_t>(epochs),
+                                   numbers_in<SlotKind>(kinds), seed);
+             });
   py::class_<Plan>(module, "Plan")
       .def(py::init([](OneThread<Loader>& loader, bool is_of_one_epoch) {
         return loader.use([&](Loader& l) { return std::make_unique<Plan>(l, is_of_one_epoch); });

@@ -17,6 +17,7 @@
 #include "rota/resume.hpp"
 #include "rota/stream_loader.hpp"
 #include "rota/trace.hpp"
+#include "stream/stream_loader_impl.hpp"
 #include "values.hpp"
 
 namespace rota::python {
@@ -64,13 +65,17 @@ std::optional<Batch> next_of(OneThread<T>& self) {
   return batch ? std::optional(std::move(*batch)) : std::nullopt;
 }
 
+void begin(Loader& loader) { loader.begin_for(); }
+void begin(StreamLoader& loader) { loader.impl().begin_for(); }
+
 template <typename T>
 py::object begin_for(py::object self) {
-  if constexpr (std::is_same_v<T, Loader>) {
-    self.cast<OneThread<T>&>().use([](Loader& loader) { loader.begin_for(); });
-  }
+  self.cast<OneThread<T>&>().use([](T& loader) { begin(loader); });
   return self;
 }
+
+template <typename T>
+constexpr bool kIsStateBrief = std::is_same_v<T, Loader>;  // of streams it is made with other ranks
 
 template <typename T>
 void define_states(py::class_<OneThread<T>>& loader) {
@@ -80,8 +85,8 @@ void define_states(py::class_<OneThread<T>>& loader) {
           "state_dict",
           [](Self& self) {
             py::dict text;
-            if (!self.use([](T& l) { return has_no_state(l); }))
-              text["rota"] = self.use([](T& l) { return state(l); });
+            if (!self.use([](T& l) { return has_no_state(l); }, kBrief))
+              text["rota"] = self.use([](T& l) { return state(l); }, kIsStateBrief<T>);
             return text;
           },
           "Where the loader is; the same on all ranks. An evaluation has no state: {}, which "
@@ -125,17 +130,18 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
                   PyErr_GivenExceptionMatches(raised.ptr(), PyExc_SystemExit) != 0);
              ends_program ? self.close_within(std::chrono::seconds(1)) : self.close();
            })
-      .def_property_readonly("position", in_turn(&T::position), "Behind the last batch handed out.")
-      .def_property_readonly("world", in_turn(&T::world), "This process among those that share the data.")
+      .def_property_readonly("position", in_turn(&T::position, kBrief), "Behind the last batch handed out.")
+      .def_property_readonly("world", in_turn(&T::world, kBrief),
+                             "This process among those that share the data.")
       .def_property_readonly(
           "fingerprint", [](Self& self) { return to_string(self.use([](T& l) { return l.fingerprint(); })); },
           "What the dataset is known by: a state of another one is refused.")
       .def_property_readonly(
           "global_batch_size",
-          [](Self& self) { return self.use([](T& l) { return l.options().global_batch_size; }); },
+          [](Self& self) { return self.use([](T& l) { return l.options().global_batch_size; }, kBrief); },
           "Samples of all ranks in a step.")
       .def_property_readonly(
-          "stats", in_turn(&T::stats),
+          "stats", in_turn(&T::stats, kBrief),
           "Since the loader was made: counts of batches, samples and bytes; how long `next` "
           "waited, the loop took, and each worker read and transformed, as count, seconds, "
           "p50, p99 and p999; what was waited for the longest of late.")

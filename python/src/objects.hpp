@@ -98,10 +98,11 @@ class OneThread {
       : name_(name), has_ended_(nullptr), make_(std::move(make)) {}
 
   /// What `work` makes of the object, without the GIL. Throws Error{busy} while another call is under way: of
-  /// another thread, or of a signal handler or callback inside of that call.
+  /// another thread, or of a signal handler or callback inside of that call. Other threads' calls that are
+  /// `brief` wait for their turn, and are waited for: so that one may ask for a state while another reads.
   template <typename Work>
-  auto use(const Work& work) {
-    const Use use(*this);
+  auto use(const Work& work, bool is_brief = false) {
+    const Use use(*this, is_brief);
     if (make_) take(*make_());
     if (!object_) throw internal::failure(ErrorCode::invalid_argument, "use {}: it was closed", name_);
     require_no_end(has_ended_, fmt::format("use {}", name_));
@@ -144,14 +145,24 @@ class OneThread {
 
   class Use {
    public:
-    explicit Use(OneThread& owner) : owner_(owner) {
-      if (!owner.in_use_.exchange(true)) return;
-      throw internal::failure(ErrorCode::busy,
-                              "use {}: a call of it is under way, in another thread, or around this signal "
-                              "handler or callback; one thread at a time uses it",
-                              owner.name_);
+    explicit Use(OneThread& owner, bool is_brief = false) : owner_(owner) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      while (owner.user_ != std::thread::id()) {
+        if (owner.user_ == std::this_thread::get_id() || !(is_brief || owner.is_brief_) ||
+            std::chrono::steady_clock::now() > until) {
+          throw internal::failure(
+              ErrorCode::busy,
+              "use {}: a call of it is under way, in another thread, or around this signal handler or "
+              "callback; one thread at a time uses it",
+              owner.name_);
+        }
+        const Unlocked unlocked;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      owner.user_ = std::this_thread::get_id();  // under the GIL
+      owner.is_brief_ = is_brief;
     }
-    ~Use() { owner_.in_use_ = false; }
+    ~Use() { owner_.user_ = std::thread::id(); }
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
@@ -163,14 +174,18 @@ class OneThread {
   std::shared_ptr<T> object_;
   HasEnded has_ended_;
   std::function<std::unique_ptr<OneThread>()> make_;
-  std::atomic<bool> in_use_ = false;
+  std::atomic<std::thread::id> user_ = {};
+  std::atomic<bool> is_brief_ = false;  // what that one does
 };
+
+/// Of calls that wait for nothing.
+inline constexpr bool kBrief = true;
 
 /// A method of T as one of OneThread<T>, or of `Derived`, which derives from that.
 template <typename Derived = void, typename T, typename Method>
-auto in_turn(Method T::*method) {
+auto in_turn(Method T::*method, bool is_brief = false) {
   using Self = std::conditional_t<std::is_void_v<Derived>, OneThread<T>, Derived>;
-  return [method](Self& self) { return self.use([&](T& object) { return (object.*method)(); }); };
+  return [=](Self& self) { return self.use([&](T& object) { return (object.*method)(); }, is_brief); };
 }
 
 // ---- the parts of the module ----

@@ -15,26 +15,41 @@
 #include "functions.hpp"
 #include "objects.hpp"
 #include "options.hpp"
+#include "source/content.hpp"
 #include "values.hpp"
 
 namespace rota::python {
 namespace {
 
+constexpr std::string_view kIfMeant = " (where that may be, fingerprint=\"\" compares the length alone)";
+
 // N samples without any data: what a sampler orders.
 class Numbers final : public Source {
  public:
-  Numbers(std::int64_t size, std::optional<Fingerprint> fingerprint)
-      : size_(size), fingerprint_(fingerprint) {}
+  Numbers(std::int64_t size, std::optional<Fingerprint> fingerprint, std::vector<std::int64_t> digests)
+      : size_(size), fingerprint_(fingerprint), digests_(std::move(digests)) {}
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   void read(std::span<const SampleId> ids, const BatchView&) const override { check_ids(*this, ids); }
   [[nodiscard]] Fingerprint fingerprint() const override {
     return fingerprint_ ? *fingerprint_ : Source::fingerprint();
   }
+  [[nodiscard]] std::vector<internal::SampleContent> content(std::int64_t most) const override {
+    const std::int64_t last = std::ssize(digests_) - 1;
+    std::vector<internal::SampleContent> content;
+    for (std::int64_t k = 0; k < std::min(most, last + 1); ++k) {
+      const std::int64_t of = most <= last ? share(last, k, std::max<std::int64_t>(most - 1, 1)) : k;
+      content.push_back(
+          {.where = fmt::format("sample {}{}", last == 0 ? 0 : share(size_ - 1, of, last), kIfMeant),
+           .digest = digests_[static_cast<std::size_t>(of)]});
+    }
+    return content;
+  }
 
  private:
   std::int64_t size_;
   std::optional<Fingerprint> fingerprint_;
+  std::vector<std::int64_t> digests_;  // of what names some samples, from the first to the last
   std::vector<Field> fields_;
 };
 
@@ -91,26 +106,47 @@ class Asked {
   std::size_t bytes_ = 0;
 };
 
+// While it lives, no other thread calls a dataset that has one of these locks of Python's.
+class Turn {
+ public:
+  explicit Turn(const py::object& locks) : Turn() {
+    for (const py::handle lock : locks) {
+      // Waits without the GIL, but not for ever: whoever has it may wait for the end of this thread.
+      while (!lock.attr("acquire")(true, 0.05).cast<bool>()) internal::Wait::here().check();
+      taken_.push_back(py::reinterpret_borrow<py::object>(lock));
+    }
+  }
+  ~Turn() {
+    for (const py::object& lock : taken_) Py_XDECREF(PyObject_CallMethod(lock.ptr(), "release", nullptr));
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  Turn() = default;
+
+  std::vector<py::object> taken_;
+};
+
+py::object of_datasets(const char* name) { return py::module_::import("rota._datasets").attr(name); }
+
 class PythonSource final : public Source {
  public:
-  PythonSource(py::object dataset, std::vector<Field> fields, std::optional<Fingerprint> fingerprint)
+  PythonSource(py::object dataset, std::vector<Field> fields, std::optional<Fingerprint> fingerprint,
+               bool is_named, bool is_thread_safe)
       : size_(static_cast<std::int64_t>(py::len(dataset))),
         items_("take a sample of a dataset", std::move(fields)),
         fingerprint_(fingerprint),
+        is_named_(is_named),
+        locks_(is_thread_safe ? py::object(py::tuple()) : of_datasets("locks_of")(dataset)),
         dataset_(std::move(dataset)) {}
-  PythonSource(const PythonSource& other, py::object dataset)
-      : size_(other.size_),
-        items_(other.items_),
-        fingerprint_(other.fingerprint_),
-        dataset_(std::move(dataset)),
-        asked_(other.asked_) {}
 
   [[nodiscard]] std::int64_t size() const override { return size_; }
   [[nodiscard]] const std::vector<Field>& fields() const override { return items_.fields(); }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     check_ids(*this, ids);
-    call_python([&] {
+    in_turn([&] {
       // The first ragged field asks for a batch, the others for the same.
       const auto first = std::ranges::find(fields(), true, &Field::ragged) - fields().begin();
       if (static_cast<std::size_t>(first) == field) ask(ids);
@@ -124,7 +160,7 @@ class PythonSource final : public Source {
 
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     check_ids(*this, ids);
-    call_python([&] {
+    in_turn([&] {
       for (std::size_t i = 0; i < ids.size(); ++i) {
         internal::Wait::here().check();  // a worker ends behind the sample in hand
         std::optional<Item> asked = asked_->take(ids[i]);
@@ -134,20 +170,46 @@ class PythonSource final : public Source {
     });
   }
 
-  /// A copy of the dataset for each worker, so that what it opens when it is first read is the worker's own;
-  /// the same dataset, where it cannot be copied, or is an array.
-  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo&) const override {
-    return call_python([&]() -> std::unique_ptr<const Source> {
-      return std::make_unique<PythonSource>(*this,
-                                            py::module_::import("rota._values").attr("copy_of")(*dataset_));
-    });
-  }
-
   [[nodiscard]] Fingerprint fingerprint() const override {
     return fingerprint_ ? *fingerprint_ : Source::fingerprint();
   }
 
+  /// Of a few samples, where they are the same when they are read again, and the user has not named the
+  /// dataset.
+  [[nodiscard]] std::vector<internal::SampleContent> content(std::int64_t most) const override {
+    constexpr std::int64_t kMost = 8;  // they may cost much
+    if (is_named_) return {};
+    return call_python([&] {
+      std::vector<internal::SampleContent> content;
+      const py::cpp_function read([&] {
+        content = internal::read_content(*this, std::min(most, kMost), false);
+        py::list digests;
+        for (auto& sample : content) digests.append(sample.digest);
+        return digests;
+      });
+      if (!of_datasets("is_reproducible")(read).cast<bool>()) content.clear();
+      for (auto& sample : content) sample.where += kIfMeant;
+      return content;
+    });
+  }
+
  private:
+  /// One call at a time of a dataset that did not say otherwise: what it returns is copied before the next.
+  template <typename Work>
+  void in_turn(const Work& work) const {
+    call_python([&] {
+      const Turn turn(*locks_);
+      if (const auto now = static_cast<std::int64_t>(py::len(*dataset_)); now != size_) {
+        throw internal::failure(
+            ErrorCode::callback,
+            "take a sample of a dataset: it has {} samples now, and had {} when its source "
+            "was made; make source and loader anew",
+            now, size_);
+      }
+      work();
+    });
+  }
+
   void ask(std::span<const SampleId> ids) const {
     std::unordered_map<std::int64_t, std::int64_t> times;
     for (const SampleId id : ids) ++times[id.value];
@@ -179,13 +241,15 @@ class PythonSource final : public Source {
   std::int64_t size_;
   Items items_;
   std::optional<Fingerprint> fingerprint_;
+  bool is_named_;
+  Shared locks_;
   Shared dataset_;
   std::shared_ptr<Asked> asked_ = Asked::make();
 };
 
 // What a dataset of `size` samples is known by: `text` itself, where it is a fingerprint's 32 digits.
 std::optional<Fingerprint> to_fingerprint(const std::optional<std::string>& given, std::int64_t size) {
-  if (!given) return std::nullopt;
+  if (!given || given->empty()) return std::nullopt;
   const std::string& text = *given;
   const bool is_one = text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!is_one) return FingerprintBuilder().add(text).add(size).finish();
@@ -249,16 +313,18 @@ PySource cast_source(const PySource& source, const py::dict& given) {
 }
 
 void define_adaptors(py::module_& module) {
-  module.def("numbers", [](py::handle length, const std::optional<std::string>& fingerprint) {
+  module.def("numbers", [](py::handle length, const std::optional<std::string>& fingerprint,
+                           std::vector<std::int64_t> digests) {
     const auto size = take<std::int64_t>(length, {"order a dataset", "its length"});
-    return PySource(std::make_shared<Numbers>(size, to_fingerprint(fingerprint, size)));
+    return PySource(std::make_shared<Numbers>(size, to_fingerprint(fingerprint, size), std::move(digests)));
   });
-  module.def("python_source",
-             [](py::object dataset, py::handle fields, const std::optional<std::string>& fingerprint) {
-               const auto own = to_fingerprint(fingerprint, static_cast<std::int64_t>(py::len(dataset)));
-               return PySource(std::make_shared<PythonSource>(
-                   std::move(dataset), take<std::vector<Field>>(fields, {"take a dataset", "fields"}), own));
-             });
+  module.def("python_source", [](py::object dataset, py::handle fields,
+                                 const std::optional<std::string>& fingerprint, bool is_thread_safe) {
+    const auto own = to_fingerprint(fingerprint, static_cast<std::int64_t>(py::len(dataset)));
+    return PySource(std::make_shared<PythonSource>(
+        std::move(dataset), take<std::vector<Field>>(fields, {"take a dataset", "fields"}), own,
+        fingerprint.has_value(), is_thread_safe));
+  });
   module.def("cast", &cast_source);
   module.def("join", [](const std::vector<PySource>& given) {
     std::vector<std::shared_ptr<const Source>> sources;

@@ -172,6 +172,7 @@ Loader::Impl& Loader::impl() const { return internal::owned(impl_, "a loader"); 
 NextBatch Loader::next() {
   Impl& run = impl();
   run.watch.begin();
+  if (!run.is_compared) run.compare();
   if (run.has_failed) run.restart();  // only now: what the caller did since may have mended it
   run.counter.begin_step();
   std::unique_ptr<BatchMemory> batch = run.make_batch();
@@ -244,8 +245,16 @@ void Loader::Impl::restart() {
   has_failed = false;
 }
 
+void Loader::Impl::compare() {
+  const Communicator& comm = counter.comm();
+  if (ranks::is_alone(comm) || comm.world() != world || maker_thread != std::this_thread::get_id()) return;
+  ranks::require_same(comm, "go on with loaders", described());
+  is_compared = true;
+}
+
 // As all ranks do, at the same step.
 void Loader::Impl::change_and_restart() {
+  is_compared = false;
   counter.forget_failed_step();
   restart();
 }
@@ -304,6 +313,7 @@ void Loader::restart() {
 void Loader::begin_for() {
   Impl& run = impl();
   if (run.options.evaluation && run.position != Position{}) seek({});
+  run.compare();
   if (std::exchange(run.was_moved, false) || run.position == Position{}) return;
   if (!run.has_step()) {
     throw internal::failure(

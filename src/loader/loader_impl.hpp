@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "core/read_tally.hpp"
@@ -59,6 +60,8 @@ struct Loader::Impl {
   void require_mixture(std::string_view verb, std::size_t datasets) const;
   /// What all ranks' loaders must have in common, by lines.
   [[nodiscard]] std::string described() const;
+  /// **Collective** over those that made the loader together, if they did. Throws Error{mismatch} on all.
+  void compare();
   [[nodiscard]] bool has_step() const;
   void tell_what_is_odd() const;
   void tell_decodes();
@@ -74,10 +77,12 @@ struct Loader::Impl {
   mutable std::optional<Fingerprint> asked_fingerprint = {};
   mutable std::optional<std::vector<internal::SampleContent>> asked_content = {};  // once a state is made
   Position position = {};
-  Position origin = {};     // from which on batches are as they are now
-  bool has_failed = false;  // the last next() threw
-  bool was_moved = false;   // since the last `for` began
-  bool has_told = false;    // that one began in the middle
+  Position origin = {};      // from which on batches are as they are now
+  bool has_failed = false;   // the last next() threw
+  bool was_moved = false;    // since the last `for` began
+  bool is_compared = false;  // with those of other ranks, since a `for` or a change
+  std::thread::id maker_thread = std::this_thread::get_id();  // others need not be as far on all ranks
+  bool has_told = false;                                      // that one began in the middle
   bool has_told_decodes = false;
   internal::LoopWatch watch = {};
   std::int64_t skipped = 0;  // of the batches that next() returned

@@ -118,7 +118,6 @@ SkipCounter::Report SkipCounter::hear() {
 
 void SkipCounter::count_with(const Communicator& comm) {
   is_reported_ = false;
-  if (!skips_) return;
   if (sum_->is_under_way()) static_cast<void>(hear());
   before_ = agreed_;
   since_ -= std::exchange(told_, 0);

@@ -39,6 +39,8 @@ class SkipCounter {
   void count_with(const Communicator& comm);
 
   [[nodiscard]] bool skips() const noexcept { return skips_; }
+  /// That of the ranks that count.
+  [[nodiscard]] const Communicator& comm() const noexcept { return sum_->comm(); }
   [[nodiscard]] const SkippedSamples& skipped() const noexcept { return skipped_; }
   /// What was skipped before the loader was made, restored, or counted with others: the same on all ranks.
   [[nodiscard]] std::int64_t before() const noexcept { return before_; }

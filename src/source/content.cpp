@@ -94,6 +94,7 @@ std::vector<SampleContent> read_content(const Source& source, std::int64_t most,
   for (std::int64_t k = 0; k < count && left > 0; ++k) {
     const SampleId id{count == 1 ? 0 : share(source.size() - 1, k, count - 1)};
     SampleContent& sample = content.emplace_back(SampleContent{.where = source.where(id)});
+    if (sample.where.empty()) sample.where = fmt::format("sample {}", id.value);
     try {
       sample.digest = digest_of(source, id, reads_parts && is_ragged, fields, left);
     } catch (const Error&) {

@@ -178,6 +178,15 @@ NextBatch StreamLoader::Impl::next() {
   return batch;
 }
 
+void StreamLoader::Impl::begin_for() {
+  if (std::exchange(was_moved_, false) || run_.position.step == 0 || !is_end()) return;
+  throw internal::failure(
+      ErrorCode::invalid_argument,
+      "begin a `for` over a stream loader: its epochs (the option epochs is {}) are over; ask for more of "
+      "them, or make another loader",
+      options_.epochs);
+}
+
 void StreamLoader::Impl::set_quiet(bool is_quiet) noexcept {
   agreement_.set_quiet(is_quiet);
   feed().set_quiet(is_quiet);
@@ -263,6 +272,7 @@ std::vector<std::string> StreamLoader::Impl::gather(const std::function<std::str
 void StreamLoader::Impl::restart(const StreamRun& run) {
   run_ = run;
   is_over_ = false;
+  was_moved_ = true;
   is_elsewhere_ = true;
 }
 

@@ -31,6 +31,8 @@ class StreamLoader::Impl {
   Impl(const Communicator& comm, std::shared_ptr<const StreamSource> source, StreamLoaderOptions options);
   Impl(const Communicator& comm, const Dispatch& dispatch, StreamLoaderOptions options);
   NextBatch next();
+  /// As Loader::begin_for.
+  void begin_for();
   /// **Collective.** What `make` makes on each rank, in order of rank, on every rank. Throws on all ranks
   /// what it throws on one, Error{timeout}, and Error{out_of_range} from 2 GiB on.
   [[nodiscard]] std::vector<std::string> gather(const std::function<std::string()>& make);
@@ -70,6 +72,7 @@ class StreamLoader::Impl {
   Communicator states_comm_;  // apart, for on the other a step may have been begun
   internal::StreamRun run_;
   bool is_over_ = false;           // an epoch had no samples
+  bool was_moved_ = false;         // since the last `for` began
   std::int64_t agreed_steps_ = 0;  // steps of this epoch for which no rank is asked
   bool is_elsewhere_ = false;      // what ranks may have said of a step before does not count
   internal::LoopWatch watch_;

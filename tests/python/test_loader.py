@@ -268,24 +268,6 @@ def test_a_for_begins_where_the_page_says(workers):
     assert firsts(over) == []
 
 
-def test_each_worker_has_a_copy_of_the_dataset():
-    class Opens:
-        opened = []
-
-        def __len__(self):
-            return 64
-
-        def __getitem__(self, i):
-            if not hasattr(self, "file"):
-                self.file = object()
-                Opens.opened.append(threading.get_ident())
-            return {"x": i}
-
-    dataset = Opens()
-    assert sum(batch.size for batch in rota.Loader(rota.PythonSource(dataset), 8, workers=3)) == 64
-    assert len(set(Opens.opened[1:])) == 3 and not hasattr(dataset, "file")
-
-
 def test_one_thread_at_a_time_uses_a_loader_and_none_of_its_functions_does():
     inside, leave = threading.Event(), threading.Event()
 

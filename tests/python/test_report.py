@@ -115,6 +115,7 @@ def test_steps_that_were_run_again_are_no_repeats(tmp_path, page):
     "waits, members, word, sentence",
     [
         ((0.0001, 0.0001), {}, "never waited for", "The loop waits for 0.1 % of its time."),
+        ((0.005, 0.005), {}, "seldom waited for", "The loop waits for 5.0 % of its time; a batch takes a worker 30.0 ms to read"),
         ((0.05, 0.05), {}, "input-bound", "The loop waits for 50.0 % of its time; a batch takes a worker 30.0 ms to read"),
         ((0.05, 0.05), {"read": 0.001}, "transform-bound", "and 10.0 ms to transform"),
         (

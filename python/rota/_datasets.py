@@ -1,0 +1,207 @@
+"""What rota knows of a user's dataset: its length, what names its samples, and whom it shares its objects with."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import itertools
+import operator
+import os
+import random
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from rota import _rota
+from rota._errors import InvalidArgumentError
+
+
+def length_of(dataset: Any) -> int:
+    """Of a dataset, or the number that stands for one."""
+    if isinstance(dataset, (str, bytes, os.PathLike)):
+        raise TypeError(f"{dataset!r} is a path, and no dataset: give its samples, or their number")
+    if isinstance(dataset, bool):
+        raise TypeError("a bool is no dataset")
+    try:
+        length = len(dataset) if hasattr(dataset, "__len__") else operator.index(dataset)  # numpy's numbers, too
+    except TypeError:
+        raise TypeError(
+            f"a {type(dataset).__name__} has no length; rota orders what can be indexed (for the rest, see rota.Stream)"
+        ) from None
+    if length < 0:
+        raise InvalidArgumentError(f"order a dataset: its length is {length}; it must be 0 or more")
+    return length
+
+
+def copy_of(dataset: Any) -> Any:
+    """A shallow copy, so that what it opens when it is first read is the reader's own; itself, where it has none.
+
+    An array opens nothing, and its copy would be of all its numbers.
+    """
+    numpy = sys.modules.get("numpy")
+    try:
+        return dataset if numpy and isinstance(dataset, numpy.ndarray) else copy.copy(dataset)
+    except TypeError:
+        return dataset
+
+
+class KeptRandomness:
+    """The states of the generators that datasets draw from, until they are put back."""
+
+    def __init__(self) -> None:
+        numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+        self._put_back = [functools.partial(random.setstate, random.getstate())]
+        if numpy is not None:
+            self._put_back.append(functools.partial(numpy.random.set_state, numpy.random.get_state()))
+        if torch is not None:
+            self._put_back.append(functools.partial(torch.set_rng_state, torch.get_rng_state()))
+
+    @staticmethod
+    def seed(key: int) -> None:
+        """Of 64 bits."""
+        numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+        random.seed(key)
+        if numpy is not None:
+            numpy.random.seed(numpy.array([key & 0xFFFFFFFF, key >> 32], dtype=numpy.uint32))
+        if torch is not None:
+            torch.random.default_generator.manual_seed(key)
+
+    def restore(self) -> None:
+        for put_back in self._put_back:
+            put_back()
+
+
+def is_reproducible(read: Callable[[], Any]) -> bool:
+    """Whether `read` gives the same again."""
+    kept = KeptRandomness()
+    try:
+        given = []
+        for _ in range(2):
+            kept.seed(0)
+            given.append(read())
+        return given[0] == given[1]
+    finally:
+        kept.restore()
+
+
+# ---- one call at a time ----
+
+_PLAIN = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, str, bytes, int, float, complex, type(None))
+_MOST = 1000  # objects of a dataset that are looked at
+
+_locks: dict[int, Any] = {}  # by the ids of objects that datasets lead to
+_all: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def locks_of(dataset: Any) -> tuple[Any, ...]:
+    """To be held, in this order, while `dataset` is called.
+
+    Datasets that have an object in common, such as a file, a buffer, or the dataset of two Subsets, have a lock in common.
+    """
+    own = threading.RLock()
+    locks, seen, todo = {own}, set[int](), [dataset]
+    while todo and len(seen) < _MOST:
+        one = todo.pop()
+        if id(one) in seen or isinstance(one, _PLAIN):
+            continue
+        seen.add(id(one))
+        if isinstance(one, (list, tuple, set, frozenset, dict)):
+            todo += itertools.islice(list(one.values()) if isinstance(one, dict) else one, 100)
+            continue
+        todo += list(getattr(one, "__dict__", {}).values())
+        with suppress(TypeError):  # of what nobody can watch
+            if id(one) not in _locks:
+                weakref.finalize(one, _locks.pop, id(one), None).atexit = False
+                _locks[id(one)] = own
+            locks.add(_locks[id(one)])
+    _all.update(locks)
+    return tuple(sorted(locks, key=id))
+
+
+def _free_all() -> None:
+    for lock in _all:  # another thread of the parent may have had it
+        lock._at_fork_reinit()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_all)
+
+
+# ---- what names samples ----
+
+
+class _Unknown(Exception):
+    pass
+
+
+def _plain(value: Any) -> str:
+    """A text that is the same in each process, of a name or of numbers."""
+    if isinstance(value, (str, os.PathLike)):
+        return "/".join(os.fsdecode(value).split("/")[-2:])  # the same data may lie elsewhere
+    if value is None or isinstance(value, (bool, int, float, bytes)):
+        return repr(value)
+    if isinstance(value, (list, tuple)):
+        return f"({', '.join(map(_plain, value[:16]))})"
+    if isinstance(value, Mapping):
+        return _plain([(key, value[key]) for key in sorted(value, key=str)])
+    if hasattr(value, "dtype") and hasattr(value, "reshape"):
+        value = value.detach().cpu() if hasattr(value, "detach") else value
+        return f"{value.dtype}{list(value.shape)}{value.reshape(-1)[:64].tolist()}"
+    raise _Unknown
+
+
+def _name_of(dataset: Any, id: int) -> str:
+    """What is known of a sample without asking the dataset for it. Raises _Unknown."""
+    if isinstance(dataset, (list, tuple, range)) or (hasattr(dataset, "dtype") and hasattr(dataset, "reshape")):
+        return _plain(dataset[id])
+    parts = {name: getattr(dataset, name, None) for name in ("dataset", "indices", "datasets", "tensors", "_fingerprint")}
+    if isinstance(parts["_fingerprint"], str):  # of Hugging Face
+        return parts["_fingerprint"]
+    if parts["dataset"] is not None and parts["indices"] is not None:  # a Subset
+        id = int(parts["indices"][id])
+        with suppress(_Unknown):
+            return f"{id}, {_name_of(parts['dataset'], id)}"
+        return str(id)
+    if isinstance(parts["datasets"], (list, tuple)):  # a ConcatDataset
+        for one in parts["datasets"]:
+            if id < len(one):
+                return _name_of(one, id)
+            id -= len(one)
+    if isinstance(parts["tensors"], (list, tuple)):  # a TensorDataset
+        return _plain([one[id] for one in parts["tensors"]])
+    size, found = len(dataset), []
+    for name, value in sorted(getattr(dataset, "__dict__", {}).items()):
+        if isinstance(value, (list, tuple)) and len(value) == size:  # paths, or paths with classes, as of an ImageFolder
+            one = value[id]
+            if isinstance(one[0] if isinstance(one, tuple) and one else one, (str, os.PathLike)):
+                found.append(f"{name} {_plain(one)}")
+    if not found:
+        raise _Unknown
+    return ", ".join(found)
+
+
+def names_of(dataset: Any, most: int = 32) -> list[str]:
+    """Of some samples, from the first to the last, what names them: a line each. None where nothing is known without reading."""
+    if isinstance(dataset, _rota.Source):  # what it is made of
+        name, args, _ = dataset._recipe or ("", (), None)
+        if name == "python_source":
+            return names_of(args[0], most) if args[2] is None else []
+        made_of = [one for arg in args for one in (arg if isinstance(arg, list) else [arg]) if isinstance(one, _rota.Source)]
+        return [line for one in made_of for line in names_of(one, most)]
+    size = len(dataset) if hasattr(dataset, "__len__") else 0
+    count = min(size, most)
+    ids = [k * (size - 1) // max(count - 1, 1) for k in range(count)]
+    try:
+        return [f"sample {id} {_name_of(dataset, id)!r:.200}" for id in ids]
+    except Exception:  # whoever reads it finds out
+        return []
+
+
+def digest_of(name: str) -> int:
+    """As a state has it: 62 bits, and odd."""
+    return int.from_bytes(hashlib.blake2b(name.encode(errors="replace"), digest_size=8).digest(), "big") >> 2 | 1
