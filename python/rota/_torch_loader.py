@@ -178,7 +178,8 @@ class _Given:
     """The batches of a loader that are in use, and who draws them."""
 
     def __init__(self) -> None:
-        self._infos: dict[int, tuple[Any, BatchInfo]] = {}
+        self._infos: dict[int, tuple[Any, BatchInfo, int]] = {}  # with the number of its `for`
+        self._fors = 0
         self._drawer = self._frame = 0
         self._code: Any = None
         self._count = 0  # of this `for`
@@ -186,7 +187,7 @@ class _Given:
         self.last: BatchInfo | None = None
 
     def begin(self) -> None:
-        self._count, self._is_in_hand = 0, False
+        self._count, self._is_in_hand, self._fors = 0, False, self._fors + 1
 
     def note(self, batch: Any, info: BatchInfo, frame: Any) -> None:
         """`frame` draws it."""
@@ -197,10 +198,10 @@ class _Given:
         self.last = info
         for one in _tensors_in(batch):
             with contextlib.suppress(TypeError):
-                self._infos[id(one)] = weakref.ref(one, lambda _, key=id(one): self._infos.pop(key, None)), info  # type: ignore[misc]
+                self._infos[id(one)] = weakref.ref(one, lambda _, key=id(one): self._infos.pop(key, None)), info, self._fors  # type: ignore[misc]
 
     def find(self, batch: Any) -> BatchInfo:
-        found = [self._infos.get(id(one), (None, None))[1] for one in _tensors_in(batch)]
+        found = [self._infos.get(id(one), (None, None, 0))[1] for one in _tensors_in(batch)]
         if not found or found[0] is None or any(info is not found[0] for info in found):
             raise InvalidArgumentError(
                 "find the info of a batch: this loader has delivered none of these very tensors together; a copy is another one, also "
@@ -215,8 +216,8 @@ class _Given:
         frame: Any = sys._getframe(1)
         while frame is not None and (id(frame) != self._frame or frame.f_code is not self._code):
             frame = frame.f_back
-        known = {id(info) for _, info in [*self._infos.values()]}
-        if frame is None and self._count > 1 and known != {id(self.last)}:
+        there = {id(info) for _, info, number in [*self._infos.values()] if number == self._fors}
+        if frame is None and self._count > 1 and there != {id(self.last)}:
             return True  # something in between has drawn several, which are there
         self._is_in_hand = self._count == 1 or frame is not None
         return False
@@ -353,7 +354,7 @@ class DataLoader(_data.DataLoader[T]):
         return {**self.__dict__, "_given": None, "_iterator": None, **made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        made = {"generator": torch.Generator()} if self._has_own_generator else {}
+        made = {"generator": torch.Generator()} if state["_has_own_generator"] else {}
         self.__dict__.update(state, _given=_Given(), **made)
 
     def __repr__(self) -> str:

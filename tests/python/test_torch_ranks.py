@@ -115,3 +115,71 @@ def test_a_stop_signal_whose_handlers_were_taken_says_so():
         stop.requested()
     stop.close()
     signal.signal(signal.SIGTERM, former)
+
+
+DIFFER = """
+import random
+dataset = torch.utils.data.TensorDataset(torch.arange(40))
+state = rota.ElasticBatchSampler(40, 8, world=(0, 1))
+state.advance()
+state = state.state_dict()
+random.seed(rank)
+
+def loader(data=range(40), **options): return rota.torch.DataLoader(data, rota.ElasticBatchSampler(len(data), 8, **options))
+def own(): return rota.Loader(rota.PythonSource([{"x": i} for i in range(40)]), 8, epochs=None)
+def shuffled(data): return random.sample(data, len(data))
+
+def changed(make, change, go_on=lambda run: sum(1 for _ in run)):
+    def run():
+        run = make()
+        if rank == 0: change(run)
+        go_on(run)
+    return run
+
+def advance(run): return run.batch_sampler.advance()
+changes = {
+    "load": changed(loader, lambda run: run.load_state_dict(state)),
+    "load, no for": changed(loader, lambda run: run.load_state_dict(state), advance),
+    "set_epoch": changed(loader, lambda run: run.set_epoch(1)),
+    "size": changed(loader, lambda run: run.batch_sampler.set_global_batch_size(4)),
+    "sampler": changed(loader, lambda run: run.set_epoch(1), lambda run: list(run.batch_sampler)),
+    "weights": changed(lambda: rota.ElasticBatchSampler([40, 40], 8, weights=[1, 1]), lambda run: run.set_weights([2, 1]), list),
+    "own load": changed(own, lambda run: run.load_state_dict({"rota": own_state}), next),
+    "own seek": changed(own, lambda run: run.seek((1, 0, 5)), lambda run: run.next()),
+    "own size": changed(own, lambda run: run.set_global_batch_size(4), lambda run: next(iter(run))),
+    "files": lambda: rota.ElasticBatchSampler(shuffled([f"{i}.jpg" for i in range(40)]), 8),
+    "files of a loader": lambda: next(iter(loader(shuffled([f"{i}.jpg" for i in range(40)])))),
+    "files of rota's": lambda: rota.Loader(rota.join([rota.PythonSource(shuffled([{"x": i} for i in range(40)]))]), 8),
+    "random_split": lambda: rota.ElasticBatchSampler(
+        torch.utils.data.random_split(dataset, [20, 20], torch.Generator().manual_seed(rank))[0], 8),
+}
+one = own()
+one.next()
+own_state = one.state_dict()["rota"]
+one = loader()
+assert [sum(1 for _ in one) for _ in range(2)] == [5, 5]  # what is the same goes on
+for name, run in changes.items():
+    try: print(name, "went on", run(), flush=True)
+    except rota.MismatchError as error: print(name, "differs", flush=True)
+"""
+
+
+def test_ranks_compare_place_options_and_dataset_at_each_for_and_behind_each_change(tmp_path):
+    with Job(tmp_path, DIFFER, 2) as job:
+        assert job.codes(120) == [0, 0], job.texts()
+        said = job.said(0).splitlines()
+        assert len(said) == 13 and all(line.endswith(" differs") for line in said) and job.said(1) == job.said(0)
+
+
+EARLY = """
+os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))  # as torchrun does
+sampler = rota.ElasticBatchSampler(40, 8, seed=rank)
+init()
+try: list(rota.torch.DataLoader(range(40), sampler))
+except rota.MismatchError as error: print(error)
+"""
+
+
+def test_samplers_that_were_made_before_torch_knew_its_ranks_are_compared_at_the_first_for(tmp_path):
+    with Job(tmp_path, EARLY, 2, init=False) as job:
+        assert job.codes(60) == [0, 0] and "seed" in job.said(0) and "seed" in job.said(1), job.texts()
