@@ -51,6 +51,21 @@ class EveryVerb : public ProgramTest {
       EXPECT_THAT(ended.output, Not(HasSubstr("error"))) << handler;
     }
   }
+
+  /// "io: <code>|<output>" of the tool, started by a user who may enter neither root's folders nor that of
+  /// this build.
+  [[nodiscard]] std::string said_to_nobody(const std::string& arguments) const {
+    const std::string copy = (open_to_all_ / "rota").string();
+    EXPECT_EQ(run("install -C " ROTA_PROGRAMS "/rota " + copy).code, 0);
+    fs::permissions(open_to_all_.path(), fs::perms(0755));
+    return error_as_nobody([&] {
+      const Ended ended = run(fmt::format("timeout 60 {} {}", copy, arguments));
+      throw Error(ErrorCode::io, fmt::format("{}|{}", ended.code, ended.output));
+    });
+  }
+
+ private:
+  TemporaryDirectory open_to_all_;
 };
 
 // ---- output that is lost ----
@@ -248,10 +263,7 @@ TEST_F(EveryVerb, NamesAPathThatItMayNotRead) {
     lines.push_back(verb + " forbidden/below");
   }
   for (const std::string& line : lines) {
-    const std::string said = error_as_nobody([&] {
-      const Ended ended = rota(line);
-      throw Error(ErrorCode::io, fmt::format("{}|{}", ended.code, ended.output));
-    });
+    const std::string said = said_to_nobody(line);
     EXPECT_THAT(said, HasSubstr("io: 1|")) << line;
     EXPECT_THAT(said, AllOf(HasSubstr("Permission denied"), Not(ContainsRegex("write there|writable"))))
         << line;
@@ -263,12 +275,16 @@ TEST_F(EveryVerb, NamesAPathThatItMayNotRead) {
 TEST_F(EveryVerb, IndexNamesAPathThatItMayNotWrite) {
   fs::create_directory(dir_ / "theirs");
   write("theirs/saved", "");
-  fs::permissions(dir_.path(), fs::perms(0755));
+  const auto permit = [&](unsigned mode) {
+    for (const fs::path& path : {dir_ / "theirs", dir_.path()}) fs::permissions(path, fs::perms(mode));
+  };
+  permit(0555);
   for (const std::string line : {"index data -o saved", "index data -o theirs/saved --force"}) {
-    const std::string said = error_as_nobody([&] { throw Error(ErrorCode::io, rota(line).output); });
-    EXPECT_THAT(said, AllOf(HasSubstr("the right to write there"), Not(HasSubstr("the right to read"))))
+    EXPECT_THAT(said_to_nobody(line),
+                AllOf(HasSubstr("the right to write there"), Not(HasSubstr("the right to read"))))
         << line;
   }
+  permit(0755);
   for (const std::string path : {"data/0.jsonl/below", "missing/saved", "directory/"}) {
     const Ended ended = rota("index data -o " + path);
     EXPECT_EQ(ended.code, 1) << path;

@@ -30,7 +30,7 @@ class FormatTest : public DemoTest {
     return python(fmt::format("read.py {} '{}' work/trace", format, kData), ".");
   }
   [[nodiscard]] Ended python(const std::string& arguments, const std::string& directory) const {
-    return run("cd '" + directory + "' && timeout 60 " ROTA_TEST_PYTHON " " ROTA_TESTS "/formats/" +
+    return run("cd '" + directory + "' && timeout 60 " ROTA_TEST_PYTHON " '" ROTA_TESTS "/formats/'" +
                arguments);
   }
 

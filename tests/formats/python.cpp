@@ -23,7 +23,7 @@ void run(const std::string& command) {
 std::vector<std::string> python(const TemporaryDirectory& directory, std::string_view script) {
   const TemporaryDirectory elsewhere;
   const auto program = elsewhere.write("script.py", fmt::format("{}{}", kPreamble, script));
-  run(fmt::format("{} {} {} {} {}/formats", ROTA_TEST_PYTHON, program.string(), directory.path().string(),
+  run(fmt::format("{} {} {} {} '{}/formats'", ROTA_TEST_PYTHON, program.string(), directory.path().string(),
                   (elsewhere / "told").string(), ROTA_TESTS));
   std::vector<std::string> parts;
   std::ifstream told(elsewhere / "told", std::ios::binary);
@@ -42,7 +42,7 @@ fs::path h5py(const TemporaryDirectory& directory, std::string_view name, std::s
 }
 
 void write_dataset(const TemporaryDirectory& directory, std::string_view format) {
-  run(fmt::format("cd {} && {} {}/formats/write.py {}", directory.path().string(), ROTA_TEST_PYTHON,
+  run(fmt::format("cd {} && {} '{}/formats/write.py' {}", directory.path().string(), ROTA_TEST_PYTHON,
                   ROTA_TESTS, format));
 }
 

@@ -87,7 +87,7 @@ class S3Server {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
       throw std::runtime_error("make sockets");
     }
-    const std::string command = fmt::format("exec {} {}/remote/s3_server.py {} {}", ROTA_TEST_PYTHON,
+    const std::string command = fmt::format("exec {} '{}/remote/s3_server.py' {} {}", ROTA_TEST_PYTHON,
                                             ROTA_TESTS, directory().native(), fmt::join(arguments_, " "));
     process_ = ::fork();
     if (process_ == 0) {
