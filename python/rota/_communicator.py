@@ -31,7 +31,7 @@ it after Python's end.
 
 def group_of(comm: Any, deadline: float) -> Any:
     """**Collective**, where `comm` is of torch.distributed: what carries its calls, or None of one rank. Else False."""
-    if _imported_distributed() is None:
+    if torch_distributed() is None:
         return False
     from rota import _torch_ranks
 
@@ -96,16 +96,16 @@ def compared(comm: Any, phase: str) -> Iterator[Callable[[str], None]]:
 # ---- the world of this process ----
 
 
-def _imported_distributed() -> Any:
-    """The module, of a torch that was built with it; else None."""
-    distributed = sys.modules.get("torch.distributed")
-    return distributed if distributed is not None and distributed.is_available() else None
-
-
 def torch_distributed() -> Any:
-    """The module, where it is initialised; else None."""
-    distributed = _imported_distributed()
-    return distributed if distributed is not None and distributed.is_initialized() else None
+    """The module, where it is there and initialised; else None."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed if distributed is not None and distributed.is_available() and distributed.is_initialized() else None
+
+
+def check_torch(torch: Any) -> None:
+    """Refuses what is older than the oldest that is tested."""
+    if int(torch.__version__.split(".")[0]) < 2:
+        raise UnsupportedError(f"use PyTorch {torch.__version__}: rota needs 2.0 or newer; install it from PyPI: pip install torch")
 
 
 _is_told = False
@@ -177,7 +177,7 @@ _of_torch: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # 
 
 def as_world(world: Any) -> Any:
     """(rank, size), or that of a dimension of a DeviceMesh, or of a process group."""
-    if not isinstance(world, (tuple, list)) and _imported_distributed() is not None:
+    if not isinstance(world, (tuple, list)) and torch_distributed() is not None:
         from rota import _torch_ranks
 
         group = _torch_ranks.group_of(world)

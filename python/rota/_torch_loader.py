@@ -19,12 +19,14 @@ import torch
 from torch.utils import data as _data
 
 from rota import _indices, _rota
-from rota._communicator import agreed, torchs_ranks
+from rota._communicator import agreed, check_torch, torchs_ranks
 from rota._datasets import KeptRandomness
 from rota._errors import CallbackError, CorruptError, InvalidArgumentError, MismatchError, text_of
 from rota._indices import Index
 from rota._sampler import ElasticBatchSampler
 from rota._values import Position, SkippedSample, World
+
+check_torch(torch)
 
 
 class BatchInfo(_indices.BatchInfo):

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from rota._communicator import check_torch
 from rota._errors import InvalidArgumentError, TimeoutError
 
 _FOR_EVER = timedelta(days=3650)  # rota has deadlines of its own
@@ -23,6 +24,7 @@ _TO_CONNECT = timedelta(seconds=30)  # for ranks that are all there
 _REST = timedelta(milliseconds=10)
 _LOOK = 0.05  # seconds between two looks at who has come
 _TO_ANSWER = 5.0  # seconds for a store; the process that has it may hang
+_HAS_TIMEOUTS = hasattr(dist.ProcessGroupGloo, "_set_default_timeout")  # of calls, other than to connect: not in torch 2.0
 
 _made: Counter[str] = Counter()  # groups of the same ranks that this process has made
 _alive: set[Group] = set()
@@ -140,6 +142,14 @@ class _Asker:
         return answer
 
 
+class _Store(dist.PrefixStore):
+    if not hasattr(dist.PrefixStore, "check"):  # in torch 2.0
+
+        def check(self, keys: list[str]) -> bool:
+            """Whether there is something in all."""
+            return all(self.compare_set(key, "", "") for key in keys)
+
+
 class Group:
     """`rank` of `size`: calls of all ranks by gloo, messages beside them by a store of torch.distributed.
 
@@ -152,23 +162,26 @@ class Group:
         # A thread of gloo may be the last that has a call. It would want Python's lock then, and abort where Python ends.
         self._recent: deque[Any] = deque(maxlen=64)
         try:
-            self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT)
+            limit = _TO_CONNECT if _HAS_TIMEOUTS else _FOR_EVER
+            self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, limit)
         except RuntimeError as error:
             raise TimeoutError(f"connect ranks: one has ended meanwhile, or the network failed ({error}); end the job") from error
-        self._gloo._set_default_timeout(_FOR_EVER)
+        if _HAS_TIMEOUTS:
+            self._gloo._set_default_timeout(_FOR_EVER)
         self._is_closed, self._next_probe = False, 0.0
         _alive.add(self)
 
     @classmethod
     def of(cls, group: Any, task: str, deadline: float) -> Group | None:
         """**Collective** over `group` of torch.distributed; None where it has one rank. Waits for them by `deadline`."""
+        check_torch(torch)
         members = dist.get_process_group_ranks(group)
         if len(members) == 1:
             return None
         name = hashlib.blake2b(str(members).encode(), digest_size=16).hexdigest()
         _made[name] += 1
         theirs = dist.distributed_c10d._get_default_store()
-        store, asker = dist.PrefixStore(f"rota/{name}/{_made[name]}", theirs), _Asker.of(theirs)
+        store, asker = _Store(f"rota/{name}/{_made[name]}", theirs), _Asker.of(theirs)
         rank = members.index(dist.get_rank())
         _meet(store, asker, rank, len(members), task, deadline)
         return cls(store, asker, rank, len(members))
@@ -178,7 +191,7 @@ class Group:
         self._children += 1
         if len(members) == 1:
             return None
-        store = dist.PrefixStore(f"{self._children}.{members[0]}", self._store)
+        store = _Store(f"{self._children}.{members[0]}", self._store)
         return Group(store, self._asker, members.index(self.rank), len(members))
 
     def close(self) -> None:
@@ -268,7 +281,7 @@ def _meet(store: Any, asker: _Asker, rank: int, size: int, task: str, deadline: 
     def late_ones() -> str:
         return ", ".join(str(other) for other in range(size) if not store.check([keys[other]]))
 
-    asker.ask(lambda: store.set(keys[rank], ""))
+    asker.ask(lambda: store.set(keys[rank], "yes"))
     until = time.monotonic() + deadline
     late: Any = ""
     while asker.ask(lambda: store.check(keys) or store.check(["late"])) is False:

@@ -83,6 +83,17 @@ def test_an_interpreter_that_is_not_supported_is_refused_before_anything_is_buil
     assert not list(tmp_path.iterdir())
 
 
+def test_a_torch_that_is_too_old_is_refused_when_rota_torch_is_imported():
+    old = """
+import sys, types, rota
+sys.modules["torch"] = types.SimpleNamespace(__version__="1.13.0a0")
+sys.modules["torch.utils"] = types.SimpleNamespace(data=None)
+try: import rota.torch
+except rota.UnsupportedError as error: print(error)
+"""
+    assert python(old).stdout.startswith("use PyTorch 1.13.0a0: rota needs 2.0 or newer; install it from PyPI")
+
+
 def test_what_building_lacks_is_named_by_its_package(tmp_path, backend, monkeypatch):
     configure = ["cmake", "-S", os.environ["ROTA_ROOT"], "-B", str(tmp_path), "-DCMAKE_DISABLE_FIND_PACKAGE_Minizip=ON"]
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}

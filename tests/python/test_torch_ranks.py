@@ -42,6 +42,18 @@ def test_rank_0_lists_files_that_all_open_and_what_one_cannot_open_is_raised_on_
     assert failed.startswith("InvalidArgumentError rank 1: ") and others[2].startswith("InvalidArgumentError ") and "length" in failed
 
 
+def test_a_torch_that_is_too_old_is_refused_where_ranks_would_work_together(tmp_path):
+    program = """
+torch.__version__ = "1.13.0"
+for make in (lambda: rota.Loader(rows(), 4), rota.torch.Communicator, lambda: rota.Loader(rows(), 4, world=(rank, size)).world.size):
+    try: print(make())
+    except rota.UnsupportedError as error: print(error)
+"""
+    refused = "use PyTorch 1.13.0: rota needs 2.0 or newer; install it from PyPI: pip install torch\n"
+    with Job(tmp_path, program, 2) as job:
+        assert job.codes() == [0, 0] and [job.said(rank) for rank in (0, 1)] == [refused * 2 + "2\n"] * 2
+
+
 COMPARE = """
 import sys, rota, torch.distributed as dist
 rank, path = int(sys.argv[1]), sys.argv[2]
