@@ -63,8 +63,8 @@ class DemoTest : public ProgramTest {
   /// One phase of it on each rank, which leaves the id of its process in pid.<rank>.
   [[nodiscard]] Ended phase(int ranks, const std::string& arguments) const {
     return run(fmt::format(
-        "timeout -k 5 150 mpirun -n {} sh -c 'echo $$ > pid.${{OMPI_COMM_WORLD_RANK}}; exec {} {}'", ranks,
-        kPhase, arguments));
+        "timeout -k 5 150 mpirun -n {} sh -c 'echo $$ > pid.${{OMPI_COMM_WORLD_RANK}}; exec \"$@\"' - {} {}",
+        ranks, kPhase, arguments));
   }
   [[nodiscard]] std::future<Ended> start_phase(int ranks, const std::string& arguments) const {
     return std::async(std::launch::async, [=, this] { return phase(ranks, arguments); });

@@ -14,9 +14,9 @@ class Refusal : public DemoTest {
   /// Runs a phase on two ranks, which must fail, and returns its one error message. The shell ends well
   /// whatever the program does, so that mpirun lets each rank end by itself.
   [[nodiscard]] std::string refused(const std::string& arguments, const char* program = kPhase) const {
-    const Ended ended = run(
-        fmt::format("timeout -k 5 150 mpirun -n 2 sh -c '{} {}; echo $? > code.${{OMPI_COMM_WORLD_RANK}}'",
-                    program, arguments));
+    const Ended ended = run(fmt::format(
+        "timeout -k 5 150 mpirun -n 2 sh -c '\"$@\"; echo $? > code.${{OMPI_COMM_WORLD_RANK}}' - {} {}",
+        program, arguments));
     EXPECT_EQ(ended.code, 0) << ended.output;
     for (const char* code : {"code.0", "code.1"}) {
       EXPECT_EQ(read_text(path(code)), "1\n") << code << "\n" << ended.output;
