@@ -107,7 +107,11 @@ def together(commands, limit):
         for process, number in itertools.product(processes, (signal.SIGTERM, signal.SIGKILL)):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
-                time.sleep(0.1 * (number == signal.SIGTERM))  # in which Python frees shared memory
+                until = time.monotonic() + 5 * (number == signal.SIGTERM)  # in which Python frees shared memory
+                while time.monotonic() < until:
+                    process.poll()
+                    os.killpg(process.pid, 0)
+                    time.sleep(0.01)
     return [process.wait() for process in processes]
 
 

@@ -241,7 +241,7 @@ TEST_F(DatasetVerb, HeadShowsBytesThatAreNoText) {
 // ---- speed ----
 
 const std::string kFigures =
-    " +[1-9][0-9,]* +[0-9.]+ [KMG]?i?B[a-z/]+s +[1-9][0-9,]* +[0-9.]+ [KMG]?i?B[a-z/]+s";
+    " +[1-9][0-9,]* +[0-9.]+ ([KMG]iB|bytes)/s +[1-9][0-9,]* +[0-9.]+ ([KMG]iB|bytes)/s";
 
 TEST_F(DatasetVerb, SpeedReadsCompressedFilesInTheOrderThatTheyAllow) {
   make_lines(5);
