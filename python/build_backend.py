@@ -165,7 +165,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 def build_sdist(sdist_directory, config_settings=None):
     name = f"rota-{_version()}"
-    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
+    command = ["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z"]  # of a tree that is another user's, too
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     with tarfile.open(Path(sdist_directory, f"{name}.tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as out:
         for file in listed.split("\0")[:-1]:
             out.add(ROOT / file, f"{name}/{file}", recursive=False)
