@@ -162,8 +162,7 @@ class Group:
         # A thread of gloo may be the last that has a call. It would want Python's lock then, and abort where Python ends.
         self._recent: deque[Any] = deque(maxlen=64)
         try:
-            limit = _TO_CONNECT if _HAS_TIMEOUTS else _FOR_EVER
-            self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, limit)
+            self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT if _HAS_TIMEOUTS else _FOR_EVER)
         except RuntimeError as error:
             raise TimeoutError(f"connect ranks: one has ended meanwhile, or the network failed ({error}); end the job") from error
         if _HAS_TIMEOUTS:

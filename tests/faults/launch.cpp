@@ -39,7 +39,10 @@ TemporaryDirectory make_fast_directory() {
 }
 
 std::string interposed_below(const fs::path& directory) {
-  return "LD_PRELOAD=" ROTA_FAULTS_LIBRARY " ROTA_FAULTS_UNDER=" + directory.string();
+  // LD_PRELOAD takes no path with a space.
+  return "LD_LIBRARY_PATH='" ROTA_FAULTS_FOLDER
+         "':\"$LD_LIBRARY_PATH\" LD_PRELOAD=librota_faults.so ROTA_FAULTS_UNDER=" +
+         directory.string();
 }
 
 void do_at_once(std::size_t workers, std::size_t count, const std::function<void(std::size_t)>& work) {
