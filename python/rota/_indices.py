@@ -127,6 +127,8 @@ class BatchIterator(Iterator[list[Index]]):
         if self._counts_nothing and not self._is_over:
             self._sampler._tell_drawn(self._start)
         if indices is None:
+            if self._counts_nothing:
+                self._sampler._drawn_over = self._start
             raise StopIteration
         return indices
 
@@ -138,11 +140,12 @@ class BatchIterator(Iterator[list[Index]]):
         return {**self._loader.state_dict(), **self._sampler._name}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
-        """Goes to where `state` says. At the end of an epoch it gives nothing, and the sampler goes on behind it."""
+        """Goes to where `state` says. At the end of an epoch it gives nothing, unless the sampler was told to go behind it."""
         self._loader.load_state_dict(state)
         at, epochs = self._loader.position, self._sampler._epochs
-        self._begin(at.step > 0 and (self._sampler._begins_epoch(at) if epochs is None else at.epoch >= epochs))
+        ends = at.step > 0 and (self._sampler._begins_epoch(at) if epochs is None else at.epoch >= epochs)
+        self._begin(ends and (epochs is not None or self._sampler._told_epoch != at.epoch))
         self._counts_nothing = False
         self._drawn.clear()
-        if self._is_over and not self._sampler._evaluation:
+        if ends and not self._sampler._evaluation:
             self._sampler.load_state_dict(state)

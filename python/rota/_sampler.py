@@ -134,9 +134,11 @@ class ElasticBatchSampler(_Base):
             self._drawn: deque[Any] = deque()  # batches of the `for` that counts what it delivers, and those to come
             self._evaluation = bool(evaluation)
             self._changes = 0
+            self._told_epoch: int | None = None  # by set_epoch, which a load that comes later undoes
             self._is_resumed = False  # since a load, until an epoch's last batch was delivered
             self._is_epoch_over = False  # the next `for` is of an epoch that the state has behind it
             self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
+            self._drawn_over: Position | None = None  # where one began that has given all of its batches
             self._lacks_drawn = False  # a state that was asked for, unless the iterator is asked for its own as well
             self._is_counted = False  # by what delivers its batches
             self._is_in_loader = False  # a rota.torch.DataLoader, which does
@@ -229,6 +231,11 @@ class ElasticBatchSampler(_Base):
         if self._evaluation:
             return True
         is_resumed, at = self._is_resumed, self.position
+        if self._drawn_over == at:
+            raise InvalidArgumentError(
+                f"begin a `for`: another loader drew all batches from here on (skip_first_batches does), which counts nothing: epoch "
+                f"{at.epoch} would come again; call set_epoch() before each `for`, or load a state, and skip none"
+            )
         if self._takes_end():
             return False
         if self._epochs is not None and at.epoch >= self._epochs and at.step > 0:
@@ -353,7 +360,7 @@ class ElasticBatchSampler(_Base):
         self._last = self._behind = None
         self._changed()
         self._is_resumed = self._is_epoch_over = False
-        self._drawn_at = None
+        self._drawn_at = self._drawn_over = None
 
     def _changed(self) -> None:
         self._changes += 1
@@ -368,8 +375,8 @@ class ElasticBatchSampler(_Base):
         With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs, and an
         evaluation always begins anew.
         """
-        at, epoch = self.position, operator.index(epoch)
-        self._is_epoch_over = False
+        at, self._told_epoch = self.position, (epoch := operator.index(epoch))
+        self._is_epoch_over, self._drawn_over = False, None
         is_passed = self._options["tail"] == "carry" and at.epoch >= epoch >= 0
         if self._is_mixture or self._evaluation or (at.epoch == epoch and not at.consumed):
             return

@@ -32,14 +32,14 @@ def epochs(workers, stops, where, worlds=(1,), calls_set_epoch=True):
                     loader.batch_sampler.set_epoch(epoch)
                 for batch in loader:
                     part.append(batch)
-                    if where == "body" and taken + len(part) == stop:
+                    if where != "behind" and taken + len(part) == stop:
                         states.append(loader.state_dict())
                         break
             taken += len(parts[0])
             if where == "behind" and taken == stop:
                 states = [loader.state_dict() for loader in run]
             seen += [tuple(sum(step, ())) for step in zip(*parts)]
-            if not states or where == "behind":
+            if not states or where == "behind" or (where == "next" and len(parts[0]) == 3):
                 epoch += 1
         if not states:
             break
@@ -47,7 +47,7 @@ def epochs(workers, stops, where, worlds=(1,), calls_set_epoch=True):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("where, stops", [("body", (2,)), ("body", (1, 1)), ("body", (3,)), ("body", (3, 2)), ("behind", (3,)), ("behind", (3, 3))])
+@pytest.mark.parametrize("where, stops", [("body", (2,)), ("body", (1, 1)), ("body", (3,)), ("body", (3, 2)), ("behind", (3,)), ("behind", (3, 3)), ("next", (3,)), ("next", (3, 2, 1)), ("next", (3, 3))])
 def test_a_run_goes_on_behind_what_it_has_trained(workers, where, stops):
     whole = epochs(workers, (), where)
     assert len(whole) == 9 and sorted(sum(whole[:3], ())) == DATA
