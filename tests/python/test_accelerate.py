@@ -1,5 +1,7 @@
 """Accelerate: what `prepare` leaves as it is, what `save_state` keeps, and where an accumulation and an epoch end."""
 
+import types
+
 import pytest
 
 accelerate = pytest.importorskip("accelerate")
@@ -73,6 +75,10 @@ def test_batches_are_not_skipped_twice(tmp_path):
     loader = rota.accelerate.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, seed=1, world=(0, 1)))
     accelerator = accelerate.Accelerator(cpu=True)
     assert len([*accelerator.skip_first_batches(loader, 4)]) == 5
+    with pytest.raises(rota.InvalidArgumentError, match="epoch 0 would come again"):
+        next(iter(loader))
+    loader.set_epoch(1)
+    assert [tuple(map(int, batch[:, 0])) for batch in loader] == train(tmp_path / "whole")[0][9:18]
     loader.restart()
     accelerator.prepare(loader)
     accelerator.load_state(tmp_path / "stopped", load_kwargs={})
@@ -103,8 +109,9 @@ def test_a_sampler_whose_loader_has_loaded_a_state_gives_no_batches_to_others():
 def test_what_gather_for_metrics_would_count_is_refused():
     AcceleratorState._reset_state(True)
     accelerate.Accelerator(cpu=True)
-    for sampler, loader in ({"rank_split": "by_shard"}, {}), ({}, {"on_bad_sample": "skip"}):
-        loader = rota.accelerate.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, world=(0, 1), **sampler), **loader)
+    partial = {"world": (0, 3), "tail": "partial"}  # 2 samples in the last batch
+    for sampler, loader in ({"rank_split": "by_shard"}, {}), ({}, {"on_bad_sample": "skip"}), (partial, {}), ({**partial, "evaluation": True}, {}):
+        loader = rota.accelerate.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, **{"world": (0, 1), **sampler}), **loader)
         with pytest.raises(rota.UnsupportedError, match="gather_for_metrics"):
             next(iter(loader))
 
@@ -119,3 +126,20 @@ def test_accumulations_end_with_each_of_several_epochs():
             updates.append(accelerator.sync_gradients)
         gathered += accelerator.gather_for_metrics(batch)[:, 0].int().tolist()
     assert sorted(gathered) == sorted(2 * [*range(34)]) and updates == 2 * (2 * [False, False, False, True] + [True])
+
+
+@pytest.mark.parametrize("make, steps", [(rota.accelerate.DataLoader, 9), (None, 36)])
+def test_a_prepared_scheduler_steps_once_whatever_the_number_of_processes(monkeypatch, make, steps):
+    AcceleratorState._reset_state(True)
+    accelerator = accelerate.Accelerator(cpu=True)
+    monkeypatch.setattr(accelerate.scheduler, "AcceleratorState", lambda: types.SimpleNamespace(num_processes=4))
+    monkeypatch.setattr(rota.accelerate.DataLoader, "_has_trained", False)
+    loader = make(DATA, rota.ElasticBatchSampler(DATA, 4, world=(0, 1))) if make else torch.utils.data.DataLoader(DATA, 4)
+    optimizer = torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), 1.0)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 100)
+    loader, optimizer, prepared = accelerator.prepare(loader, optimizer, scheduler)
+    for _ in loader:
+        optimizer.step(), prepared.step()
+    assert scheduler.last_epoch == steps
+    prepared.step()  # of a scheduler that steps once an epoch
+    assert scheduler.last_epoch == steps + (1 if make else 4)
