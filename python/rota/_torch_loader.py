@@ -297,7 +297,9 @@ class DataLoader(_data.DataLoader[T]):
             raise TypeError("give a rota.ElasticBatchSampler, as sampler or as batch_sampler")
         sampler = sampler if batch_sampler is None else batch_sampler
         if not isinstance(sampler, ElasticBatchSampler):
-            raise TypeError(f"a {type(sampler).__name__} is no rota.ElasticBatchSampler")
+            is_wrapped = hasattr(sampler, "_batch_sampler")  # by Lightning's predict
+            remedy = "; to predict in Lightning pass iter(loader), which it does not make anew" if is_wrapped else ""
+            raise TypeError(f"a {type(sampler).__name__} is no rota.ElasticBatchSampler{remedy}")
         inner = dataset._rota_dataset if isinstance(dataset, _Wrapped) else dataset
         if isinstance(inner, _data.IterableDataset):
             raise TypeError("an IterableDataset has an order of its own; see rota.Stream")

@@ -1,5 +1,6 @@
 """Lightning's Trainer with rota's callback: checkpoints of any place, loaded again and again."""
 
+import contextlib
 import logging
 
 import pytest
@@ -9,6 +10,7 @@ import rota  # noqa: E402
 import rota.lightning  # noqa: E402
 import rota.torch  # noqa: E402
 import torch  # noqa: E402
+from lightning.pytorch.utilities import CombinedLoader  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Lightning's own
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -123,7 +125,8 @@ def test_a_trainer_without_a_loader_of_rotas_is_refused(tmp_path):
 
 def quiet(tmp_path, **options):
     quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
-    return lightning.Trainer(max_epochs=1, accelerator="cpu", default_root_dir=tmp_path, callbacks=[rota.lightning.Elastic()], **quiet, **options)
+    options = {"max_epochs": 1, "callbacks": [rota.lightning.Elastic()], **options}
+    return lightning.Trainer(accelerator="cpu", default_root_dir=tmp_path, **quiet, **options)
 
 
 def plain(**options):
@@ -156,6 +159,70 @@ def test_loaders_whose_place_lightning_cannot_keep_are_refused(tmp_path):
         quiet(tmp_path).fit(Module(False), plain(tail="carry"))
     with pytest.raises(rota.InvalidArgumentError, match="evaluation=True"):
         quiet(tmp_path).fit(Module(False), plain(evaluation=True))
+    for samples, size, ranks in (34, 4, 3), (36, 4, 8):  # the last batch has two; each has four
+        few = rota.ElasticBatchSampler(samples, size, tail="partial", world=(0, ranks))
+        with pytest.raises(rota.UnsupportedError, match=f"{samples % size or size} samples for {ranks} ranks"):
+            quiet(tmp_path).fit(Module(False), rota.torch.DataLoader(DATA[:samples], few))
+    with pytest.raises(rota.UnsupportedError, match="overfit_batches"):
+        quiet(tmp_path, overfit_batches=2).fit(Module(False), plain())
     module = Module(False)
     quiet(tmp_path).fit(module, mixed(end="steps", steps=5))
     assert len(module.seen) == 5
+
+
+class Paired(Module):
+    def training_step(self, batch, number):
+        return super().training_step(batch["a"], number)
+
+
+@pytest.mark.parametrize("mode, steps", [("max_size_cycle", 0), ("max_size", 0), ("min_size", 9)])
+def test_a_longer_loader_beside_it_is_refused_where_it_would_go_on(tmp_path, mode, steps):
+    module, longer = Paired(False), torch.utils.data.DataLoader(torch.zeros(11, 1))
+    expected = contextlib.nullcontext() if steps else pytest.raises(rota.UnsupportedError, match="min_size")
+    with expected:
+        quiet(tmp_path).fit(module, CombinedLoader({"a": plain(), "b": longer}, mode))
+    assert len(module.seen) == steps
+
+
+def test_another_fit_of_a_trainer_goes_on_where_the_last_one_ended(tmp_path):
+    whole, _ = train(tmp_path / "whole")
+    trainer, module = quiet(tmp_path, max_steps=4), Module(False)
+    for steps, epochs in (4, 3), (9, 3), (11, 3), (-1, 2), (-1, 3):
+        trainer.fit_loop.epoch_loop.max_steps, trainer.fit_loop.max_epochs = steps, epochs
+        trainer.fit(module, plain())
+        assert len(module.seen) == (steps if steps > 0 else 9 * epochs)
+    assert module.seen == whole
+
+
+def test_batches_that_may_be_trained_in_part_are_in_no_checkpoint(tmp_path):
+    class Ahead(Module):
+        def training_step(self, dataloader_iter):
+            for _ in range(2):
+                batch, number, _ = next(dataloader_iter)
+            self.trainer.save_checkpoint(tmp_path / "ahead")
+
+    class Manual(Module):
+        automatic_optimization = False
+
+        def training_step(self, batch, number):
+            for _ in range(2):
+                self.manual_backward(super().training_step(batch, number))
+                if number == 3:  # before an optimizer's first step of the batch; and behind it
+                    self.trainer.save_checkpoint(tmp_path / "manual")
+                self.optimizers().step()
+
+    for module, batches in (Ahead(False), 2), (Manual(False), 1):
+        with pytest.raises(rota.UnsupportedError, match=f"{batches} batches were drawn.*save between batches"):
+            quiet(tmp_path).fit(module, plain())
+    assert (tmp_path / "manual").exists()
+
+
+def test_a_loader_predicts_by_its_iterator(tmp_path):
+    class Predicting(Module):
+        def predict_step(self, batch, number):
+            return batch
+
+    with pytest.raises(TypeError, match="iter\\(loader\\)"):
+        quiet(tmp_path).predict(Predicting(False), plain(evaluation=True))
+    found = quiet(tmp_path).predict(Predicting(False), iter(plain(evaluation=True, shuffle="none")))
+    assert torch.cat(found).equal(DATA)
