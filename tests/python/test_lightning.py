@@ -1,7 +1,8 @@
-"""Lightning's Trainer with rota's callback: checkpoints of any place, loaded again and again."""
+"""Lightning's Trainer with rota's callback: checkpoints of any place, loaded again and again, and what is refused."""
 
 import contextlib
 import logging
+import random
 
 import pytest
 
@@ -15,112 +16,30 @@ from lightning.pytorch.utilities import CombinedLoader  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Lightning's own
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 DATA = torch.arange(36.0).reshape(-1, 1)  # nine steps an epoch
+OTHERS = "checkpoint", "test", "predict", "exception"
+HOOKS = [name for name in dir(lightning.Callback) if name.startswith("on_") and not any(other in name for other in OTHERS)]
 
 
 class Module(lightning.LightningModule):
-    def __init__(self, cycle):
+    def __init__(self, estimates=False, fails=None):
         super().__init__()
-        self.layer, self.cycle, self.seen = torch.nn.Linear(1, 1), cycle, []
+        self.layer, self.estimates, self.fails, self.seen = torch.nn.Linear(1, 1), estimates, fails, []
 
     def training_step(self, batch, number):
+        if len(self.seen) == self.fails:
+            raise RuntimeError("stopped")
         self.seen.append(tuple(map(int, batch[:, 0])))
         return self.layer(batch / 40).square().mean()
 
+    def validation_step(self, batch, number):
+        self.layer(batch)
+
     def configure_optimizers(self):
+        if self.estimates:  # which sets the data up before the checkpoint is read
+            assert self.trainer.estimated_stepping_batches >= 0
         optimizer = torch.optim.SGD(self.parameters(), 0.1)
-        if not self.cycle:
-            return optimizer
-        steps = self.trainer.estimated_stepping_batches  # which sets the data up before the checkpoint is read
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / 30)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
-
-
-class Stop(lightning.Callback):
-    """Saves and ends behind so many batches, or at the end of the first epoch."""
-
-    def __init__(self, path, after):
-        self.path, self.after = path, after
-
-    def stop(self, trainer):
-        trainer.save_checkpoint(self.path)
-        raise RuntimeError("stopped")
-
-    def on_train_batch_end(self, trainer, *_):
-        self.after = self.after - 1 if isinstance(self.after, int) else self.after
-        if self.after == 0:
-            self.stop(trainer)
-
-        if self.after == "should_stop" and trainer.global_step == 4:
-            trainer.should_stop = True
-
-    def on_train_epoch_start(self, trainer, _):
-        if self.after == "start" and trainer.current_epoch == 1:
-            self.stop(trainer)
-
-    def on_train_epoch_end(self, trainer, _):
-        if self.after == "epoch":
-            self.stop(trainer)
-        if self.after == "should_stop" and trainer.should_stop:
-            trainer.save_checkpoint(self.path)
-
-
-def train(path, after=None, cycle=False, **options):
-    """What one start has trained, and the weights that are left. It goes on from the checkpoint at `path`, if there is one."""
-    torch.manual_seed(0)
-    module = Module(cycle)
-    loader = rota.torch.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, seed=1, world=(0, 1)))
-    quiet = dict(logger=False, enable_progress_bar=False, enable_model_summary=False, enable_checkpointing=False)
-    trainer = lightning.Trainer(
-        max_epochs=3, accelerator="cpu", callbacks=[rota.lightning.Elastic(), Stop(path, after)], default_root_dir=path.parent,
-        **quiet, **options,
-    )  # fmt: skip
-    try:
-        trainer.fit(module, loader, ckpt_path=path if path.exists() else None, weights_only=False)
-        if "max_steps" in options:
-            trainer.save_checkpoint(path)
-    except RuntimeError as error:
-        assert str(error) == "stopped"
-    return module.seen, module.layer.weight.item()
-
-
-CHAINS = [(4,), (9,), (4, 2), (9, 3), (9, 9), (9, 4, 5, 2), ("epoch",), ("epoch", "epoch"), ("epoch", 3)]
-
-
-@pytest.mark.parametrize("options", [{}, {"cycle": True}, {"accumulate_grad_batches": 2}, {"cycle": True, "accumulate_grad_batches": 3}])
-@pytest.mark.parametrize("chain", CHAINS)
-def test_a_run_goes_on_behind_what_it_has_trained(tmp_path, chain, options):
-    whole, weight = train(tmp_path / "whole", **options)
-    assert len(whole) == 27 and all(sorted(sum(whole[at : at + 9], ())) == [*range(36)] for at in (0, 9, 18))
-    seen = []
-    for after in (*chain, None):
-        trained, found = train(tmp_path / "stopped", after, **options)
-        seen += trained
-    assert seen == whole
-    accumulated = options.get("accumulate_grad_batches", 1)
-    if all(after == "epoch" or after % accumulated == 0 for after in chain):  # else gradients of the last batches are lost
-        assert found == pytest.approx(weight, abs=1e-7)
-
-
-@pytest.mark.parametrize("after", ["start", "should_stop", {"max_steps": 4}])
-def test_a_fit_that_ended_in_another_way_goes_on_behind_what_it_has_trained(tmp_path, after):
-    whole, _ = train(tmp_path / "whole")
-    first, _ = train(tmp_path / "stopped", **(after if isinstance(after, dict) else {"after": after}))
-    assert first + train(tmp_path / "stopped")[0] == whole
-
-
-def test_an_epoch_of_limited_batches_begins_at_its_first_sample(tmp_path):
-    whole, _ = train(tmp_path / "whole")
-    limited, _ = train(tmp_path / "limited", limit_train_batches=5)
-    assert limited == whole[0:5] + whole[9:14] + whole[18:23]
-    stopped = [train(tmp_path / "stopped", after, limit_train_batches=5)[0] for after in (7, 4, None)]
-    assert sum(stopped, []) == limited
-
-
-def test_a_trainer_without_a_loader_of_rotas_is_refused(tmp_path):
-    quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, default_root_dir=tmp_path)
-    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", callbacks=[rota.lightning.Elastic()], **quiet)
-    with pytest.raises(rota.InvalidArgumentError, match="rota.torch.DataLoader"):
-        trainer.fit(Module(False), torch.utils.data.DataLoader(DATA, 4))
 
 
 def quiet(tmp_path, **options):
@@ -129,21 +48,124 @@ def quiet(tmp_path, **options):
     return lightning.Trainer(accelerator="cpu", default_root_dir=tmp_path, **quiet, **options)
 
 
-def plain(**options):
-    return rota.torch.DataLoader(DATA, rota.ElasticBatchSampler(DATA, 4, seed=1, world=(0, 1), **options))
+def plain(samples=36, **options):
+    return rota.torch.DataLoader(DATA[:samples], rota.ElasticBatchSampler(samples, 4, seed=1, **{"world": (0, 1), **options}))
+
+
+# ---- each batch is trained once ----
+
+
+class Save(lightning.Callback):
+    """Saves at the call number `count` of `hook`, and ends the run there; or has it stop at `count` steps."""
+
+    def __init__(self, path, hook, count):
+        self.path, self.hook, self.count, self.first, self.trained = path, hook, count, 0, None
+        setattr(self, "on_train_batch_end" if hook == "should_stop" else hook, self.stop if hook == "should_stop" else self.save)
+
+    def keep(self, trainer):
+        trainer.save_checkpoint(self.path)
+        self.trained = trainer.fit_loop.epoch_loop.batch_progress.total.processed
+
+    def save(self, trainer, *_):
+        self.count -= 1
+        if self.count == 0:
+            self.keep(trainer)
+            if self.hook != "on_exception":
+                raise RuntimeError("stopped")
+
+    def stop(self, trainer, *_):
+        trainer.should_stop |= trainer.global_step == self.count
+
+
+def train(path, options, limits, hook="on_fit_end", count=0, fails=None, done=0):
+    """What one start has trained behind `done`, the weights, and steps. It goes on from the checkpoint at `path`, and leaves one."""
+    torch.manual_seed(0)
+    module, save = Module(options["estimates"], fails), Save(path, hook, count)
+    trainer = quiet(path.parent, callbacks=[rota.lightning.Elastic(), save][:: options["order"]], **{**options["trainer"], **limits})
+    valid = plain(10, evaluation=True) if options["validates"] else None
+    try:
+        trainer.fit(module, plain(34, tail=options["tail"]), valid, ckpt_path=path if path.exists() else None, weights_only=False)
+    except RuntimeError as error:
+        assert str(error) == "stopped"
+    if save.trained is None:
+        save.keep(trainer)
+    return module.seen[: max(save.trained - done, 0)], module.layer.weight.item(), trainer.global_step, trainer.fit_loop.epoch_loop._batches_that_stepped
+
+
+def drawn(draw):
+    """What all starts of a chain have in common."""
+    trainer = {"accumulate_grad_batches": draw.choice([1, 1, 2, 3])} | draw.choice([{}, {}, {"limit_train_batches": 5}])
+    validates = draw.choice([{}, {"val_check_interval": 3}, {"val_check_interval": 1.0}, {"val_check_interval": 1}])
+    return dict(estimates=draw.random() < 0.3, order=draw.choice([1, -1]), tail=draw.choice(["pad", "drop", "partial"]),
+                validates=bool(validates), trainer=trainer | validates)  # fmt: skip
+
+
+def start(draw, steps):
+    """The limits of a start, where it is saved, and where it fails."""
+    hook = draw.choice([draw.choice(HOOKS), "on_exception", "should_stop", "on_fit_end"])
+    limit = {"max_steps": draw.randint(0, steps)} if hook == "on_fit_end" else {}
+    limits = draw.choice([{"max_epochs": 3}, {"max_epochs": -1, "max_steps": steps}, {"max_epochs": 3, "max_steps": 1000}]) | limit
+    return limits, hook, {"on_fit_end": 0, "on_exception": 1}.get(hook, draw.randint(1, 12)), draw.randint(0, 9) if hook == "on_exception" else None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_each_batch_is_trained_once_wherever_a_run_is_saved_and_ended(tmp_path, seed):
+    draw = random.Random(seed)
+    options = drawn(draw)
+    whole, weight, steps, stepped = train(tmp_path / "whole", options, {"max_epochs": 3})
+    assert len(whole) == 3 * (5 if "limit_train_batches" in options["trainer"] else 8 if options["tail"] == "drop" else 9)
+    seen, starts = [], [start(draw, steps) for _ in range(draw.randint(1, 3))]
+    starts.append((draw.choice([{"max_epochs": 3}, {"max_epochs": 3, "max_steps": 1000}]),))
+    for how in starts:
+        trained, *found = train(tmp_path / "chain", options, *how, done=len(seen))
+        seen += trained
+        assert seen == whole[: len(seen)], (options, starts)
+    assert seen == whole, (options, starts)
+    if options["trainer"]["accumulate_grad_batches"] == 1:  # else gradients of a save's last batches are lost
+        assert found[0] == pytest.approx(weight, abs=1e-6) and (found[2] == stepped or options["validates"]), (options, starts)
+
+
+def test_another_fit_of_a_trainer_goes_on_where_the_last_one_ended(tmp_path):
+    whole, module = Module(), Module(fails=11)
+    quiet(tmp_path, max_epochs=3).fit(whole, plain())
+    trainer = quiet(tmp_path, max_steps=4)
+    for steps, epochs, seen in (4, 3, 4), (9, 3, 9), (12, 3, 11), (12, 3, 12), (-1, 2, 18), (-1, 3, 27):
+        trainer.fit_loop.epoch_loop.max_steps, trainer.fit_loop.max_epochs = steps, epochs
+        with pytest.raises(RuntimeError, match="stopped") if seen == 11 else contextlib.nullcontext():
+            trainer.fit(module, plain())
+        assert len(module.seen) == seen
+        module.fails = 11 if seen == 9 else None
+    assert module.seen == whole.seen
 
 
 def test_a_checkpoint_that_is_validated_moves_no_training(tmp_path):
-    class Validating(Module):
-        def validation_step(self, batch, number):
-            self.layer(batch)
-
-    train(tmp_path / "middle", 4)
-    trainer, module = quiet(tmp_path), Validating(False)
+    trainer, module = quiet(tmp_path, max_steps=4), Module()
+    trainer.fit(Module(), plain())
+    trainer.save_checkpoint(tmp_path / "middle")
+    trainer = quiet(tmp_path)
     trainer.validate(module, plain(evaluation=True), ckpt_path=tmp_path / "middle", weights_only=False)
     trainer.save_checkpoint(tmp_path / "validated")
     trainer.fit(module, plain())
     assert sorted(sum(module.seen, ())) == [*range(36)]
+
+
+def test_a_resume_in_the_middle_of_an_epoch_may_have_other_batches(tmp_path):
+    for size in 2, 8, 12, 36:
+        first, second = Module(), Module()
+        trainer = quiet(tmp_path, max_steps=4)
+        trainer.fit(first, plain())
+        trainer.save_checkpoint(tmp_path / "middle")
+        sampler = rota.ElasticBatchSampler(DATA, size, seed=1, world=(0, 1), tail="partial")
+        quiet(tmp_path).fit(second, rota.torch.DataLoader(DATA, sampler), ckpt_path=tmp_path / "middle", weights_only=False)
+        assert sorted(sum(first.seen + second.seen, ())) == [*range(36)]
+
+
+# ---- what is refused ----
+
+
+def test_a_trainer_without_a_loader_of_rotas_is_refused(tmp_path):
+    with pytest.raises(rota.InvalidArgumentError, match="rota.torch.DataLoader"):
+        quiet(tmp_path).fit(Module(), torch.utils.data.DataLoader(DATA, 4))
 
 
 def test_loaders_whose_place_lightning_cannot_keep_are_refused(tmp_path):
@@ -152,20 +174,19 @@ def test_loaders_whose_place_lightning_cannot_keep_are_refused(tmp_path):
         return rota.torch.DataLoader(DATA, sampler)
 
     with pytest.raises(rota.UnsupportedError, match='end="steps"'):
-        quiet(tmp_path).fit(Module(False), mixed())
+        quiet(tmp_path).fit(Module(), mixed())
     with pytest.raises(rota.UnsupportedError, match="several training loaders"):
-        quiet(tmp_path).fit(Module(False), {"a": plain(), "b": plain()})
+        quiet(tmp_path).fit(Module(), {"a": plain(), "b": plain()})
     with pytest.raises(rota.UnsupportedError, match='another tail than "carry"'):
-        quiet(tmp_path).fit(Module(False), plain(tail="carry"))
+        quiet(tmp_path).fit(Module(), plain(tail="carry"))
     with pytest.raises(rota.InvalidArgumentError, match="evaluation=True"):
-        quiet(tmp_path).fit(Module(False), plain(evaluation=True))
-    for samples, size, ranks in (34, 4, 3), (36, 4, 8):  # the last batch has two; each has four
-        few = rota.ElasticBatchSampler(samples, size, tail="partial", world=(0, ranks))
-        with pytest.raises(rota.UnsupportedError, match=f"{samples % size or size} samples for {ranks} ranks"):
-            quiet(tmp_path).fit(Module(False), rota.torch.DataLoader(DATA[:samples], few))
+        quiet(tmp_path).fit(Module(), plain(evaluation=True))
+    for samples, ranks in (34, 3), (36, 8):  # the last batch has two; each has four
+        with pytest.raises(rota.UnsupportedError, match=f"{samples % 4 or 4} samples for {ranks} ranks"):
+            quiet(tmp_path).fit(Module(), plain(samples, tail="partial", world=(0, ranks)))
     with pytest.raises(rota.UnsupportedError, match="overfit_batches"):
-        quiet(tmp_path, overfit_batches=2).fit(Module(False), plain())
-    module = Module(False)
+        quiet(tmp_path, overfit_batches=2).fit(Module(), plain())
+    module = Module()
     quiet(tmp_path).fit(module, mixed(end="steps", steps=5))
     assert len(module.seen) == 5
 
@@ -177,21 +198,11 @@ class Paired(Module):
 
 @pytest.mark.parametrize("mode, steps", [("max_size_cycle", 0), ("max_size", 0), ("min_size", 9)])
 def test_a_longer_loader_beside_it_is_refused_where_it_would_go_on(tmp_path, mode, steps):
-    module, longer = Paired(False), torch.utils.data.DataLoader(torch.zeros(11, 1))
+    module, longer = Paired(), torch.utils.data.DataLoader(torch.zeros(11, 1))
     expected = contextlib.nullcontext() if steps else pytest.raises(rota.UnsupportedError, match="min_size")
     with expected:
         quiet(tmp_path).fit(module, CombinedLoader({"a": plain(), "b": longer}, mode))
     assert len(module.seen) == steps
-
-
-def test_another_fit_of_a_trainer_goes_on_where_the_last_one_ended(tmp_path):
-    whole, _ = train(tmp_path / "whole")
-    trainer, module = quiet(tmp_path, max_steps=4), Module(False)
-    for steps, epochs in (4, 3), (9, 3), (11, 3), (-1, 2), (-1, 3):
-        trainer.fit_loop.epoch_loop.max_steps, trainer.fit_loop.max_epochs = steps, epochs
-        trainer.fit(module, plain())
-        assert len(module.seen) == (steps if steps > 0 else 9 * epochs)
-    assert module.seen == whole
 
 
 def test_batches_that_may_be_trained_in_part_are_in_no_checkpoint(tmp_path):
@@ -211,7 +222,7 @@ def test_batches_that_may_be_trained_in_part_are_in_no_checkpoint(tmp_path):
                     self.trainer.save_checkpoint(tmp_path / "manual")
                 self.optimizers().step()
 
-    for module, batches in (Ahead(False), 2), (Manual(False), 1):
+    for module, batches in (Ahead(), 2), (Manual(), 1):
         with pytest.raises(rota.UnsupportedError, match=f"{batches} batches were drawn.*save between batches"):
             quiet(tmp_path).fit(module, plain())
     assert (tmp_path / "manual").exists()
@@ -223,6 +234,6 @@ def test_a_loader_predicts_by_its_iterator(tmp_path):
             return batch
 
     with pytest.raises(TypeError, match="iter\\(loader\\)"):
-        quiet(tmp_path).predict(Predicting(False), plain(evaluation=True))
-    found = quiet(tmp_path).predict(Predicting(False), iter(plain(evaluation=True, shuffle="none")))
+        quiet(tmp_path).predict(Predicting(), plain(evaluation=True))
+    found = quiet(tmp_path).predict(Predicting(), iter(plain(evaluation=True, shuffle="none")))
     assert torch.cat(found).equal(DATA)
