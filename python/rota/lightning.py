@@ -112,8 +112,12 @@ class Elastic(Callback):
         if stage == "fit" and trainer.overfit_batches:
             raise UnsupportedError("train elastically: overfit_batches= makes loaders anew, in another order; give a small dataset instead")
         if stage == "fit" and self._ended and self._ended[0] is trainer:  # another fit of it, which goes on there
-            _, self._saved, counts = self._ended
+            _, state, counts = self._ended
             trainer.fit_loop.load_state_dict(counts)
+            if counts["epoch_progress"]["current"]["ready"] > counts["epoch_progress"]["current"]["processed"]:
+                self._saved = state
+            else:  # an epoch begins, perhaps of another dataset
+                trainer.fit_loop.epoch_loop.restarting = False
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Called by Lightning: keeps where the training loader is."""

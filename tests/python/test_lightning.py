@@ -136,6 +136,9 @@ def test_another_fit_of_a_trainer_goes_on_where_the_last_one_ended(tmp_path):
         assert len(module.seen) == seen
         module.fails = 11 if seen == 9 else None
     assert module.seen == whole.seen
+    trainer.fit_loop.max_epochs = 4
+    trainer.fit(module, plain(12))  # another dataset
+    assert len(module.seen) == 30
 
 
 def test_a_checkpoint_that_is_validated_moves_no_training(tmp_path):
