@@ -115,9 +115,7 @@ class Elastic(Callback):
             _, state, counts = self._ended
             trainer.fit_loop.load_state_dict(counts)
             if counts["epoch_progress"]["current"]["ready"] > counts["epoch_progress"]["current"]["processed"]:
-                self._saved = state
-            else:  # an epoch begins, perhaps of another dataset
-                trainer.fit_loop.epoch_loop.restarting = False
+                self._saved = state  # else an epoch begins, perhaps of another dataset
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         """Called by Lightning: keeps where the training loader is."""
@@ -148,8 +146,6 @@ class Elastic(Callback):
             done = min(done, loop.max_batches)
             batches.current.load_state_dict(dict.fromkeys(_STAGES, done))
             batches.is_last_batch = order._is_epoch_over = done == loop.max_batches
-        elif saved is not None:
-            loop.epoch_loop.restarting = False
         self._first = loader.position.step - batches.total.processed
         self._steps = trainer.global_step
 

@@ -115,6 +115,7 @@ def test_each_batch_is_trained_once_wherever_a_run_is_saved_and_ended(tmp_path, 
     whole, weight, steps, stepped = train(tmp_path / "whole", options, {"max_epochs": 3})
     assert len(whole) == 3 * (5 if "limit_train_batches" in options["trainer"] else 8 if options["tail"] == "drop" else 9)
     seen, starts = [], [start(draw, steps) for _ in range(draw.randint(1, 3))]
+    starts[1:1] = [({"max_epochs": 3, "max_steps": 0},)] * (seed % 2)  # which has nothing to do, and keeps the place
     starts.append((draw.choice([{"max_epochs": 3}, {"max_epochs": 3, "max_steps": 1000}]),))
     for how in starts:
         trained, *found = train(tmp_path / "chain", options, *how, done=len(seen))
@@ -123,6 +124,15 @@ def test_each_batch_is_trained_once_wherever_a_run_is_saved_and_ended(tmp_path, 
     assert seen == whole, (options, starts)
     if options["trainer"]["accumulate_grad_batches"] == 1:  # else gradients of a save's last batches are lost
         assert found[0] == pytest.approx(weight, abs=1e-6) and (found[2] == stepped or options["validates"]), (options, starts)
+
+
+@pytest.mark.parametrize("trainer", [{}, {"limit_train_batches": 5}])
+def test_a_save_in_an_epochs_last_validation_goes_on_without_it(tmp_path, trainer):
+    options = dict(estimates=False, order=1, tail="pad", trainer=trainer, validates=False)
+    whole, *_ = train(tmp_path / "whole", options, {"max_epochs": 3})
+    first, *_ = train(tmp_path / "saved", options | {"validates": True}, {"max_epochs": 3}, "on_validation_end", 2)  # behind a trial
+    assert len(first) == len(whole) // 3
+    assert first + train(tmp_path / "saved", options, {"max_epochs": 3}, done=len(first))[0] == whole
 
 
 def test_another_fit_of_a_trainer_goes_on_where_the_last_one_ended(tmp_path):
