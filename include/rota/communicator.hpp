@@ -63,6 +63,7 @@ class Communicator {
 
   /// Element-wise sum, minimum or maximum over ranks, in place. **Collective.** Whole numbers wrap around.
   void sum(std::span<double> values) const;
+  void sum(std::span<float> values) const;  ///< as doubles, rounded in the end
   void sum(std::span<std::int64_t> values) const;
   void sum(std::span<std::uint64_t> values) const;
   void min(std::span<std::int64_t> values) const;

@@ -229,6 +229,11 @@ void Communicator::together(std::string_view phase, const std::function<void()>&
 void Communicator::sum(std::span<double> values) const {
   ranks::reduce(*this, ranks::kAddUp, values, &ranks::Transport::sum);
 }
+void Communicator::sum(std::span<float> values) const {
+  std::vector<double> wide(values.begin(), values.end());
+  sum(std::span(wide));
+  std::ranges::transform(wide, values.begin(), [](double value) { return static_cast<float>(value); });
+}
 void Communicator::sum(std::span<std::int64_t> values) const {
   ranks::reduce(*this, ranks::kAddUp, values, ranks::Reduction::sum);
 }

@@ -62,6 +62,9 @@ TEST(Collectives, BroadcastSumMinMaxAndGather) {
   std::vector<std::int64_t> sums{rank, 1};
   everyone().sum(sums);
   EXPECT_EQ(sums, (std::vector<std::int64_t>{size * (size - 1) / 2, size}));
+  std::vector<float> halves{0.5F};
+  everyone().sum(halves);
+  EXPECT_EQ(halves.front(), 0.5F * static_cast<float>(size));
   std::vector<std::int64_t> lowest{rank};
   everyone().min(lowest);
   EXPECT_THAT(lowest, Each(0));
