@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rota/source.hpp"
 
@@ -63,5 +64,9 @@ struct PackOptions {
 std::shared_ptr<const Source> pack(const Communicator& comm, std::shared_ptr<const Source> documents,
                                    const PackOptions& options);
 std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options);
+
+/// The documents with tokens in sequence `id`, in order, as numbered in what was packed. Throws
+/// Error{invalid_argument} where `packed` is not of `pack`, Error{out_of_range} without such a sequence.
+std::vector<SampleId> documents_of(const Source& packed, SampleId id);
 
 }  // namespace rota

@@ -382,6 +382,15 @@ void define_sources(py::module_& module) {
           py::arg("i"),
           "The file, or other origin, of sample i. Of bytes that are no text, as os.fsdecode has them.")
       .def(
+          "documents",
+          [](const PySource& self, py::handle i) {
+            const SampleId id{take_index(i, self.source->size(), "look up sample")};
+            py::list ids;
+            for (const SampleId document : documents_of(*self.source, id)) ids.append(document.value);
+            return ids;
+          },
+          py::arg("i"), "Of a source that `pack` made: the documents with tokens in sequence i, in order.")
+      .def(
           "_part_sizes", [](const PySource& self) { return self.source->part_sizes(); }, Released())
       .def(
           "_unit_sizes", [](const PySource& self) { return self.source->unit_sizes(); }, Released())

@@ -183,12 +183,16 @@ class PackedSource final : public Source {
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
-    std::optional<SampleId> document;
-    visit(id, [&](const DocumentStream::DocumentPiece& piece) {
-      if (!document) document = piece.document;
-    });
-    const std::string place = plan_.documents->where(*document);
-    return fmt::format("from document {} on{}{}", document->value, place.empty() ? "" : ", ", place);
+    const SampleId document = documents(id).front();
+    const std::string place = plan_.documents->where(document);
+    return fmt::format("from document {} on{}{}", document.value, place.empty() ? "" : ", ", place);
+  }
+
+  [[nodiscard]] std::vector<SampleId> documents(SampleId id) const {
+    check_ids(*this, std::span(&id, 1));
+    std::vector<SampleId> all;
+    visit(id, [&](const DocumentStream::DocumentPiece& piece) { all.push_back(piece.document); });
+    return all;
   }
 
  private:
@@ -281,6 +285,12 @@ std::shared_ptr<const Source> pack(const Communicator& comm, std::shared_ptr<con
 
 std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, const PackOptions& options) {
   return pack(Communicator(), std::move(documents), options);
+}
+
+std::vector<SampleId> documents_of(const Source& packed, SampleId id) {
+  const auto* source = dynamic_cast<const internal::PackedSource*>(&packed);
+  if (source != nullptr) return source->documents(id);
+  throw Error(ErrorCode::invalid_argument, "name the documents of a sequence: the source is none of pack()");
 }
 
 }  // namespace rota

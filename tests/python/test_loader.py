@@ -303,6 +303,9 @@ def test_windows_and_packs_of_python_datasets():
     documents = rota.PythonSource([{"t": [i] * i} for i in range(1, 5)], [("t", "int64", (), True)])
     packed = rota.pack(documents, 5, shuffle_documents=False)
     assert packed[1]["t"].tolist() == [3, 4, 4, 4, 4] and packed[1]["segment_ids"].tolist() == [1, 2, 2, 2, 2]
+    assert packed.documents(1) == [2, 3]  # as numbered in what was packed
+    with pytest.raises(ValueError, match="none of pack"):
+        documents.documents(0)
 
 
 def test_mixtures_take_turns_by_weight():

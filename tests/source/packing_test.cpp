@@ -191,8 +191,12 @@ TEST(Packing, TellsByFingerprintWhatItPacksAndHow) {
   EXPECT_EQ(different.size(), 11U);
 }
 
-TEST(Packing, NamesTheFirstDocumentOfASequence) {
+TEST(Packing, NamesTheDocumentsOfASequence) {
   const Packed packed = pack(documents({3, 0, 4, 5}), {.length = 3, .shuffle_documents = false});
+  EXPECT_EQ(documents_of(*packed, {0}), ids({0}));
+  EXPECT_EQ(documents_of(*packed, {2}), ids({2, 3}));
+  EXPECT_ERROR((void)documents_of(*packed, {4}), out_of_range, {"sample 4", "4 samples"});
+  EXPECT_ERROR((void)documents_of(*documents({3}), {0}), invalid_argument, {"none of pack()"});
   EXPECT_EQ(packed->where({0}), "from document 0 on, shelf 0");
   EXPECT_EQ(packed->where({1}), "from document 2 on, shelf 2");
   EXPECT_EQ(packed->where({3}), "from document 3 on, shelf 3");
