@@ -100,10 +100,12 @@ LockedDirectory open_directory(const internal::FileSystem& system, const std::fi
   LockedDirectory opened{.file = internal::File(system, path.string(), O_RDONLY | O_DIRECTORY)};
   const internal::Lock lock = lock_patiently(opened.file);
   if (lock == internal::Lock::taken_elsewhere) {
-    throw internal::failure(ErrorCode::busy,
-                            "lock checkpoint directory {}: another job has locked it, or another "
-                            "CheckpointDirectory of this one; use that one, wait, or name another directory",
-                            path.string());
+    throw internal::failure(
+        ErrorCode::busy,
+        "lock checkpoint directory {}: another job has locked it, or another "
+        "CheckpointDirectory of this one (in a notebook, that of the run before); use that "
+        "one, destroy it (in Python, close()), wait, or name another directory",
+        path.string());
   }
   opened.is_locked = lock == internal::Lock::taken;
   opened.job_id = random_id();

@@ -54,15 +54,15 @@ def _check_tools():
 
 
 def _tell(text):
-    """Tells people at once: pip keeps what a backend prints, unless it is asked with -v."""
+    """Tells people at once: pip keeps what a backend prints, unless it is asked with -v. So to where pip itself writes, or a terminal."""
     print(text, flush=True)
-    if sys.stdout.isatty():
-        return
-    try:
-        with open("/dev/tty", "w") as terminal:
-            terminal.write(f"\n{text}\n")
-    except OSError:
-        pass  # there is no terminal
+    for place in () if sys.stdout.isatty() else (f"/proc/{os.getppid()}/fd/1", "/dev/tty"):
+        try:
+            with open(place, "a") as out:
+                out.write(f"\n{text}\n")
+            return
+        except OSError:
+            pass  # there is none, or it is another user's
 
 
 def _cmake(*arguments):

@@ -47,7 +47,9 @@ StopSignal::StopSignal(const Communicator& comm) : comm_(&comm) {
   ranks::require_ranks(comm);
   const pid_t former_user = in_use.exchange(::getpid());
   if (former_user == ::getpid()) {
-    throw Error(ErrorCode::busy, "make a StopSignal: this process has one already; use that");
+    throw Error(
+        ErrorCode::busy,
+        "make a StopSignal: this process has one already; use that, or destroy it (in Python, close())");
   }
   signalled = 0;
   struct sigaction action {};

@@ -109,6 +109,8 @@ def test_that_it_compiles_is_said_on_the_terminal_though_pip_keeps_what_is_print
     command = f"{sys.executable} -B -c {shlex.quote(told)} > /dev/null 2>&1"
     done = subprocess.run(["script", "-qec", command, "/dev/null"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "\nIt compiles." in done.stdout.replace("\r", "")
+    pip = f"import subprocess, sys; subprocess.run([sys.executable, '-B', '-c', {told!r}], stdout=subprocess.DEVNULL)"
+    assert python(pip).stdout == "\nIt compiles.\n"  # a log
 
 
 def test_the_packages_that_a_program_needs_to_run_are_listed():
