@@ -126,14 +126,13 @@ class ElasticBatchSampler(_Base):
             self._epochs = self._options["epochs"]
             self._cursor = self._make(find_world() if world is None else as_world(world))
             self._is_placed = world is not None
-            self._delivered = 0
+            self._delivered = self._changes = 0
             self._last: Any = None  # the last batch that was delivered since the cursor was moved
             self._behind: Any = None  # that which the cursor is behind
             self._is_compared = False  # with other ranks, since it was moved
             describe(self._described())
             self._drawn: deque[Any] = deque()  # batches of the `for` that counts what it delivers, and those to come
             self._evaluation = bool(evaluation)
-            self._changes = 0
             self._told_epoch: int | None = None  # by set_epoch, which a load that comes later undoes
             self._is_resumed = False  # since a load, until an epoch's last batch was delivered
             self._is_epoch_over = False  # the next `for` is of an epoch that the state has behind it
@@ -233,8 +232,7 @@ class ElasticBatchSampler(_Base):
         is_resumed, at = self._is_resumed, self.position
         if self._drawn_over == at:
             raise InvalidArgumentError(
-                f"begin a `for`: another loader drew all batches from here on (skip_first_batches does), which counts nothing: epoch "
-                f"{at.epoch} would come again; call set_epoch() before each `for`, or load a state, and skip none"
+                f"begin a `for`: another loader drew all of epoch {at.epoch} (skip_first_batches does), which counts none; call set_epoch() first"
             )
         if self._takes_end():
             return False

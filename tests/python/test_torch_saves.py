@@ -1,7 +1,11 @@
 """Ranks of torch.distributed and of MPI write the same checkpoints, and read each other's."""
 
 import json
+import os
+import re
 import shutil
+import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -130,20 +134,26 @@ def test_a_model_that_fsdp_has_sharded_is_filled_again_in_any_world(tmp_path):
 
 DCP = """
 import abc
+from dataclasses import dataclass
 import torch.distributed.checkpoint as dcp
 
-class Base(dcp.stateful.Stateful, abc.ABC):  # as torchtitan's loaders
+class BaseDataLoader(dcp.stateful.Stateful, abc.ABC):  # as torchtitan's
+    @dataclass(kw_only=True, slots=True)
+    class Config:
+        dataset: str = ""
+        def build(self, **options): return RotaLoader(config=self, **options)
     @abc.abstractmethod
     def __iter__(self): ...
 
-class Wrapped(Base):
-    def __init__(self, inner): self.inner = inner
-    def __iter__(self): return iter(self.inner)
-    def state_dict(self): return self.inner.state_dict()
-    def load_state_dict(self, state): self.inner.load_state_dict(state)
+def my_dataset(name, tokenizer, seq_len): return range(96)
 
-inner = rota.torch.DataLoader(range(96), rota.ElasticBatchSampler(96, 12, seed=1, epochs=2, tail="drop"), num_workers=int(sys.argv[5]))
-loader = Wrapped(inner) if sys.argv[4] == "wrapped" else inner
+if sys.argv[4] == "titan":
+    exec(os.environ["TITAN"])
+    options = dict(tokenizer=None, seq_len=8, local_batch_size=12 // size, snapshot_every_n_steps=None)
+    loader = RotaLoader.Config().build(dp_world_size=size, dp_rank=rank, **options)
+    inner = loader.loader
+else:
+    loader = inner = rota.torch.DataLoader(range(96), rota.ElasticBatchSampler(96, 12, seed=1, epochs=2, tail="drop"), num_workers=int(sys.argv[5]))
 checkpoint, own = path + "/dcp", dist.new_group(backend="gloo")
 if os.path.exists(checkpoint): dcp.load({"loader": loader}, checkpoint_id=checkpoint)
 parts, saved = [], None
@@ -159,8 +169,11 @@ dist.destroy_process_group()
 """
 
 
-@pytest.mark.parametrize("kind", ["loader", "wrapped"])
-def test_a_loader_saved_in_the_background_by_dcp_goes_on_in_other_worlds(tmp_path, kind):
+@pytest.mark.parametrize("kind", ["loader", "titan"])
+def test_a_loader_saved_in_the_background_by_dcp_goes_on_in_other_worlds(tmp_path, kind, monkeypatch):
+    page = Path(os.environ["ROTA_ROOT"], "docs", "trainers.md").read_text()
+    shown = textwrap.dedent(re.search(r"( +class RotaLoader.*?)\n *```", page, re.S)[1])
+    monkeypatch.setenv("TITAN", shown.replace("epochs=10", "epochs=2"))
     found = []
     for ranks, workers, last in (4, 0, 8), (3, 2, 12), (2, 0, 99):
         with Job(tmp_path, DCP, ranks, kind, workers, last) as job:
