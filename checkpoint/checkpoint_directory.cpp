@@ -85,9 +85,8 @@ struct CheckpointDirectory::Impl {
   }
 
   // Collective: the same as rank 0 sees it.
-  std::vector<std::int64_t> serials() {
-    return ranks::on_first_rank(ranks, "list checkpoints",
-                                [&] { return checkpoint::list_serials(system, path); });
+  std::vector<std::int64_t> serials(std::string_view what) {
+    return ranks::on_first_rank(ranks, what, [&] { return checkpoint::list_serials(system, path); });
   }
 
   // Collective: opens and verifies, each rank its share.
@@ -141,7 +140,7 @@ struct CheckpointDirectory::Impl {
 
   // Collective: past what was rejected before.
   std::optional<Checkpoint> latest_below(std::int64_t bound) {
-    const std::vector<std::int64_t> here = serials();
+    const std::vector<std::int64_t> here = serials("look for the latest checkpoint");
     const std::vector<std::int64_t> copied = copies();
     std::vector<std::int64_t> all;
     std::ranges::set_union(here, copied, std::back_inserter(all), std::greater());
@@ -363,7 +362,7 @@ std::span<const CheckpointDirectory::Rejected> CheckpointDirectory::rejected() c
 
 Checkpoint CheckpointDirectory::open(std::int64_t serial) {
   impl().wait();
-  const std::vector<std::int64_t> present = impl().serials();
+  const std::vector<std::int64_t> present = impl().serials(fmt::format("open checkpoint {}", serial));
   if (std::ranges::find(present, serial) == present.end()) {
     throw internal::failure(ErrorCode::not_found, "open checkpoint {} of {}: it has {}", serial,
                             path().string(),

@@ -72,7 +72,7 @@ class Save {
   [[nodiscard]] bool syncs_node() const { return target_.nodes.leads() && !is_root(); }
 
   void prepare(const std::exception_ptr& error) {
-    ranks_.together("prepare a checkpoint", [&] {
+    ranks_.together("save a checkpoint", [&] {
       if (error) std::rethrow_exception(error);
       require_shared_out();
       if (is_root()) add_blobs(blobs_, snapshot_.blobs(), -1);

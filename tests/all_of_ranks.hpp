@@ -41,8 +41,7 @@ inline std::optional<Communicator> part_of(const Communicator& comm, const std::
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (is_in(rank) ? is_in(comm.rank()) : rank == comm.rank()) members.push_back(rank);
   }
-  ranks::agree(comm, "meet", nullptr);
-  auto transport = ranks::exchange_of(comm).transport().split(members);
+  auto transport = ranks::split(ranks::exchange_of(comm), members);
   if (!is_in(comm.rank())) return std::nullopt;
   if (!transport) return std::optional<Communicator>(std::in_place);
   return ranks::make_communicator(std::move(transport), deadline);

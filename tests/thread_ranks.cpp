@@ -112,11 +112,11 @@ class ThreadTransport final : public Transport {
         std::span<std::int64_t>(&nothing_, 1), [](std::int64_t a, std::int64_t) { return a; },
         [&made, group, rank = rank()] { made = std::make_unique<ThreadTransport>(group, rank); });
   }
-  std::unique_ptr<Transport> split(std::span<const int> members) override {
+  Begun split(std::span<const int> members, std::unique_ptr<Transport>& made) override {
     const auto group = other(++children_, static_cast<int>(members.size()), members.front());
     const auto at = std::ranges::find(members, rank()) - members.begin();
-    if (members.size() == 1) return nullptr;
-    return std::make_unique<ThreadTransport>(group, static_cast<int>(at));
+    if (members.size() > 1) made = std::make_unique<ThreadTransport>(group, static_cast<int>(at));
+    return exchange(Parts<const std::byte>(ranks()), Parts<std::byte>(ranks()));
   }
   void post(int to, std::string_view text) override {
     const std::scoped_lock lock(group_->mutex);

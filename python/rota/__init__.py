@@ -25,7 +25,6 @@
 from __future__ import annotations
 
 import atexit as _atexit
-import logging as _logging
 
 from rota import _rota
 from rota._catalog import Catalog, CatalogChanges, Progress
@@ -35,6 +34,7 @@ from rota._checkpoint import (
 )  # fmt: skip
 from rota._checkpoint import close_all as _close_directories
 from rota._communicator import Communicator
+from rota._errors import tell as _tell
 from rota._errors import (
     BadSample, BusyError, CallbackError, CorruptError, Error, InvalidArgumentError, IOError, MismatchError, NotFoundError,
     OutOfRangeError, TimeoutError, UnsupportedError,
@@ -68,7 +68,7 @@ __all__ = [
     "windows", "write_shards",
 ]  # fmt: skip
 
-_rota.send_messages_to(_logging.getLogger("rota").warning)  # which prints them, unless the program says otherwise
+_rota.send_messages_to(_tell)  # to the logger "rota", which prints them, unless the program says otherwise
 _rota.add_ca_file(_ca_file_of_certifi())  # for systems that have none
 __version__: str = _rota.__version__
 

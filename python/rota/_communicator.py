@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rota import _rota
-from rota._errors import Error, InvalidArgumentError, TimeoutError, UnsupportedError, told
+from rota._errors import ALONE, Error, InvalidArgumentError, TimeoutError, UnsupportedError, told
 from rota._values import World
 
 
@@ -78,7 +78,7 @@ def agreed(comm: Any, phase: str) -> Iterator[Any]:
         except TimeoutError as error:
             if ranks not in _of_torch.values():
                 raise
-            raise TimeoutError(f"{error}. What one rank makes alone takes world=(0, 1), or comm=None") from None
+            raise TimeoutError(f"{error}. {ALONE}") from None
     if failed is not None:
         raise failed
 

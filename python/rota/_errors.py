@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import logging
+import os
+import sys
+import sysconfig
 
 
 class Error(Exception):
@@ -84,6 +88,20 @@ PROGRAMS = (TypeError, AttributeError, NameError, ImportError, AssertionError)
 """what is the program's fault, and not a sample's"""
 
 BY_CODE: dict[str, type[Error]] = {error.code: error for error in Error.__subclasses__()}
+
+
+ALONE = "What one rank makes alone takes world=(0, 1), or comm=None"
+
+_NOT_THE_USERS = tuple({os.path.dirname(__file__), *(sysconfig.get_path(name) for name in ("stdlib", "platlib"))})
+
+
+def tell(message: str) -> None:
+    """Warns; and names the line of the user's that waits for ranks."""
+    frame = sys._getframe() if ": waits for " in message else None
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+        frame = frame.f_back
+    at = "" if frame is None else f" ({frame.f_code.co_filename}:{frame.f_lineno})"
+    logging.getLogger("rota").warning("%s%s", message, at)
 
 
 def told(error: BaseException | None) -> tuple[str, str] | None:

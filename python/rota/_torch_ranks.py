@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import hashlib
+import math
 import queue
 import threading
 import time
@@ -17,11 +18,12 @@ import torch
 import torch.distributed as dist
 
 from rota._communicator import check_torch
-from rota._errors import InvalidArgumentError, TimeoutError
+from rota._errors import ALONE, InvalidArgumentError, TimeoutError, tell
 
 _FOR_EVER = timedelta(days=3650)  # rota has deadlines of its own
-_TO_CONNECT = timedelta(seconds=30)  # for ranks that are all there
+_TO_CONNECT = 30.0  # seconds, for ranks that are all there
 _REST = timedelta(milliseconds=10)
+_PATIENCE = 5.0  # seconds until a wait for ranks is told
 _LOOK = 0.05  # seconds between two looks at who has come
 _TO_ANSWER = 5.0  # seconds for a store; the process that has it may hang
 _HAS_TIMEOUTS = hasattr(dist.ProcessGroupGloo, "_set_default_timeout")  # of calls, other than to connect: not in torch 2.0
@@ -78,23 +80,27 @@ class _Call:
         return True
 
 
-class _Duplication(_Call):
-    def __init__(self, group: Group) -> None:
-        all_are_here = torch.zeros(1)
-        super().__init__(group, (all_are_here,), group._gloo.allreduce([all_are_here]))
-        self._group = group
+class _Split(_Call):
+    """Connects `members`, each of them those that are there; complete when all ranks have."""
+
+    def __init__(self, group: Group, members: list[int], store: Any) -> None:
         self.made: Group | None = None
+        self._failed: TimeoutError | None = None
+        try:
+            if len(members) > 1:
+                self.made = Group(store, group._asker, members.index(group.rank), len(members), group._job, group._to_connect)
+        except TimeoutError as error:
+            self._failed, self._until = error, time.monotonic() + 5
+            return
+        all_have = torch.zeros(1)
+        super().__init__(group, (all_have,), group._gloo.allreduce([all_have]))
 
     def advance(self, may_rest: bool) -> bool | None:
-        is_done = super().advance(may_rest)
-        if is_done:
-            try:
-                self.made = self._group.split(list(range(self._group.size)))
-            except TimeoutError:  # once: others may have connected
-                if not self._group.lost():
-                    raise
-                return None
-        return is_done
+        if self._failed is None:
+            return super().advance(may_rest)
+        if self._until < time.monotonic():
+            raise self._failed
+        return None  # who has gone is found first, or who is late
 
 
 def _tensor(memory: memoryview, dtype: torch.dtype = torch.uint8) -> torch.Tensor:
@@ -107,7 +113,7 @@ class _Asker:
     _last: tuple[Any, Any] = None, None
 
     def __init__(self) -> None:
-        self._has_store = True
+        self._has_store, self._since = True, math.inf  # when it was asked what it has not answered yet
         self._asked: queue.SimpleQueue[Any] = queue.SimpleQueue()
         threading.Thread(target=self._answer, name="rota asks a store", daemon=True).start()
 
@@ -121,25 +127,34 @@ class _Asker:
     def _answer(self) -> None:
         while True:
             what, answers = self._asked.get()
+            self._since = time.monotonic()
             try:
-                answers.put((what(), None))
+                answer = what(), None
             except Exception as error:
-                answers.put((None, error))
+                answer = None, error
+            self._since = math.inf
+            answers.put(answer)
 
-    def ask(self, what: Callable[[], Any]) -> Any:
-        """What `what` returns; None where there is no store any more, which calls then find."""
-        if not self._has_store:
-            return None
+    def begin(self, what: Callable[[], Any]) -> Any:
         answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._asked.put((what, answers))
+        self._asked.put((what, answers)) if self._has_store else answers.put((None, None))
+        return answers
+
+    def end(self, answers: Any, patience: float) -> Any:
+        """The answer; None where there is no store any more, which calls then find; ... where it did not come."""
         try:
-            answer, error = answers.get(timeout=_TO_ANSWER)
+            answer, error = answers.get(timeout=max(0.0, min(patience, self._since + _TO_ANSWER - time.monotonic())))
         except queue.Empty:
-            answer, error = None, RuntimeError("it does not answer")
+            return ...
         self._has_store = not isinstance(error, RuntimeError)
         if error is not None and self._has_store:
             raise error
         return answer
+
+    def ask(self, what: Callable[[], Any]) -> Any:
+        """What `what` returns; None where there is no store any more, or none that answers."""
+        answer = self.end(self.begin(what), _TO_ANSWER)
+        return None if answer is ... else answer
 
 
 class _Store(dist.PrefixStore):
@@ -156,13 +171,14 @@ class Group:
     See src/ranks/transport.hpp, which it fulfils by way of python/src/group_transport.cpp.
     """
 
-    def __init__(self, store: Any, asker: _Asker, rank: int, size: int) -> None:
-        self.rank, self.size, self._asker = rank, size, asker
-        self._store, self._children, self._taken = store, 0, 0
+    def __init__(self, store: Any, asker: _Asker, rank: int, size: int, job: Any, to_connect: float) -> None:
+        self.rank, self.size, self._asker, self._job, self._to_connect = rank, size, asker, job, to_connect
+        self._store, self._children, self._taken, self._mail = store, 0, 0, None
         # A thread of gloo may be the last that has a call. It would want Python's lock then, and abort where Python ends.
         self._recent: deque[Any] = deque(maxlen=64)
         try:
-            self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, _TO_CONNECT if _HAS_TIMEOUTS else _FOR_EVER)
+            limit = timedelta(seconds=to_connect) if _HAS_TIMEOUTS else _FOR_EVER
+            self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, limit)
         except RuntimeError as error:
             raise TimeoutError(f"connect ranks: one has ended meanwhile, or the network failed ({error}); end the job") from error
         if _HAS_TIMEOUTS:
@@ -180,18 +196,11 @@ class Group:
         name = hashlib.blake2b(str(members).encode(), digest_size=16).hexdigest()
         _made[name] += 1
         theirs = dist.distributed_c10d._get_default_store()
-        store, asker = _Store(f"rota/{name}/{_made[name]}", theirs), _Asker.of(theirs)
+        job, asker = _Store(f"rota/{name}", theirs), _Asker.of(theirs)
+        store = _Store(str(_made[name]), job)
         rank = members.index(dist.get_rank())
         _meet(store, asker, rank, len(members), task, deadline)
-        return cls(store, asker, rank, len(members))
-
-    def split(self, members: list[int]) -> Group | None:
-        """Another one, of these ranks; all ranks count them."""
-        self._children += 1
-        if len(members) == 1:
-            return None
-        store = _Store(f"{self._children}.{members[0]}", self._store)
-        return Group(store, self._asker, members.index(self.rank), len(members))
+        return cls(store, asker, rank, len(members), job, min(_TO_CONNECT, deadline or _TO_CONNECT))
 
     def close(self) -> None:
         """To be used no more. It dies with a later one, when all ranks have closed it: some may still be connecting."""
@@ -232,8 +241,10 @@ class Group:
         work = self._gloo.alltoall_base(room, sent, sizes, [len(part) for part in outgoing])
         return _Call(self, (sent, room), work, unpack)
 
-    def duplicate(self) -> _Call:
-        return _Duplication(self)
+    def split(self, members: list[int]) -> _Split:
+        """Another one, of these ranks; all ranks count them."""
+        self._children += 1
+        return _Split(self, members, dist.PrefixStore(f"{self._children}.{members[0]}", self._store))
 
     # ---- beside them ----
 
@@ -245,7 +256,12 @@ class Group:
         self._asker.ask(add)
 
     def take(self) -> tuple[int, bytes] | None:
-        return self._asker.ask(self._next_mail)
+        self._mail = self._mail or self._asker.begin(self._next_mail)
+        mail = self._asker.end(self._mail, _LOOK)
+        if mail is ...:
+            return None  # it is still being asked for
+        self._mail = None
+        return mail
 
     def _next_mail(self) -> tuple[int, bytes] | None:
         key = f"to {self.rank}: {self._taken + 1}"
@@ -255,6 +271,10 @@ class Group:
         sender, _, text = self._store.get(key).decode().partition(" ")
         self._store.delete_key(key)
         return int(sender), text.encode()
+
+    def first_said(self, mine: str) -> str:
+        said = self._asker.ask(lambda: self._job.compare_set("said", "", mine))
+        return mine if said is None else said.decode()
 
     def lost(self) -> list[int]:
         """Those whose connections are closed, which a message to them shows at once; looked for now and then."""
@@ -277,24 +297,33 @@ def _meet(store: Any, asker: _Asker, rank: int, size: int, task: str, deadline: 
     """Waits until all have come; names those who do not."""
     keys = [f"here {other}" for other in range(size)]
 
-    def late_ones() -> str:
-        return ", ".join(str(other) for other in range(size) if not store.check([keys[other]]))
+    def late_ones() -> Any:
+        late = [str(other) for other in range(size) if not store.check([keys[other]])]
+        more = f" and {len(late) - 16} more" * (len(late) > 16)
+        return late and f"rank{'s' * (len(late) > 1)} {', '.join(late[:16])}{more}"
+
+    def whom_all_wait_for() -> Any:  # one rank says so
+        return None if any(store.check([key]) for key in keys[:rank]) else late_ones()
 
     asker.ask(lambda: store.set(keys[rank], "yes"))
-    until = time.monotonic() + deadline
+    begun = time.monotonic()
+    until, slow = begun + deadline, begun + _PATIENCE
     late: Any = ""
     while asker.ask(lambda: store.check(keys) or store.check(["late"])) is False:
         if 0 < deadline and until < time.monotonic():
             late = asker.ask(late_ones)
             break
+        if slow < time.monotonic():
+            slow = math.inf
+            if missing := asker.ask(whom_all_wait_for):
+                tell(f"{task}: waits for {missing}, for {_PATIENCE:.0f} s now; all ranks of rota come here. {ALONE}")
         time.sleep(_LOOK)
     said = asker.ask(lambda: store.compare_set("late", "", late or "none"))  # what is said first holds for all
     if said is None:
         raise TimeoutError(f"{task}: the process that has torch's store has ended, or hangs; end the job")
     late = said.decode()
     if late != "none":
-        names = f"rank{'s' * (',' in late)} {late}"
-        raise TimeoutError(f"{task}: {names} did not arrive before the deadline; all ranks must come here")
+        raise TimeoutError(f"{task}: {late} did not arrive before the deadline; all ranks must come here")
 
 
 def group_of(what: Any) -> Any:

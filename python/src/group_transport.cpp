@@ -2,6 +2,7 @@
 
 #include <pybind11/stl.h>
 
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,7 +60,10 @@ class Duplication final : public GroupCall {
 
   bool advance(bool may_rest) override {
     if (!GroupCall::advance(may_rest)) return false;
-    *made_ = call_python([&] { return std::make_unique<GroupTransport>((*call()).attr("made")); });
+    call_python([&] {
+      const py::object made = (*call()).attr("made");
+      if (!made.is_none()) *made_ = std::make_unique<GroupTransport>(made);
+    });
     return true;
   }
 
@@ -107,14 +111,15 @@ Transport::Begun GroupTransport::exchange(ranks::Parts<const std::byte> outgoing
 }
 
 Transport::Begun GroupTransport::duplicate(std::unique_ptr<Transport>& made) {
-  return call_python(
-      [&]() -> Begun { return std::make_unique<Duplication>((*group_).attr("duplicate")(), made); });
+  std::vector<int> all(static_cast<std::size_t>(size()));
+  std::iota(all.begin(), all.end(), 0);
+  return split(all, made);
 }
 
-std::unique_ptr<Transport> GroupTransport::split(std::span<const int> members) {
-  return call_python([&]() -> std::unique_ptr<Transport> {
-    const py::object part = (*group_).attr("split")(std::vector(members.begin(), members.end()));
-    return part.is_none() ? nullptr : std::make_unique<GroupTransport>(part);
+Transport::Begun GroupTransport::split(std::span<const int> members, std::unique_ptr<Transport>& made) {
+  return call_python([&]() -> Begun {
+    const std::vector all(members.begin(), members.end());
+    return std::make_unique<Duplication>((*group_).attr("split")(all), made);
   });
 }
 
@@ -129,6 +134,10 @@ std::optional<ranks::Mail> GroupTransport::take() {
     auto [from, text] = mail.cast<std::pair<int, std::string>>();
     return ranks::Mail{.from = from, .text = std::move(text)};
   });
+}
+
+std::string GroupTransport::first_said(std::string_view mine) {
+  return call_python([&] { return (*group_).attr("first_said")(to_text(mine)).cast<std::string>(); });
 }
 
 std::vector<int> GroupTransport::lost() {

@@ -14,8 +14,8 @@
 namespace rota::python {
 
 /// `group` has `rank`, `size`, `close()`, and the methods of a Transport, which return calls: objects with
-/// `advance(may_rest)`, which says True where a call is complete, and None where a rank has gone. They get
-/// memory as memoryviews.
+/// `advance(may_rest)`, which says True where a call is complete, and None where a rank has gone; those of
+/// `split` have `made` then. They get memory as memoryviews.
 class GroupTransport final : public ranks::Transport {
  public:
   /// With the GIL.
@@ -27,9 +27,10 @@ class GroupTransport final : public ranks::Transport {
   Begun broadcast(std::span<std::byte> bytes, int from) override;
   Begun exchange(ranks::Parts<const std::byte> outgoing, ranks::Parts<std::byte> incoming) override;
   Begun duplicate(std::unique_ptr<Transport>& made) override;
-  std::unique_ptr<Transport> split(std::span<const int> members) override;
+  Begun split(std::span<const int> members, std::unique_ptr<Transport>& made) override;
   void post(int to, std::string_view text) override;
   std::optional<ranks::Mail> take() override;
+  std::string first_said(std::string_view mine) override;
   std::vector<int> lost() override;
 
  private:

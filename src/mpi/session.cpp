@@ -25,7 +25,7 @@ struct Outcome {
 
 Outcome meet(const Communicator& guard, const std::string& message) {
   try {
-    const bool is_same = ranks::is_same(guard, message);
+    const bool is_same = ranks::is_same(guard, "end a session", message);
     return {.together = true, .is_first = !is_same || guard.rank() == 0};
   } catch (const Error&) {
     return {};

@@ -19,8 +19,7 @@ namespace rota::mpi {
 /// Throws Error{io} naming `call` unless `code` is MPI_SUCCESS.
 void check(int code, std::string_view call);
 
-/// All its calls but `split` are non-blocking ones of MPI. Messages beside them go between rank 0 and each
-/// other.
+/// All its calls but `split` are non-blocking ones of MPI.
 class MpiTransport final : public ranks::Transport {
  public:
   enum class Ownership { owned, borrowed };
@@ -35,9 +34,11 @@ class MpiTransport final : public ranks::Transport {
   Begun broadcast(std::span<std::byte> bytes, int from) override;
   Begun exchange(ranks::Parts<const std::byte> outgoing, ranks::Parts<std::byte> incoming) override;
   Begun duplicate(std::unique_ptr<Transport>& made) override;
-  std::unique_ptr<Transport> split(std::span<const int> members) override;
+  Begun split(std::span<const int> members, std::unique_ptr<Transport>& made) override;
   void post(int to, std::string_view text) override;
   std::optional<ranks::Mail> take() override;
+  /// Not by a program's own, which could take such a message for one of its.
+  [[nodiscard]] bool may_ask() const noexcept override { return ownership_ == Ownership::owned; }
 
  private:
   struct Posted;  // a text, and what MPI still reads of it

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "ranks/exchange.hpp"
 #include "ranks/transport.hpp"
@@ -28,6 +29,8 @@ void require_deadline(std::chrono::milliseconds deadline);
                                              std::chrono::milliseconds deadline);
 /// **Collective.** Another transport among the ranks of `meeting`, by its deadline.
 [[nodiscard]] std::unique_ptr<Transport> duplicate(Exchange& meeting);
+/// **Collective** over `all`, by its deadline. One among `members` of it; see Transport::split.
+[[nodiscard]] std::unique_ptr<Transport> split(Exchange& all, const std::vector<int>& members);
 
 }  // namespace ranks
 

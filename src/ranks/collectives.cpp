@@ -1,14 +1,18 @@
 #include "ranks/collectives.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <climits>
 #include <limits>
+#include <map>
 #include <memory>
 
 #include "core/bytes.hpp"
 #include "core/caught.hpp"
+#include "core/failure.hpp"
 #include "core/text.hpp"
 #include "core/wait.hpp"
 #include "ranks/exchange.hpp"
@@ -19,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMaxText = 1 << 16;  // of an error's message
 constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
-constexpr std::string_view kAddUp = "add up what all ranks have";
+constexpr std::size_t kFew = 6;
 
 // Runs an operation on `memory`, which `start` takes.
 template <typename Memory, typename Start>
@@ -32,21 +36,6 @@ void run(Exchange& exchange, std::string_view phase, const std::shared_ptr<Memor
 template <typename Work>
 void in_step(const Communicator& comm, std::string_view phase, Work&& work) {
   if (!is_alone(comm)) exchange_of(comm).in_step(phase, [&] { work(exchange_of(comm)); });
-}
-
-template <typename T, typename... How>
-void reduce(const Communicator& comm, std::string_view what, std::span<T> values,
-            Transport::Begun (Transport::*call)(std::span<T>, How...), How... how) {
-  if (values.empty()) return require_ranks(comm);
-  in_step(comm, what, [&](Exchange& exchange) {
-    const auto copy = std::make_shared<std::vector<T>>(values.begin(), values.end());
-    run(exchange, what, copy, [=](std::vector<T>& all, Transport& by) { return (by.*call)(all, how...); });
-    std::ranges::copy(*copy, values.begin());
-  });
-}
-
-void reduce(const Communicator& comm, std::string_view what, std::span<std::int64_t> values, Reduction how) {
-  reduce(comm, what, values, &Transport::reduce, how);
 }
 
 // What ranks send to one another, and the room for what comes.
@@ -66,6 +55,82 @@ Transport::Begun transfer(Exchanged& exchanged, Transport& by) {
     incoming[r] = exchanged.incoming[r];
   }
   return by.exchange(std::move(outgoing), std::move(incoming));
+}
+
+void gather(Exchange& exchange, std::string_view phase, std::span<const std::byte> mine,
+            std::span<std::byte> all) {
+  const auto memory = std::make_shared<Exchanged>();
+  memory->to_all.assign(mine.begin(), mine.end());
+  memory->incoming.assign(static_cast<std::size_t>(exchange.size()), std::vector<std::byte>(mine.size()));
+  run(exchange, phase, memory, transfer);
+  memory->incoming[static_cast<std::size_t>(exchange.rank())] = memory->to_all;
+  for (std::size_t r = 0; r < memory->incoming.size(); ++r) {
+    std::ranges::copy(memory->incoming[r], all.subspan(r * mine.size(), mine.size()).begin());
+  }
+}
+
+// Throws on all ranks, which are in different calls.
+[[noreturn]] void refuse_different(Exchange& exchange, std::string_view phase, std::size_t values) {
+  struct Called {
+    std::size_t values = 0;
+    std::array<char, 248> phase{};
+  };
+  Called mine{.values = values};
+  phase.copy(mine.phase.data(), mine.phase.size() - 1);
+  std::vector<Called> all(static_cast<std::size_t>(exchange.size()));
+  gather(exchange, phase, std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  const bool is_one = std::ranges::all_of(all, [&](const Called& call) { return call.phase == mine.phase; });
+  std::map<std::string, std::vector<int>> callers;
+  for (int rank = 0; rank < exchange.size(); ++rank) {
+    const Called& call = all[static_cast<std::size_t>(rank)];
+    callers[fmt::format("\"{}\"{}", call.phase.data(),
+                        is_one ? fmt::format(" of {} values", call.values) : "")]
+        .push_back(rank);
+  }
+  std::vector<std::pair<std::vector<int>, std::string>> by_ranks;
+  for (auto& [call, ranks] : callers) by_ranks.emplace_back(ranks, call);
+  std::ranges::sort(by_ranks);
+  std::vector<std::string> texts;
+  for (auto& [ranks, call] : by_ranks) texts.push_back(fmt::format("{} in {}", exchange.shown(ranks), call));
+  throw internal::failure(ErrorCode::mismatch,
+                          "ranks are in different calls: {}; all ranks make the same calls in the same order",
+                          fmt::join(texts, ", "));
+}
+
+// **Collective.** Element-wise, in place. What ranks do first in a call has one size, whatever the call is:
+// so those that are in different calls find out by the mark, where the transport would fail. Few values go
+// along with it.
+template <typename T, typename... How>
+void reduce(Exchange& exchange, std::string_view phase, std::span<T> values, int times,
+            Transport::Begun (Transport::*call)(std::span<T>, How...), How... how) {
+  const bool are_few = values.size() <= kFew;
+  const Fingerprint digest = FingerprintBuilder().add(phase).add(std::ssize(values)).finish();
+  const auto mark = static_cast<T>(digest.low % INT_MAX + 1);
+  const auto of_all = [&](std::span<const T> head, std::span<const T> tail, std::size_t size) {
+    const auto memory = std::make_shared<std::vector<T>>(head.begin(), head.end());
+    memory->insert(memory->end(), tail.begin(), tail.end());
+    memory->resize(size);
+    run(exchange, phase, memory, [=](std::vector<T>& all, Transport& by) { return (by.*call)(all, how...); });
+    return std::move(*memory);
+  };
+  const bool is_same = exchange.in_step(phase, [&] {
+    const std::array marks{mark, -mark};
+    const auto first = of_all(marks, are_few ? values : std::span<T>(), marks.size() + kFew);
+    if (first[0] != mark * static_cast<T>(times) || first[1] != -first[0]) return false;
+    const auto all =
+        are_few ? std::vector(first.begin() + marks.size(), first.end()) : of_all(values, {}, values.size());
+    std::ranges::copy(std::span(all).first(values.size()), values.begin());
+    return true;
+  });
+  if (!is_same) refuse_different(exchange, phase, values.size());
+}
+
+void reduce(Exchange& exchange, std::string_view phase, std::span<std::int64_t> values, Reduction how) {
+  reduce(exchange, phase, values, how == Reduction::sum ? exchange.size() : 1, &Transport::reduce, how);
+}
+
+void reduce(const Communicator& comm, std::string_view phase, std::span<std::int64_t> values, Reduction how) {
+  if (!is_alone(comm)) reduce(exchange_of(comm), phase, values, how);
 }
 
 // How much comes from each rank.
@@ -99,11 +164,10 @@ void agree(Exchange& exchange, std::string_view phase, const std::exception_ptr&
   const internal::Caught failure = error ? internal::caught(error) : internal::Caught();
   // Nobody is left to agree with.
   if (error && failure.code == ErrorCode::timeout && exchange.is_broken()) std::rethrow_exception(error);
-  const auto lowest = std::make_shared<std::int64_t>(error ? exchange.rank() : kNobody);
-  run(exchange, phase, lowest,
-      [](std::int64_t& rank, Transport& by) { return by.reduce(std::span(&rank, 1), Reduction::minimum); });
-  if (*lowest == kNobody) return;
-  const int failed = static_cast<int>(*lowest);
+  std::int64_t lowest = error ? exchange.rank() : kNobody;
+  reduce(exchange, phase, std::span(&lowest, 1), Reduction::minimum);
+  if (lowest == kNobody) return;
+  const int failed = static_cast<int>(lowest);
 
   struct Told {
     std::int64_t code = 0;
@@ -124,18 +188,18 @@ void agree(Exchange& exchange, std::string_view phase, const std::exception_ptr&
               failed == exchange.rank() ? failure.cause : nullptr);
 }
 
-bool is_same(const Communicator& comm, std::string_view bytes) {
+bool is_same(const Communicator& comm, std::string_view phase, std::string_view bytes) {
   if (is_alone(comm)) return true;
   const Fingerprint digest = FingerprintBuilder().add(bytes).finish();
   const auto high = static_cast<std::int64_t>(digest.high);
   const auto low = static_cast<std::int64_t>(digest.low);
   std::array lowest = {high, low, ~high, ~low};
-  comm.min(lowest);
+  reduce(comm, phase, lowest, Reduction::minimum);
   return lowest[0] == ~lowest[2] && lowest[1] == ~lowest[3];
 }
 
 void require_same(const Communicator& comm, std::string_view phase, const std::string& mine) {
-  if (is_same(comm, mine)) return;
+  if (is_same(comm, phase, mine)) return;
   const std::string first = broadcast(comm, mine);
   comm.together(phase, [&] { internal::require_same_lines(phase, mine, first); });
 }
@@ -158,19 +222,9 @@ void broadcast_bytes(const Communicator& comm, std::span<std::byte> value) {
 }
 
 void all_gather_bytes(const Communicator& comm, std::span<const std::byte> mine, std::span<std::byte> all) {
-  require_ranks(comm);
-  const auto of_rank = [&](std::size_t r) { return all.subspan(r * mine.size(), mine.size()); };
-  std::ranges::copy(mine, of_rank(static_cast<std::size_t>(comm.rank())).begin());
+  if (is_alone(comm)) std::ranges::copy(mine, all.begin());
   constexpr std::string_view kPhase = "gather what all ranks have";
-  in_step(comm, kPhase, [&](Exchange& exchange) {
-    const auto memory = std::make_shared<Exchanged>();
-    memory->to_all.assign(mine.begin(), mine.end());
-    memory->incoming.assign(static_cast<std::size_t>(comm.size()), std::vector<std::byte>(mine.size()));
-    run(exchange, kPhase, memory, transfer);
-    for (std::size_t r = 0; r < memory->incoming.size(); ++r) {
-      if (std::cmp_not_equal(r, comm.rank())) std::ranges::copy(memory->incoming[r], of_rank(r).begin());
-    }
-  });
+  in_step(comm, kPhase, [&](Exchange& exchange) { gather(exchange, kPhase, mine, all); });
 }
 
 std::vector<std::int64_t> all_gather(const Communicator& comm, std::int64_t mine) {
@@ -227,7 +281,8 @@ void Communicator::together(std::string_view phase, const std::function<void()>&
 }
 
 void Communicator::sum(std::span<double> values) const {
-  ranks::reduce(*this, ranks::kAddUp, values, &ranks::Transport::sum);
+  if (ranks::is_alone(*this)) return;
+  ranks::reduce(*exchange_, "add up fractions of all ranks", values, size_, &ranks::Transport::sum);
 }
 void Communicator::sum(std::span<float> values) const {
   std::vector<double> wide(values.begin(), values.end());
@@ -235,7 +290,7 @@ void Communicator::sum(std::span<float> values) const {
   std::ranges::transform(wide, values.begin(), [](double value) { return static_cast<float>(value); });
 }
 void Communicator::sum(std::span<std::int64_t> values) const {
-  ranks::reduce(*this, ranks::kAddUp, values, ranks::Reduction::sum);
+  ranks::reduce(*this, "add up what all ranks have", values, ranks::Reduction::sum);
 }
 // As those with a sign, which wrap around.
 void Communicator::sum(std::span<std::uint64_t> values) const {

@@ -1,7 +1,8 @@
 #pragma once
 
 // What rota's own code does with other ranks, beyond what rota/communicator.hpp has for programs. All of it
-// waits until the communicator's deadline.
+// waits until the communicator's deadline. What has a phase may begin a public call: ranks whose phases
+// differ throw Error{mismatch}, which names who is in which. The rest follows such a one.
 
 #include <cstddef>
 #include <cstdint>
@@ -75,7 +76,7 @@ using Messages = std::vector<std::vector<std::byte>>;
 void max(const Communicator& comm, std::string_view what, std::span<std::int64_t> values);
 
 /// Whether all ranks give the same bytes, by their digest. **Collective.**
-[[nodiscard]] bool is_same(const Communicator& comm, std::string_view bytes);
+[[nodiscard]] bool is_same(const Communicator& comm, std::string_view phase, std::string_view bytes);
 
 /// Throws Error{mismatch} on all ranks, with both values, unless all give the same text. **Collective.**
 /// `phase` begins the message.

@@ -48,12 +48,27 @@ void require_deadline(std::chrono::milliseconds deadline) {
   kCheck.in_range("deadline", deadline, internal::kUnboundedTime, "0 = none");
 }
 
-std::unique_ptr<Transport> duplicate(Exchange& meeting) {
+namespace {
+
+constexpr std::string_view kDuplicating = "duplicate a communicator";
+
+template <typename Make>
+std::unique_ptr<Transport> made_of(Exchange& exchange, Make make) {
   const auto made = std::make_shared<std::unique_ptr<Transport>>();
-  Operation operation("duplicate a communicator", made,
-                      [made](Transport& by) { return by.duplicate(*made); });
-  meeting.finish(operation);
+  Operation operation(kDuplicating, made, [=](Transport& by) { return make(by, *made); });
+  exchange.finish(operation);
   return std::move(*made);
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> duplicate(Exchange& meeting) {
+  return made_of(meeting, [](Transport& by, auto& made) { return by.duplicate(made); });
+}
+
+std::unique_ptr<Transport> split(Exchange& all, const std::vector<int>& members) {
+  agree(all, kDuplicating, nullptr);  // MPI's own waits for ever
+  return made_of(all, [members](Transport& by, auto& made) { return by.split(members, made); });
 }
 
 }  // namespace ranks
@@ -90,12 +105,14 @@ Communicator Communicator::duplicate(std::chrono::milliseconds deadline) const {
   ranks::require_ranks(*this);
   if (!exchange_) return {};
   ranks::require_deadline(deadline);
+  ranks::agree(*exchange_, ranks::kDuplicating, nullptr);
   Communicator copy = ranks::make_communicator(ranks::duplicate(*exchange_), deadline);
   copy.world_ = world_;
   return copy;
 }
 
 Communicator Communicator::data_parallel(int rank) const {
+  ranks::agree(*this, "share out data", nullptr);
   const std::vector<std::int64_t> said = ranks::all_gather(*this, std::int64_t{rank});
   const auto refuse = [&](const std::string& what) {
     throw internal::failure(

@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
 
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "ranks/background.hpp"
 #include "ranks/messages.hpp"
 
@@ -14,15 +14,15 @@ namespace rota::ranks {
 namespace {
 
 // Messages beside the operations. The first character says which.
-constexpr std::string_view kMissing = "?";  // to rank 0: somebody is missing
-constexpr std::string_view kAreYouThere = "r";
-constexpr std::string_view kHere = "h";
+constexpr std::string_view kMissing = "?";      // to rank 0: somebody is missing
+constexpr std::string_view kAreYouThere = "r";  // and the number of the question
+constexpr std::string_view kHere = "h";         // and the same
 constexpr std::string_view kProgress = "p";
 constexpr std::string_view kVerdict = "v";
 
-// How long rank 0 listens to the roll, and how long others wait for what it says.
-constexpr auto kRoll = std::chrono::milliseconds(500);
-constexpr auto kForVerdict = std::chrono::milliseconds(1200);
+// How long a rank listens to the roll, and how long others wait for what rank 0 says, after each sign of it.
+constexpr auto kRoll = std::chrono::milliseconds(1000);
+constexpr auto kForVerdict = std::chrono::milliseconds(2500);
 
 constexpr std::string_view kLate = "did not arrive before the deadline; all ranks must come here";
 constexpr std::string_view kGone = "cannot be reached any more: a process has ended, or the network failed";
@@ -117,7 +117,7 @@ void Exchange::attend(std::string_view phase) {
   require_unbroken(phase);
   in_step(phase, [&] {
     internal::Wait::here().check();
-    if (size() == 1 || deadline_.count() <= 0 || Clock::now() < next_look_) return;
+    if (size() == 1 || Clock::now() < next_look_) return;
     next_look_ = Clock::now() + kLook;
     if (answer()) give_up(phase);
   });
@@ -129,11 +129,15 @@ bool Exchange::answer() {
   bool is_progress = false;
   while (const auto mail = transport_->take()) {
     const std::string& message = mail->text;
+    if (mail->from == 0) heard_first_ = Clock::now();
     if (message.starts_with(kVerdict)) {
       if (rank() == 0) tell_others(message);  // it comes late: only those who missed it know so far
       fail(message.substr(1));
     }
-    if (message == kAreYouThere) transport_->post(0, kHere);
+    if (message.starts_with(kAreYouThere)) {
+      transport_->post(mail->from, fmt::format("{}{}", kHere, message.substr(1)));
+    }
+    if (message == fmt::format("{}{}", kHere, asked_)) silent_.erase(mail->from);
     is_missed |= message == kMissing;
     is_progress |= message == kProgress;
   }
@@ -155,31 +159,60 @@ void Exchange::give_up(std::string_view phase) {
   if (rank() == 0) call_the_roll(phase);
   transport_->post(0, kMissing);
   await_verdict();
-  std::string verdict = text_of(phase, {0}, kLate);
+  std::string verdict = transport_->first_said({});
+  if (verdict.empty()) verdict = text_of(phase, {0}, kLate);  // as far as this one can tell
   transport_->post(0, std::string(kVerdict) + verdict);
   fail(std::move(verdict));
 }
 
 void Exchange::await_verdict() {
-  Backoff backoff;
-  for (const auto until = Clock::now() + kForVerdict; Clock::now() < until; backoff.wait()) answer();
+  heard_first_ = Clock::now();
+  for (Backoff backoff; Clock::now() < heard_first_ + kForVerdict; backoff.wait()) answer();
+}
+
+// Rank 0 asks all others. Those ask rank 0, which speaks for all where it waits, too, and the rank before
+// them, which may do so else: of a thousand ranks one speaks.
+void Exchange::ask_who_is_there() {
+  ++asked_;
+  silent_.clear();
+  for (int other = 0; other < size(); ++other) {
+    if (other != rank() && (rank() == 0 || other == 0 || other == rank() - 1)) silent_.insert(other);
+  }
+  for (const int other : silent_) transport_->post(other, fmt::format("{}{}", kAreYouThere, asked_));
 }
 
 // Rank 0 only.
 void Exchange::call_the_roll(std::string_view phase) {
-  std::set<int> missing;
-  for (int rank = 1; rank < size(); ++rank) missing.insert(rank);
-  tell_others(kAreYouThere);
+  ask_who_is_there();
   Backoff backoff;
-  for (const auto until = Clock::now() + kRoll; Clock::now() < until && !missing.empty(); backoff.wait()) {
-    while (const auto mail = transport_->take()) missing.erase(mail->from);
+  for (const auto until = Clock::now() + kRoll; Clock::now() < until && !silent_.empty(); backoff.wait()) {
+    answer();
   }
-  std::string verdict =
-      missing.empty()
+  std::string verdict = transport_->first_said(
+      silent_.empty()
           ? fmt::format("{}: all ranks are there by now, but not all were before the deadline", phase)
-          : text_of(phase, {missing.begin(), missing.end()}, kLate);
+          : text_of(phase, {silent_.begin(), silent_.end()}, kLate));
   tell_others(std::string(kVerdict) + verdict);
   fail(std::move(verdict));
+}
+
+// Asks, and a moment later names those who are silent. Where nobody can be asked, ranks speak for themselves,
+// most of them later.
+void Exchange::explain(std::string_view phase, LongWait& wait) {
+  const bool may_ask = transport_->may_ask();
+  if (!std::exchange(wait.has_begun, true)) {
+    if (may_ask) ask_who_is_there();
+    wait.next = DeadlineClock::now() + (may_ask ? kRoll : kPatience * (rank() > 1 ? 10 : 0));
+    return;
+  }
+  wait.next = DeadlineClock::time_point::max();
+  const std::size_t asked = rank() > 1 ? 2 : 1;
+  if (may_ask && (rank() == 0 ? silent_.empty() : silent_.size() < asked)) return;
+  internal::tell(fmt::format(
+      "{}: waits for {}, for {} s now; all ranks of a communicator of rota come here. What one rank does "
+      "alone "
+      "takes a World or a default-made Communicator; in Python world=(0, 1), or comm=None",
+      phase, may_ask ? shown({silent_.begin(), silent_.end()}) : "other ranks", kPatience.count()));
 }
 
 // The one that finds it first tells all others. Where nobody can be named yet, the deadline has to.
@@ -187,18 +220,22 @@ void Exchange::lose(std::string_view phase, const std::vector<int>& lost) {
   if (lost.empty()) return;
   answer();                              // another may have told
   if (lost.size() > 1) await_verdict();  // some may have ended for the one that was lost, of which they told
-  std::string verdict = text_of(phase, lost, kGone);
+  std::string verdict = transport_->first_said(text_of(phase, lost, kGone));
   tell_others(std::string(kVerdict) + verdict);
   fail(std::move(verdict));
 }
 
 std::string Exchange::text_of(std::string_view phase, const std::vector<int>& missing,
                               std::string_view what) const {
-  std::vector<int> named = missing;
-  if (!names_.empty()) {
-    for (int& rank : named) rank = names_[static_cast<std::size_t>(rank)];
-  }
-  return fmt::format("{}: rank{} {} {}", phase, named.size() > 1 ? "s" : "", fmt::join(named, ", "), what);
+  return fmt::format("{}: {} {}", phase, shown(missing), what);
+}
+
+std::string Exchange::shown(std::vector<int> ranks) const {
+  constexpr std::size_t kMost = 16;
+  for (int& rank : ranks) rank = names_.empty() ? rank : names_[static_cast<std::size_t>(rank)];
+  const std::string more = ranks.size() > kMost ? fmt::format(" and {} more", ranks.size() - kMost) : "";
+  if (ranks.size() > kMost) ranks.resize(kMost);
+  return fmt::format("rank{} {}{}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "), more);
 }
 
 void Exchange::fail(std::string verdict) {

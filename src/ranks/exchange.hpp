@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,8 +55,8 @@ class Operation {
 /// Completes operations over a transport, in the same order on every rank. Once a deadline was
 /// missed the communicator is of no use any more: every call throws Error{timeout}. Where ranks are missed,
 /// rank 0 asks who is there, and tells all who is not; where rank 0 is the one, the others find out by its
-/// silence. A rank that has gone is named at once, where the transport says so. *One thread*, but for
-/// `finish` through a Background.
+/// silence. A rank that has gone is named at once, where the transport says so. A wait that takes long is
+/// told to the MessageSink, once. *One thread*, but for `finish` through a Background.
 class Exchange {
  public:
   /// A `deadline` of zero is none.
@@ -106,16 +107,25 @@ class Exchange {
   void go_through(Background* background) noexcept { background_ = background; }
   /// What errors call the ranks; else by their numbers.
   void call_ranks(std::vector<int> names) { names_ = std::move(names); }
+  /// As "ranks 1, 3": by their names.
+  [[nodiscard]] std::string shown(std::vector<int> ranks) const;
 
  private:
   // How often a rank that waits looks for messages; most waits are shorter.
   static constexpr std::chrono::milliseconds kLook{20};
+  static constexpr std::chrono::seconds kPatience{5};
+  struct LongWait {
+    DeadlineClock::time_point next = DeadlineClock::now() + kPatience;  // when there is more to do about it
+    bool has_begun = false;
+  };
   [[nodiscard]] bool is_late(DeadlineClock::time_point begun) const;
   void require_unbroken(std::string_view phase) const;
   void tell_others(std::string_view message);
   bool answer();
   [[noreturn]] void give_up(std::string_view phase);
   void await_verdict();
+  void ask_who_is_there();
+  void explain(std::string_view phase, LongWait& wait);
   [[noreturn]] void call_the_roll(std::string_view phase);
   void lose(std::string_view phase, const std::vector<int>& lost);
   template <typename IsDone>
@@ -132,7 +142,10 @@ class Exchange {
 
   std::chrono::steady_clock::time_point next_look_ = std::chrono::steady_clock::now() + kLook;
   std::chrono::steady_clock::time_point next_sign_;
-  DeadlineClock::time_point heard_;  // the last sign of progress
+  DeadlineClock::time_point heard_;                    // the last sign of progress
+  std::chrono::steady_clock::time_point heard_first_;  // the last of rank 0
+  std::int64_t asked_ = 0;                             // questions who is there
+  std::set<int> silent_;                               // to the last of them
 
   mutable internal::Mutex mutex_;
   std::string verdict_ ROTA_GUARDED_BY(mutex_);  // why nothing is of use any more
@@ -164,9 +177,11 @@ template <typename IsDone>
 void Exchange::wait(std::string_view phase, IsDone&& is_done) {
   attend(phase);  // this rank may have been given up meanwhile
   const auto begun = DeadlineClock::now();
+  LongWait slow;
   for (Backoff backoff; !unless_lost(phase, is_done); backoff.wait()) {
     attend(phase);
     if (is_late(begun)) give_up(phase);
+    if (DeadlineClock::now() > slow.next) in_step(phase, [&] { explain(phase, slow); });
   }
 }
 

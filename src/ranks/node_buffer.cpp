@@ -101,7 +101,7 @@ NodeBuffer share_on_node(const ranks::Nodes& nodes, const std::optional<MemoryFi
 }  // namespace
 
 void require_same_bytes(const Communicator& comm, std::string_view phase, std::span<const std::byte> bytes) {
-  if (ranks::is_same(comm, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})) return;
+  if (ranks::is_same(comm, phase, {reinterpret_cast<const char*>(bytes.data()), bytes.size()})) return;
   throw failure(ErrorCode::corrupt,
                 "{}: the ranks did not get the same {} bytes; check the network and the memory", phase,
                 bytes.size());

@@ -66,9 +66,8 @@ Communicator part_of(const Communicator& all, IsIn&& is_in) {
   for (int rank = 0; rank < all.size(); ++rank) {
     if (rank == all.rank() || is_in(rank)) members.push_back(rank);
   }
-  agree(all, "find the ranks of each node", nullptr);  // what follows knows no deadline
   Exchange& exchange = exchange_of(all);
-  auto transport = exchange.transport().split(members);
+  auto transport = split(exchange, members);
   if (!transport) return {};
   Communicator part = make_communicator(std::move(transport), exchange.deadline());
   exchange_of(part).call_ranks(std::move(members));
@@ -79,6 +78,7 @@ Communicator part_of(const Communicator& all, IsIn&& is_in) {
 
 Nodes::Nodes(Communicator all, int ranks_per_node) : all_(std::move(all)) {
   if (is_alone(all_)) return;
+  agree(all_, "find the ranks of each node", nullptr);
   std::vector<std::int64_t> leaders = find_leaders(all_);
   for (int rank = 0; ranks_per_node > 0 && rank < all_.size(); ++rank) {
     leaders[static_cast<std::size_t>(rank)] = rank - rank % ranks_per_node;

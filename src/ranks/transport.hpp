@@ -66,14 +66,17 @@ class Transport {
 
   /// The same ranks once more, in `made` when the call is complete. `made` must stay as the rest.
   virtual Begun duplicate(std::unique_ptr<Transport>& made) = 0;
-  /// Every rank calls it, where all are known to be there. `members` are ranks of this group, the caller
-  /// among them, who pass the same; null where it is alone.
-  virtual std::unique_ptr<Transport> split(std::span<const int> members) = 0;
+  /// The same of `members` alone: ranks of this group, the caller among them, who pass the same; null where
+  /// it is alone. Every rank calls it, where all are known to be there.
+  virtual Begun split(std::span<const int> members, std::unique_ptr<Transport>& made) = 0;
 
-  /// Messages beside the calls, to or from rank 0 at least: `post` waits for nobody, `take` gives the next
-  /// that has come.
+  /// Messages beside the calls: `post` waits for nobody, `take` gives the next that has come.
   virtual void post(int to, std::string_view text) = 0;
   virtual std::optional<Mail> take() = 0;
+  /// Whether a rank may get one that it does not take for long.
+  [[nodiscard]] virtual bool may_ask() const noexcept { return true; }
+  /// The first of what ranks of the job said to this, by whichever group, if that is known: this one's else.
+  virtual std::string first_said(std::string_view mine) { return std::string(mine); }
   /// After RankLost: the ranks that have gone, as far as this one can tell.
   virtual std::vector<int> lost() { return {}; }
 

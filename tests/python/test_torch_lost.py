@@ -112,6 +112,66 @@ def test_a_rank_that_comes_late_is_told(tmp_path, kind):
             assert "rank 1 did not arrive before the deadline" in timeout_of(told)[1], told
 
 
+def test_a_late_rank_names_the_one_that_was_killed_and_not_those_that_left_since(tmp_path):
+    code = """
+    comms = [rota.torch.Communicator() for _ in range(2)]
+    print("made", flush=True)
+    time.sleep((0, 6, 600)[rank])
+    try: comms[rank == 0]._agree("agree", None)
+    except rota.TimeoutError as error: print(error)
+    """
+    with Job(tmp_path, code, 3) as ranks:
+        for rank in range(3):
+            ranks.wait_until_it_says(rank, "made")
+        ranks.signal(2, signal.SIGKILL)
+        assert ranks.codes()[:2] == [0, 0], ranks.texts()
+        for rank in range(2):
+            assert "rank 2 cannot be reached any more" in ranks.said(rank), ranks.texts()
+
+
+CALLS = """
+comm = rota.torch.Communicator()
+one, two, path = rota.CheckpointDirectory(comm, path + "/a"), rota.CheckpointDirectory(comm, path + "/b"), path + "/a"
+for first, other in (
+    (lambda: one.save(3, {"x": np.zeros(3)}), one.latest), (one.latest, one.list), (lambda: one.open(1), lambda: one.open(2)),
+    (lambda: comm._gather("gather", "x" * 999), lambda: comm._require_same("compare", "x")),
+    (lambda: rota.torch.StopSignal(comm).requested(), lambda: comm.data_parallel(rank)),
+    (lambda: rota.ElasticBatchSampler(40, 4), lambda: rota.Loader(rows(), 4)),
+):
+    try: (first if rank == 0 else other)()
+    except rota.MismatchError as error: print(error)
+print(comm._gather("gather", "x"))
+"""
+
+
+def test_ranks_in_different_calls_name_them_and_go_on(tmp_path):
+    with Job(tmp_path, CALLS, 3) as ranks:
+        assert ranks.codes() == [0, 0, 0], ranks.texts()
+        for rank in range(3):
+            *told, gathered = ranks.said(rank).splitlines()
+            assert gathered == "['x', 'x', 'x']" and len(told) == 6, ranks.texts()
+            assert all(line.startswith("ranks are in different calls: rank 0 in ") for line in told), told
+            assert 'rank 0 in "save a checkpoint", ranks 1, 2 in "look for the latest checkpoint"' in told[0]
+
+
+@pytest.mark.parametrize("absent, told", [("12", "make a communicator: waits for ranks 1, 2,"), ("0", "make samplers: waits for rank 0,")])
+def test_a_long_wait_is_told_by_one_rank_with_the_users_line(tmp_path, absent, told):
+    code = """
+    if sys.argv[4] == "0": rota.ElasticBatchSampler(40, 4)  # of all
+    if str(rank) not in sys.argv[4]: rota.ElasticBatchSampler(40, 4)
+    time.sleep(60)
+    """
+    first = 1 if absent == "0" else 0
+    with Job(tmp_path, code, 3, absent) as ranks:
+        until = time.monotonic() + 60
+        while not ranks.complained(first) and time.monotonic() < until:
+            time.sleep(0.1)
+        time.sleep(2)  # others would say it by now, and this one again
+        [line] = ranks.complained(first).splitlines()
+        assert line.startswith(told) and "world=(0, 1)" in line and re.search(r"\(<string>:\d+\)$", line), line
+        assert [ranks.complained(rank) for rank in range(3) if rank != first] == ["", ""]
+
+
 def test_a_rank_that_does_not_make_a_communicator_is_named(tmp_path):
     code = """
     if rank == 1:

@@ -76,6 +76,55 @@ TEST(Collectives, BroadcastSumMinMaxAndGather) {
   EXPECT_EQ(all_gather(everyone(), rank), ranks);
 }
 
+// What may begin a public call, and what errors call it.
+std::vector<std::pair<std::string, std::function<void()>>> first_calls(const Communicator& comm) {
+  using Values = std::vector<std::int64_t>;
+  return {{"work", [&] { comm.together("work", [] {}); }},
+          {"broken", [&] { comm.together("broken", [] { throw Error(ErrorCode::io, "broken"); }); }},
+          {"add up what",
+           [&] {
+             Values values(9);
+             comm.sum(values);
+           }},
+          {"add up fractions",
+           [&] {
+             std::vector<double> values(9);
+             comm.sum(values);
+           }},
+          {"find the least",
+           [&] {
+             Values values(2);
+             comm.min(values);
+           }},
+          {"find the most",
+           [&] {
+             Values values(2);
+             comm.max(values);
+           }},
+          {"compare", [&] { require_same(comm, "compare", "x"); }},
+          {"share out data", [&] { (void)comm.data_parallel(0); }},
+          {"duplicate a communicator", [&] { (void)comm.duplicate(); }},
+          {"hand over", [&] { (void)exchange(comm, "hand over", [](Messages&) {}); }}};
+}
+
+TEST(Calls, ThatDifferAreNamedOnAllRanksWhichGoOn) {
+  if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
+  const auto calls = first_calls(everyone());
+  const int last = everyone().size() - 1;
+  for (std::size_t i = 0; i + 1 < calls.size(); ++i) {
+    EXPECT_THAT(error_of(calls[i + (is_last() ? 1 : 0)].second),
+                is_error(ErrorCode::mismatch, {"ranks are in different calls: rank", calls[i].first,
+                                               fmt::format("rank {} in \"{}", last, calls[i + 1].first)}));
+  }
+  std::vector<std::int64_t> ones(is_last() ? 7 : 1, 1);
+  EXPECT_THAT(error_of([&] { everyone().sum(ones); }),
+              is_error(ErrorCode::mismatch,
+                       {"of 1 values", fmt::format("rank {} in \"add up what all ranks have\" of 7", last)}));
+  ones.resize(1);
+  everyone().sum(ones);
+  EXPECT_EQ(ones.front(), everyone().size());
+}
+
 TEST(Communicator, IsAProcessAloneUnlessItSaysOtherwise) {
   const Communicator alone;
   EXPECT_EQ(alone.world(), World{});
@@ -91,7 +140,7 @@ std::vector<std::function<void()>> calls_over(const Communicator& comm) {
           [&] { agree(comm, "test", nullptr); },
           [&] { (void)broadcast(comm, std::string("x")); },
           [&] { (void)all_gather(comm, 3); },
-          [&] { (void)is_same(comm, "x"); },
+          [&] { (void)is_same(comm, "test", "x"); },
           [&] { require_same(comm, "test", "x"); },
           [&] {
             std::vector<std::int64_t> values{3};

@@ -2,6 +2,7 @@
 // works shows progress.
 
 #include "all_of_ranks.hpp"
+#include "messages.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/exchange.hpp"
 #include "ranks/nodes.hpp"
@@ -66,6 +67,27 @@ TEST(Deadline, LeavesACommunicatorOfNoUse) {
   if (everyone().rank() != missing) return;
   EXPECT_THAT(error_of([&] { ranks::agree(comm, "late", nullptr); }),
               is_error(ErrorCode::timeout, {"did not arrive"}));
+}
+
+TEST(LongWait, IsToldOnceByOneRankWhichNamesTheMissingAndTheCall) {
+  if (!are_three_threads()) GTEST_SKIP() << "takes seconds: on three threads";
+  std::optional<SinkMessages> told;
+  if (is_root()) told.emplace();
+  for (const int missing : {0, 1, 2}) {
+    const Communicator comm = everyone().duplicate(0ms);
+    if (comm.rank() == missing) {
+      std::this_thread::sleep_for(200ms);
+      DeadlineClock::advance(6s);
+      std::this_thread::sleep_for(2s);
+    }
+    ranks::agree(comm, "make a loader", nullptr);
+    if (is_root()) {
+      EXPECT_THAT(told->lines,
+                  ElementsAre(HasSubstr(fmt::format("make a loader: waits for rank {}, for 5 s", missing))));
+      told->lines.clear();
+    }
+    ranks::agree(everyone(), "go on", nullptr);
+  }
 }
 
 // Whether ranks that have a deadline wait for `worker`, which works far longer, and shows it or not.
