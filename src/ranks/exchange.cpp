@@ -21,8 +21,8 @@ constexpr std::string_view kProgress = "p";
 constexpr std::string_view kVerdict = "v";
 
 // How long a rank listens to the roll, and how long others wait for what rank 0 says, after each sign of it.
-constexpr auto kRoll = std::chrono::milliseconds(1000);
-constexpr auto kForVerdict = std::chrono::milliseconds(2500);
+constexpr auto kRoll = std::chrono::milliseconds(700);
+constexpr auto kForVerdict = std::chrono::milliseconds(1500);
 
 constexpr std::string_view kLate = "did not arrive before the deadline; all ranks must come here";
 constexpr std::string_view kGone = "cannot be reached any more: a process has ended, or the network failed";
@@ -209,9 +209,8 @@ void Exchange::explain(std::string_view phase, LongWait& wait) {
   const std::size_t asked = rank() > 1 ? 2 : 1;
   if (may_ask && (rank() == 0 ? silent_.empty() : silent_.size() < asked)) return;
   internal::tell(fmt::format(
-      "{}: waits for {}, for {} s now; all ranks of a communicator of rota come here. What one rank does "
-      "alone "
-      "takes a World or a default-made Communicator; in Python world=(0, 1), or comm=None",
+      "{}: waits for {}, for {} s now; all ranks of a communicator of rota come here. What one rank makes "
+      "alone takes a World or a default-made Communicator; in Python world=(0, 1), or comm=None",
       phase, may_ask ? shown({silent_.begin(), silent_.end()}) : "other ranks", kPatience.count()));
 }
 
