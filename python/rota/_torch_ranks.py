@@ -244,7 +244,7 @@ class Group:
     def split(self, members: list[int]) -> _Split:
         """Another one, of these ranks; all ranks count them."""
         self._children += 1
-        return _Split(self, members, dist.PrefixStore(f"{self._children}.{members[0]}", self._store))
+        return _Split(self, members, _Store(f"{self._children}.{members[0]}", self._store))
 
     # ---- beside them ----
 
