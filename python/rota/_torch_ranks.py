@@ -129,7 +129,7 @@ class _Asker:
             what, answers = self._asked.get()
             self._since = time.monotonic()
             try:
-                answer = what(), None
+                answer: tuple[Any, Any] = what(), None
             except Exception as error:
                 answer = None, error
             self._since = math.inf
