@@ -172,6 +172,22 @@ def test_a_long_wait_is_told_by_one_rank_with_the_users_line(tmp_path, absent, t
         assert [ranks.complained(rank) for rank in range(3) if rank != first] == ["", ""]
 
 
+def test_a_rank_that_stops_while_ranks_connect_is_named_by_the_deadline(tmp_path):
+    code = """
+    comm = rota.torch.Communicator(deadline=3)
+    if rank == 1: rota._torch_ranks.Group.split = lambda *_: os.kill(os.getpid(), signal.SIGSTOP)
+    begun = time.time()
+    try: rota.CheckpointDirectory(comm, path + "/c", deadline=3)
+    except rota.TimeoutError as error: print(time.time() - begun, error, flush=True)
+    time.sleep(3)  # the other one may still ask
+    """
+    with Job(tmp_path, code, 3) as ranks:
+        for rank in (0, 2):
+            assert ranks.processes[rank].wait(timeout=90) == 0, ranks.texts()
+            seconds, _, words = ranks.said(rank).partition(" ")
+            assert float(seconds) < 15 and "rank 1 did not arrive before the deadline" in words, ranks.texts()
+
+
 def test_a_rank_that_does_not_make_a_communicator_is_named(tmp_path):
     code = """
     if rank == 1:
