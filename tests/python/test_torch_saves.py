@@ -177,7 +177,7 @@ def test_a_loader_saved_in_the_background_by_dcp_goes_on_in_other_worlds(tmp_pat
     found = []
     for ranks, workers, last in (4, 0, 8), (3, 2, 12), (2, 0, 99):
         with Job(tmp_path, DCP, ranks, kind, workers, last) as job:
-            assert job.codes() == [0] * ranks, job.texts()
+            assert job.codes(200) == [0] * ranks, job.texts()
             found.append(json.loads(job.said(0)))
     first, second, third = found
     assert (len(first), len(second), len(third)) == (8, 6, 10)
