@@ -116,7 +116,7 @@ def locks_of(dataset: Any) -> tuple[Any, ...]:
         todo += list(getattr(one, "__dict__", {}).values())
         with suppress(TypeError):  # of what nobody can watch
             if id(one) not in _locks:
-                weakref.finalize(one, _locks.pop, id(one), None).atexit = False
+                weakref.finalize(one, functools.partial(_locks.pop, id(one), None)).atexit = False
                 _locks[id(one)] = own
             locks.add(_locks[id(one)])
     _all.update(locks)
