@@ -112,11 +112,11 @@ TEST_P(LoaderTimes, BeginAnewBehindAnError) {
 TEST_P(LoaderTimes, NameTheSampleThatWasWaitedFor) {
   const auto source = counting(40);
   source->place = "place-";
-  source->on_read = [](SampleId id) { std::this_thread::sleep_for(id.value == 25 ? 30ms : 0ms); };
+  source->on_read = [](SampleId id) { std::this_thread::sleep_for(id.value == 25 ? 300ms : 0ms); };
   Loader loader(source, in_order(GetParam()));
   std::vector<std::string> slow;
   while (const NextBatch batch = loader.next()) {
-    if (batch->times().slowest_seconds >= 30e-3) slow.push_back(batch->times().slowest);
+    if (batch->times().slowest_seconds >= 0.3) slow.push_back(batch->times().slowest);
   }
   const std::string first = GetParam() == 0 ? "place-20" : "place-25";  // of the part that has it
   EXPECT_THAT(slow, Contains(first));
@@ -149,7 +149,7 @@ TEST(Loader, ForgetsWhatWasSlowLongAgo) {
   EXPECT_GE(loader.stats().slowest.slowest_seconds, 0.3);
   ASSERT_TRUE(loader.next());
   EXPECT_GE(loader.stats().slowest.slowest_seconds, 0.1) << "the one of the last fifty";
-  EXPECT_LT(loader.stats().slowest.slowest_seconds, 0.3);
+  EXPECT_NE(loader.stats().slowest.slowest, "place-25");
 }
 
 /// With these files of tokens.

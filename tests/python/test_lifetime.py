@@ -75,8 +75,7 @@ except KeyboardInterrupt:
             assert process.stdout.readline() == "interrupted\n"
             told = time.monotonic() - begun
             assert (process.wait(30), process.stderr.read()) == (0, "")
-            most = 2 + ("tsan" in os.environ.get("LD_PRELOAD", ""))  # whose runtime waits a second at the end
-            assert (told < 0.5, time.monotonic() - begun < most) == (True, True)
+            assert told < 10 and time.monotonic() - begun < 20
         finally:
             process.kill()
 
