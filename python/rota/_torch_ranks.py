@@ -161,8 +161,8 @@ class _Store(dist.PrefixStore):
     if not hasattr(dist.PrefixStore, "check"):  # in torch 2.0
 
         def check(self, keys: list[str]) -> bool:
-            """Whether there is something in all."""
-            return all(self.compare_set(key, "", "") for key in keys)
+            """Whether all are there; none has "-"."""
+            return all(self.compare_set(key, "-", "-") != b"-" for key in keys)
 
 
 class Group:
@@ -305,7 +305,7 @@ def _meet(store: Any, asker: _Asker, rank: int, size: int, task: str, deadline: 
     def whom_all_wait_for() -> Any:  # one rank says so
         return None if any(store.check([key]) for key in keys[:rank]) else late_ones()
 
-    asker.ask(lambda: store.set(keys[rank], "yes"))
+    asker.ask(lambda: store.set(keys[rank], ""))
     begun = time.monotonic()
     until, slow = begun + deadline, begun + _PATIENCE
     late: Any = ""
