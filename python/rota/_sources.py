@@ -243,12 +243,11 @@ def PythonSource(
         raise TypeError(f"{dataset!r} is a path, and no dataset: open it with rota.open(...)")
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise TypeError(f"a {type(dataset).__name__} has no len() and no [i]; for what is read in sequence, see rota.Stream")
-    if fields is None:
-        with ExitStack() as stack:
-            for lock in () if thread_safe else locks_of(dataset):
-                stack.enter_context(lock)
-            fields = _fields_of(dataset)
-    return _made("python_source", dataset, as_fields(fields), fingerprint, thread_safe)
+    with ExitStack() as stack:
+        for lock in () if thread_safe else locks_of(dataset):
+            stack.enter_context(lock)
+        fields = _fields_of(dataset) if fields is None else as_fields(fields)
+    return _made("python_source", dataset, fields, fingerprint, thread_safe)
 
 
 def _fields_of(dataset: Any) -> list[Field]:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import inspect
 import itertools
 import json
 import logging
 import sys
-import threading
 import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch.utils import data as _data
 
 from rota import _indices, _rota
 from rota._communicator import agreed, check_torch, torchs_ranks
-from rota._datasets import KeptRandomness
-from rota._errors import CallbackError, CorruptError, InvalidArgumentError, MismatchError, text_of
-from rota._indices import Index
+from rota._errors import CallbackError, CorruptError, InvalidArgumentError, MismatchError
+from rota._in_use import InUse, require_rows
 from rota._sampler import ElasticBatchSampler
+from rota._torch_reading import Collate, Skipping, Whole, Wrapped, seeded
 from rota._values import Position, SkippedSample, World
 
 check_torch(torch)
@@ -65,172 +61,6 @@ class SkippingInfo(BatchInfo):
         if self._batch.size == self._batch.global_size:
             return self.real
         raise InvalidArgumentError("count the samples of a global batch: what other ranks skip is not known here; sum real over ranks")
-
-
-class _Samples(NamedTuple):
-    """Of a batch, its indices, and what could not be read of it: its slots, and why."""
-
-    samples: list
-    indices: Sequence[Index]
-    bad: dict[int, str]
-
-
-class _Wrapped(_data.Dataset):
-    """A dataset read in another way: the same in all else, also where a worker_init_fn changes it."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._rota_dataset = dataset
-
-    def __getitem__(self, index: int) -> Any:
-        return self._rota_dataset[index]
-
-    def __len__(self) -> int:
-        return len(self._rota_dataset)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith(("__", "_rota_")):  # or it is being unpickled, and has nothing yet
-            raise AttributeError(name)
-        return getattr(self._rota_dataset, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith(("__", "_rota_")):
-            super().__setattr__(name, value)
-        else:
-            setattr(self._rota_dataset, name, value)
-
-
-class _Whole(_Wrapped):
-    """Reads many samples at once, where it can, and not none of them."""
-
-    def __getitems__(self, indices: Sequence[Index]) -> Any:
-        many = getattr(self._rota_dataset, "__getitems__", None)
-        samples = many(indices) if many and indices else [self._rota_dataset[index] for index in indices]
-        return _Samples(samples, indices, {})
-
-
-class _Skipping(_Wrapped):
-    """Gives another sample in the place of a bad one: the first good one of the batch, or else of those behind it."""
-
-    def __init__(self, dataset: Any, samples: int, errors: tuple[type[Exception], ...]) -> None:
-        super().__init__(dataset)
-        self._rota_samples = samples
-        self._rota_errors = errors
-
-    def __getitems__(self, indices: Sequence[Index]) -> _Samples:
-        """What torch asks for. A dataset that reads many at once has its way, unless that fails."""
-        if indices and hasattr(self._rota_dataset, "__getitems__"):
-            with contextlib.suppress(*self._rota_errors):
-                return _Samples(self._rota_dataset.__getitems__(indices), indices, {})
-        samples: list[Any] = []
-        bad: dict[int, str] = {}
-        for slot, index in enumerate(indices):
-            try:
-                samples.append(self[index])
-            except self._rota_errors as error:
-                samples.append(None)
-                bad[slot] = text_of(error).decode()
-        if bad:
-            good = [slot for slot in range(len(samples)) if slot not in bad]
-            other = samples[good[0]] if good else self._next_good(indices[0], bad[0])
-            for slot in bad:
-                samples[slot] = other
-        return _Samples(samples, indices, bad)
-
-    def _next_good(self, index: Index, why: str) -> Any:
-        tries = min(self._rota_samples, 1000)
-        for k in range(1, tries):
-            with contextlib.suppress(*self._rota_errors):
-                return self[Index.of((index + k) % self._rota_samples, index.epoch, index.seed)]
-        raise CorruptError(f"read a batch: no sample can be read of {tries}, from sample {int(index)} on: {why}")
-
-
-class _Collate:
-    """Calls a user's collate, which may take the indices of its samples, too."""
-
-    def __init__(self, collate: Callable[..., Any] | None, skips: bool) -> None:
-        self._collate: Callable[..., Any] = collate or _data.default_collate
-        self._skips = skips
-        self.takes_indices = False
-        with contextlib.suppress(TypeError, ValueError):  # of what tells no signature
-            needed = [one for one in inspect.signature(self._collate).parameters.values() if one.default is one.empty]
-            self.takes_indices = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in needed) == 2
-
-    def __call__(self, read: Any) -> Any:
-        """Of a rank with no sample in a short last batch, None."""
-        samples, indices, bad = read if isinstance(read, _Samples) else (read, [], {})
-        made = None
-        if not isinstance(samples, list) or samples:
-            made = self._collate(samples, indices) if self.takes_indices else self._collate(samples)
-        return (made, bad) if self._skips else made
-
-
-def _tensors_in(batch: Any) -> list[Any]:
-    """What a batch consists of, and can be watched: up to 16 tensors, arrays, objects."""
-    found, todo = list[Any](), [batch]
-    while todo and len(found) < 16:
-        one = todo.pop()
-        if isinstance(one, (list, tuple, Mapping)):
-            todo += reversed(list(one.values() if isinstance(one, Mapping) else one)[:16])
-        elif not isinstance(one, (str, bytes, int, float, complex, type(None))):
-            found.append(one)
-    return found
-
-
-class _Given:
-    """The batches of a loader that are in use, and who draws them."""
-
-    def __init__(self) -> None:
-        self._infos: dict[int, tuple[Any, BatchInfo, int]] = {}  # with the number of its `for`
-        self._fors = 0
-        self._drawer = self._frame = 0
-        self._code: Any = None
-        self._count = 0  # of this `for`
-        self._is_in_hand = False  # what was drawn last: nothing draws ahead
-        self.last: BatchInfo | None = None
-
-    def begin(self) -> None:
-        self._count, self._is_in_hand, self._fors = 0, False, self._fors + 1
-
-    def note(self, batch: Any, info: BatchInfo, frame: Any) -> None:
-        """`frame` draws it."""
-        while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "rota":
-            frame = frame.f_back
-        self._drawer, self._frame, self._code = threading.get_ident(), id(frame), getattr(frame, "f_code", None)
-        self._count += 1
-        self.last = info
-        for one in _tensors_in(batch):
-            with contextlib.suppress(TypeError):
-                self._infos[id(one)] = weakref.ref(one, lambda _, key=id(one): self._infos.pop(key, None)), info, self._fors  # type: ignore[misc]
-
-    def find(self, batch: Any) -> BatchInfo:
-        found = [self._infos.get(id(one), (None, None, 0))[1] for one in _tensors_in(batch)]
-        if not found or found[0] is None or any(info is not found[0] for info in found):
-            raise InvalidArgumentError(
-                "find the info of a batch: this loader has delivered none of these very tensors together; a copy is another one, also "
-                "on another device: ask before it is copied, or put into the batch what you need (a collate that takes indices)"
-            )
-        return found[0]
-
-    def is_ahead(self) -> bool:
-        """Whether the batch in hand may be another than the last one."""
-        if self._count == 0 or self._is_in_hand:
-            return False
-        frame: Any = sys._getframe(1)
-        while frame is not None and (id(frame) != self._frame or frame.f_code is not self._code):
-            frame = frame.f_back
-        there = {id(info) for _, info, number in [*self._infos.values()] if number == self._fors}
-        if frame is None and self._count > 1 and there != {id(self.last)}:
-            return True  # something in between has drawn several, which are there
-        self._is_in_hand = self._count == 1 or frame is not None
-        return False
-
-    def is_elsewhere(self) -> bool:
-        """Whether another thread draws, whose batches may be used here."""
-        return self._count > 0 and self._drawer not in (threading.get_ident(), 0)
-
-    def is_fed(self) -> bool:
-        """Whether a thread beside the main one draws for others."""
-        return self.is_elsewhere() and self._drawer != threading.main_thread().ident
 
 
 T = TypeVar("T", covariant=True)
@@ -300,7 +130,7 @@ class DataLoader(_data.DataLoader[T]):
             is_wrapped = hasattr(sampler, "_batch_sampler")  # by Lightning's predict
             remedy = "; to predict in Lightning pass iter(loader), which it does not make anew" if is_wrapped else ""
             raise TypeError(f"a {type(sampler).__name__} is no rota.ElasticBatchSampler{remedy}")
-        inner = dataset._rota_dataset if isinstance(dataset, _Wrapped) else dataset
+        inner = dataset._rota_dataset if isinstance(dataset, Wrapped) else dataset
         if isinstance(inner, _data.IterableDataset):
             raise TypeError("an IterableDataset has an order of its own; see rota.Stream")
         for name in ("batch_size", "shuffle", "drop_last"):
@@ -315,12 +145,12 @@ class DataLoader(_data.DataLoader[T]):
         self._skips, self._max_skipped, self._skipped = on_bad_sample == "skip", max_skipped, list[SkippedSample]()
         self._skipped_here: list[tuple[int, int, str, str]] = []  # since skipped was told
         self._bad_ids: set[int] = set()  # of this rank
-        collate = _Collate(collate_fn, self._skips)
+        collate = Collate(collate_fn, self._skips)
         self._checks_rows = not collate.takes_indices and (self._skips or sampler._options["tail"] == "pad")
         if self._skips:
-            dataset = _Skipping(dataset, sampler.samples, (CorruptError, *bad_errors))
+            dataset = Skipping(dataset, sampler.samples, (CorruptError, *bad_errors))
         elif hasattr(dataset, "__getitems__") or collate.takes_indices:
-            dataset = _Whole(dataset)
+            dataset = Whole(dataset)
         self._iterations = 0
         self._order = sampler
         sampler._is_in_loader = True
@@ -341,7 +171,7 @@ class DataLoader(_data.DataLoader[T]):
             persistent_workers=persistent_workers,
             **options,
         )
-        self._given = _Given()
+        self._in_use = InUse()
         self._batches, self._waited = 0, 0.0
 
     @property
@@ -355,17 +185,17 @@ class DataLoader(_data.DataLoader[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         made = {"generator": None} if self._has_own_generator else {}
-        return {**self.__dict__, "_given": None, "_iterator": None, **made}
+        return {**self.__dict__, "_in_use": None, "_iterator": None, **made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         made = {"generator": torch.Generator()} if state["_has_own_generator"] else {}
-        self.__dict__.update(state, _given=_Given(), **made)
+        self.__dict__.update(state, _in_use=InUse(), **made)
 
     def __repr__(self) -> str:
         return f"<rota.torch.DataLoader over {self._order!r}, {self.num_workers} workers>"
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        sampler, given = self._order, self._given
+        sampler, in_use = self._order, self._in_use
         self._require_length()
         self._iterations += 1
         if not sampler._begins_for():
@@ -378,7 +208,7 @@ class DataLoader(_data.DataLoader[T]):
         finally:
             sampler._is_counted = False
         to_deliver = sampler._drawn
-        given.begin()
+        in_use.begin()
         drawn = self._iterations, sampler.changes, sampler._delivered
         while True:
             if drawn != (self._iterations, sampler.changes, sampler._delivered):
@@ -403,15 +233,16 @@ class DataLoader(_data.DataLoader[T]):
                 make_info = functools.partial(SkippingInfo, bad=bad)
                 self._note_skipped(make_info(to_deliver[0]), bad)  # which may fail: then the batch does not count
             if self._checks_rows:
-                _require_rows(batch, to_deliver[0].size)
+                require_rows(batch, to_deliver[0].size)
             info = sampler._deliver(to_deliver.popleft(), make_info)
-            given.note(batch, info, sys._getframe(1))
+            in_use.note(batch, info, sys._getframe(1))
             drawn = self._iterations, sampler.changes, sampler._delivered
             yield batch
 
     def _require_length(self) -> None:
         """A dataset that has grown would never be read to its end."""
-        now = len(self.dataset) if hasattr(self.dataset, "__len__") else self._order.samples
+        dataset: Any = getattr(self.dataset, "_rota_dataset", self.dataset)
+        now = len(dataset) if hasattr(dataset, "__len__") else self._order.samples
         if now != self._order.samples:
             raise MismatchError(f"the dataset has {now} samples now, the sampler orders {self._order.samples}; make sampler and loader anew")
 
@@ -458,18 +289,18 @@ class DataLoader(_data.DataLoader[T]):
     @property
     def info(self) -> BatchInfo:
         """Of the batch in hand. Refused where batches are drawn ahead of the loop: ask `info_of(batch)`."""
-        if self._given.last is None:
+        if self._in_use.last is None:
             raise InvalidArgumentError("ask for the info of a batch: none was delivered yet")
-        if self._given.is_elsewhere() or self._given.is_ahead():
+        if self._in_use.is_elsewhere() or self._in_use.is_ahead():
             raise InvalidArgumentError(
                 "ask for the info of the batch in hand: a thread, or something between the loader and the loop, draws batches ahead, "
                 "so that it may be of another one; ask info_of(batch)"
             )
-        return self._given.last
+        return self._in_use.last
 
     def info_of(self, batch: Any) -> BatchInfo:
         """Of a batch that was delivered, and is still there: the same tensors, not copies of them. From any thread."""
-        return self._given.find(batch)
+        return self._in_use.find(batch)
 
     @property
     def position(self) -> Position:
@@ -483,7 +314,7 @@ class DataLoader(_data.DataLoader[T]):
         """
         if behind is not None:
             return self._order.state_dict(self.info_of(behind))
-        if self._given.is_fed():
+        if self._in_use.is_fed():
             raise InvalidArgumentError(
                 "save the state of a loader: a thread draws batches ahead of the loop, so that it has some that were not trained; "
                 "save state_dict(batch), with the last batch that was trained"
@@ -503,37 +334,3 @@ class DataLoader(_data.DataLoader[T]):
         self._order.restart()
 
 
-def _require_rows(batch: Any, size: int) -> None:
-    rows = [len(one) for one in _tensors_in(batch) if getattr(one, "ndim", 0) > 0]
-    if rows and size not in rows:
-        raise InvalidArgumentError(
-            f"collate a batch of {size} samples: its tensors have {', '.join(map(str, rows))} rows, so that the mask would hit others; give "
-            "collate_fn a second parameter: it then gets the indices of the samples, which have is_pad, and can keep them together"
-        )
-
-
-class _Seeded(_Wrapped):
-    def __getitem__(self, index: int) -> Any:
-        if not isinstance(index, Index):
-            raise TypeError(
-                "a seeded dataset is read by the indices of a rota.ElasticBatchSampler, which have keys; "
-                "of several datasets: seeded(ConcatDataset(...)), not one by one"
-            )
-        kept = KeptRandomness()
-        try:
-            kept.seed(index.key)
-            return self._rota_dataset[index]
-        finally:
-            kept.restore()
-
-    def __getitems__(self, indices: list[int]) -> list[Any]:
-        """What torch asks for where there is one: the inner dataset's would read without seeds."""
-        return [self[index] for index in indices]
-
-
-def seeded(dataset: Any) -> Any:
-    """The same dataset, whose random augmentation repeats at any number of ranks and workers, and after a resume.
-
-    Around `dataset[i]`, `random`, `numpy.random` and `torch` are seeded by the sample's key: of seed, epoch and id.
-    """
-    return _Seeded(dataset)
