@@ -158,6 +158,13 @@ void check_signals() try {
   throw Interrupted(std::current_exception());
 }
 
+void refuse_fed(unsigned long drawer) {
+  if (drawer == 0 || drawer == main_thread || drawer == PyThread_get_thread_ident()) return;
+  throw Error(ErrorCode::invalid_argument,
+              "save the state of a loader: a thread draws its batches ahead of the loop, so that it has some "
+              "that were not trained; save in that thread, or let the loop draw");
+}
+
 bool python_has_ended() noexcept { return has_python_ended; }
 
 void end_waits() {

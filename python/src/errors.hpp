@@ -121,6 +121,9 @@ auto unlocked(const Work& work) {
   const Unlocked scope;
   return work();
 }
+/// Throws Error{invalid_argument} where a thread beside the main one draws batches for this one: those may be
+/// ahead of what was trained.
+void refuse_fed(unsigned long drawer);
 /// Python ends: no wait goes on.
 void end_waits();
 [[nodiscard]] bool python_has_ended() noexcept;

@@ -62,6 +62,7 @@ bool has_no_state(const StreamLoader& /*loader*/) { return false; }
 template <typename T>
 std::optional<Batch> next_of(OneThread<T>& self) {
   auto batch = self.use([](T& loader) { return loader.next(); });
+  self.drawer = PyThread_get_thread_ident();
   return batch ? std::optional(std::move(*batch)) : std::nullopt;
 }
 
@@ -85,6 +86,7 @@ void define_states(py::class_<OneThread<T>>& loader) {
           "state_dict",
           [](Self& self) {
             py::dict text;
+            refuse_fed(self.drawer);
             if (!self.use([](T& l) { return has_no_state(l); }, kBrief))
               text["rota"] = self.use([](T& l) { return state(l); }, kIsStateBrief<T>);
             return text;
@@ -174,17 +176,17 @@ Position to_position(const py::iterable& given) {
 std::optional<BatchSlot> when(PyLoader& self, py::handle id, py::handle epoch) {
   const SampleId sample{take<std::int64_t>(id, {"look up a sample", "id"})};
   const auto of = take<std::int64_t>(epoch, {"look up a sample", "epoch"});
-  return self.use([&](Loader& l) { return l.when(sample, of); });
+  return self.use([&](Loader& l) { return l.when(sample, of); }, kBrief);
 }
 
 std::optional<Position> position_of(PyLoader& self, py::handle step) {
   const auto number = take<std::int64_t>(step, {"find a step", "step"});
-  return self.use([&](Loader& l) { return l.position_of(number); });
+  return self.use([&](Loader& l) { return l.position_of(number); }, kBrief);
 }
 
 std::int64_t length(PyLoader& self) {
   try {
-    return self.use([](Loader& l) { return l.steps(); });
+    return self.use([](Loader& l) { return l.steps(); }, kBrief);
   } catch (const Error& error) {  // by a TypeError list() knows that there is none
     if (error.code() != ErrorCode::unsupported) throw;
     throw py::type_error(error.what());
@@ -240,10 +242,12 @@ void define_place(LoaderClass& loader) {
           py::arg("position"), "Goes to `position`, as of this order; what was read ahead is dropped.")
       .def("_go_on_behind",
            [](PyLoader& self, const Batch& batch) {  // of the same order
-             self.use([&](Loader& l) {
-               l.impl().position = batch.end();
-               l.impl().has_failed = true;  // it drops what it has read ahead when it reads again
-             });
+             self.use(
+                 [&](Loader& l) {
+                   l.impl().position = batch.end();
+                   l.impl().has_failed = true;  // it drops what it has read ahead when it reads again
+                 },
+                 kBrief);
            })
       .def("position_of", &position_of, py::arg("step"), "Where `step` begins; None past the end.")
       .def("when", &when, py::arg("id"), py::arg("epoch"),
@@ -251,7 +255,7 @@ void define_place(LoaderClass& loader) {
       .def("__len__", &length,
            "Steps of all epochs, wherever the run stands. TypeError of a mixture, and without a last epoch.")
       .def("__bool__", [](PyLoader&) { return true; })
-      .def_property_readonly("steps_per_epoch", in_turn(&Loader::steps_per_epoch),
+      .def_property_readonly("steps_per_epoch", in_turn(&Loader::steps_per_epoch, kBrief),
                              "At this batch size. UnsupportedError of a mixture.");
 }
 
@@ -314,8 +318,9 @@ void define_loader(py::module_& module) {
       .def_property_readonly(
           "_is_evaluation",
           [](PyLoader& self) { return self.use([](Loader& l) { return l.options().evaluation; }); })
-      .def("_described",
-           [](PyLoader& self) { return to_text(self.use([](Loader& l) { return l.impl().described(); })); });
+      .def("_described", [](PyLoader& self) {
+        return to_text(self.use([](Loader& l) { return l.impl().described(); }, kBrief));
+      });
 }
 
 // ---- loaders of streams ----

@@ -136,6 +136,8 @@ class OneThread {
   [[nodiscard]] bool is_closed() const noexcept { return !object_ && !make_; }
   [[nodiscard]] bool is_made() const noexcept { return object_ != nullptr; }
 
+  std::atomic<unsigned long> drawer = 0;  ///< the thread of Python that took the last batch
+
  private:
   void take(OneThread& made) {
     object_ = std::move(made.object_);
