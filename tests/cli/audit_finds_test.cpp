@@ -20,44 +20,159 @@ TEST(Audit, NamesASampleThatIsMissingAndOneThatCameTwice) {
   EXPECT_THAT(text(report), HasSubstr("epoch 0 lacks 1 of 100 samples: " + std::to_string(lost)));
 }
 
-TEST(Audit, RefusesASampleThatDoesNotExist) {
-  FakeRun run = three_worlds();
-  run.record(0, 1, 2).ids[0] = 100;
+// ---- one thing broken ----
+
+struct Breakage {
+  const char* name;
+  FakeRun run;
+  std::function<void(FakeRun&)> apply;
+  Matcher<std::vector<ProblemKind>> kinds;
+  Matcher<std::string> says = _;
+};
+void PrintTo(const Breakage& breakage, std::ostream* out) { *out << breakage.name; }
+
+class AuditFinds : public TestWithParam<Breakage> {};
+
+TEST_P(AuditFinds, WhatIsBroken) {
+  FakeRun run = GetParam().run;
+  GetParam().apply(run);
   const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::batch, ProblemKind::missing));
-  EXPECT_THAT(text(report), HasSubstr("sample 100; there are 100 samples"));
+  EXPECT_THAT(kinds(report), GetParam().kinds) << text(report);
+  EXPECT_THAT(text(report), GetParam().says);
 }
 
-TEST(Audit, NoticesOtherBytesInAnotherEpochPhaseOrRank) {
-  FakeRun run = three_worlds();
-  run.record(2, 0, 1).digests[5] ^= 1;
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::content));
-  EXPECT_THAT(text(report), HasSubstr("phase 2, rank 0"));
+FakeRun in_one_phase(std::int64_t samples, const char* tail, std::int64_t epochs, std::int64_t batch) {
+  return FakeRun(samples, tail, epochs).phase(1, batch);
+}
+FakeRun rolled_back(std::int64_t batch = 16) {
+  return FakeRun(100, "partial", 2).phase(2, 16, 6).back_to(0, 64).phase(3, batch);
+}
+FakeRun by_shard() { return FakeRun(100, "partial", 1).by_shard().phase(3, 16); }
+
+auto without(std::int64_t phase, int rank, std::ptrdiff_t record) {
+  return [=](FakeRun& run) {
+    auto& records = run.file(phase, rank).records;
+    records.erase(records.begin() + record);
+  };
+}
+auto with_last_words(const std::string& words) {
+  return [=](FakeRun& run) { run.file(1, 1).last_words = words + "\n"; };
 }
 
-TEST(Audit, NoticesOtherBytesInABatchThatWasRolledBack) {
-  FakeRun run(100, "partial", 2);
-  run.phase(2, 16, 6).back_to(0, 64).phase(3, 16);
-  run.record(0, 1, 5).digests[0] ^= 1;
-  const auto found = kinds(audit_of(run));
-  EXPECT_THAT(found, AllOf(Not(IsEmpty()), Each(ProblemKind::content)));
+/// Rank 0 has a slot of what rank 1 is to have.
+void move_a_slot(FakeRun& run) {
+  const auto move = [](auto& from, auto& to) {
+    to.push_back(from.front());
+    from.erase(from.begin());
+  };
+  FakeRecord& from = run.record(1, 1, 2);
+  FakeRecord& to = run.record(1, 0, 2);
+  move(from.ids, to.ids);
+  move(from.digests, to.digests);
+  move(from.mask, to.mask);
+  move(from.epochs, to.epochs);
 }
 
-TEST(Audit, NoticesABatchThatCameOutDifferentlyWhenRunAgain) {
-  FakeRun run(100, "partial", 2);
-  run.phase(2, 16, 6).back_to(0, 64).phase(3, 16);
-  run.record(0, 1, 4).swap_first_two();
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::content));
-  EXPECT_THAT(text(report),
-              AllOf(HasSubstr("content: phase 0, rank 1, "), HasSubstr("compare phase 1, rank ")));
-}
+const auto kOneBatch = ElementsAre(ProblemKind::batch);
+const auto kContent = ElementsAre(ProblemKind::content);
+const auto kFormat = ElementsAre(ProblemKind::format);
+const auto kGap = ElementsAre(ProblemKind::gap, ProblemKind::missing);
+const auto kLockstep = ElementsAre(ProblemKind::lockstep, ProblemKind::missing);
+const auto kSample = ElementsAre(ProblemKind::batch, ProblemKind::missing);
+
+INSTANTIATE_TEST_SUITE_P(
+    All, AuditFinds,
+    Values(
+        Breakage{"ASampleThatDoesNotExist", three_worlds(),
+                 [](FakeRun& run) { run.record(0, 1, 2).ids[0] = 100; }, kSample,
+                 HasSubstr("sample 100; there are 100 samples")},
+        Breakage{"OtherBytesInAnotherEpochPhaseOrRank", three_worlds(),
+                 [](FakeRun& run) { run.record(2, 0, 1).digests[5] ^= 1; }, kContent,
+                 HasSubstr("phase 2, rank 0")},
+        Breakage{"OtherBytesInABatchThatWasRolledBack", rolled_back(),
+                 [](FakeRun& run) { run.record(0, 1, 5).digests[0] ^= 1; },
+                 AllOf(Not(IsEmpty()), Each(ProblemKind::content))},
+        Breakage{"ABatchThatCameOutDifferentlyWhenRunAgain", rolled_back(),
+                 [](FakeRun& run) { run.record(0, 1, 4).swap_first_two(); }, kContent,
+                 AllOf(HasSubstr("content: phase 0, rank 1, "), HasSubstr("compare phase 1, rank "))},
+        Breakage{"ARankThatTookOneStepLess", three_worlds(), without(1, 1, 3), kLockstep,
+                 HasSubstr("phase 1, rank 1, epoch 1, sample 10, step 8: ends before this batch")},
+        Breakage{"AStepThatOneRankMissedInTheMiddle", three_worlds(), without(1, 1, 1), kLockstep,
+                 HasSubstr("phase 1, rank 1, epoch 0, sample 90, step 6: has no batch here")},
+        Breakage{"AStepThatOnlyOneRankTook", three_worlds(),
+                 [](FakeRun& run) {
+                   auto& records = run.file(1, 1).records;
+                   records.insert(records.begin() + 1, records[0]);
+                 },
+                 ElementsAre(ProblemKind::lockstep)},
+        Breakage{"RanksThatDisagreeAboutTheSizeOfABatch", three_worlds(),
+                 [](FakeRun& run) { run.record(1, 2, 0).n = 11; }, _,
+                 StartsWith("  lockstep: phase 1, rank 2, ")},
+        Breakage{"SlicesThatAreNotEqual", three_worlds(), move_a_slot,
+                 AllOf(SizeIs(3), Each(ProblemKind::batch)), HasSubstr("4 slots, not its share of 10")},
+        Breakage{"ASlotOfABatchThatTwoRanksFill", by_shard(),
+                 [](FakeRun& run) { run.record(0, 1, 2).slots.at(1) = run.record(0, 1, 2).slots[0]; }, _,
+                 HasSubstr("16 samples fill")},
+        Breakage{"ARankThatTakesTheTurnOfAnother", FakeRun(100, "partial", 1).interleaved().phase(3, 16),
+                 [](FakeRun& run) { std::swap(run.record(0, 0, 2), run.record(0, 1, 2)); }, _,
+                 HasSubstr("slots, not its share of 16")},
+        Breakage{"ARecordWithoutItsSlots", by_shard(),
+                 [](FakeRun& run) { run.record(0, 1, 2).slots.pop_back(); }, _, HasSubstr("digests and ")},
+        Breakage{"AGlobalBatchThatIsLeftOut", three_worlds(),
+                 [](FakeRun& run) {
+                   for (const int rank : {0, 1}) without(0, rank, 2)(run);
+                 },
+                 kGap,
+                 HasSubstr("epoch 0, sample 48, step 3: begins here, but the batches before lead to epoch 0, "
+                           "sample 32, step 2")},
+        Breakage{"AnEpochThatIsLeftOut", in_one_phase(10, "partial", 3, 10), without(0, 0, 1), kGap,
+                 HasSubstr("epoch 1 lacks 10 of 10 samples")},
+        Breakage{"APhaseThatResumedTooFarOn",
+                 FakeRun(100, "partial", 1).phase(2, 16, 3).back_to(0, 64).phase(1, 16),
+                 [](FakeRun& /*run*/) {}, kGap,
+                 HasSubstr("phase 1, epoch 0, sample 64, step 4: begins here, but the batches before lead to "
+                           "epoch 0, sample 48, step 3")},
+        Breakage{"ATraceWithoutItsFirstPhase", three_worlds(),
+                 [](FakeRun& run) {
+                   for (const int rank : {0, 1}) run.remove(0, rank);
+                 },
+                 kGap},
+        Breakage{"ARankWithoutAFile", three_worlds(), [](FakeRun& run) { run.remove(1, 2); },
+                 ElementsAre(ProblemKind::files, ProblemKind::missing, ProblemKind::missing),
+                 StartsWith("  files: phase 1, rank 2, ")},
+        Breakage{"ABatchOfTheWrongSize", FakeRun(100, "partial", 1).phase(1, 10, 3).phase(1, 20),
+                 [](FakeRun& run) { run.file(1, 0).batch = 10; }, kOneBatch,
+                 HasSubstr("20 slots, not 10 (and 2 more like it)")},
+        Breakage{"ACarriedBatchThatIsShortBeforeTheLast", in_one_phase(25, "partial", 3, 10),
+                 [](FakeRun& run) { run.file(0, 0).tail = "carry"; }, kOneBatch},
+        Breakage{"ABatchTooManyThatIsDropped", in_one_phase(100, "drop", 2, 16), without(0, 0, 5), kGap},
+        Breakage{"PaddingThatIsNotMarked", in_one_phase(20, "pad", 1, 16),
+                 [](FakeRun& run) { run.record(0, 0, 1).mask.assign(16, 0); }, Contains(ProblemKind::batch)},
+        Breakage{"AMarkThatIsNotPadding", three_worlds(),
+                 [](FakeRun& run) { run.record(0, 0, 0).mask[0] = 1; }, kSample},
+        Breakage{"ARecordThatCannotBeRead", three_worlds(), with_last_words(R"({"event":"batch","phase":1)"),
+                 kFormat, HasSubstr("p101r101.jsonl:6: not a JSON object")},
+        Breakage{"ARecordWhoseNumberIsListsInLists", three_worlds(),
+                 with_last_words(R"({"event":"batch","phase":)" + std::string(200'000, '[') +
+                                 std::string(200'000, ']') + R"(,"rank":1})"),
+                 kFormat, HasSubstr("\"phase\" is array")},
+        Breakage{
+            "ARecordInTheFileOfAnotherRank", three_worlds(),
+            with_last_words(
+                R"({"event":"batch","phase":1,"rank":2,"epoch":0,"first":0,"n":0,"ids":[],"digests":[]})"),
+            _, HasSubstr("a record of phase 1, rank 2, in the file of another")},
+        Breakage{"RanksThatStartedDifferently", three_worlds(),
+                 [](FakeRun& run) {
+                   run.file(1, 2).resumed_from = {0, 64};
+                 },
+                 ElementsAre(ProblemKind::start), HasSubstr("phase 1, rank 2")}),
+    [](const auto& test) { return test.param.name; });
+
+// ---- the whole trace ----
 
 // Batches of another size have no place and size in common with those before, but each sample has its bytes.
 TEST(Audit, OfABatchThatWasRolledBackAndRunAtAnotherSizeComparesTheBytesAlone) {
-  FakeRun run(100, "partial", 2);
-  run.phase(2, 16, 6).back_to(0, 64).phase(3, 10);
+  FakeRun run = rolled_back(10);
   FakeRecord& record = run.record(0, 1, 4);
   record.swap_first_two();
   EXPECT_THAT(audit_of(run).problems, IsEmpty());
@@ -65,197 +180,11 @@ TEST(Audit, OfABatchThatWasRolledBackAndRunAtAnotherSizeComparesTheBytesAlone) {
   EXPECT_THAT(kinds(audit_of(run)), Contains(ProblemKind::content));
 }
 
-TEST(Audit, NoticesARankThatTookOneStepLess) {
-  FakeRun run = three_worlds();
-  run.file(1, 1).records.pop_back();
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::lockstep, ProblemKind::missing));
-  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 1, epoch 1, sample 10, step 8: ends before this batch"));
-}
-
-TEST(Audit, NoticesAStepThatOneRankMissedInTheMiddle) {
-  FakeRun run = three_worlds();
-  auto& records = run.file(1, 1).records;
-  records.erase(records.begin() + 1);
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::lockstep, ProblemKind::missing));
-  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 1, epoch 0, sample 90, step 6: has no batch here"));
-}
-
-TEST(Audit, NoticesAStepThatOnlyOneRankTook) {
-  FakeRun run = three_worlds();
-  auto& records = run.file(1, 1).records;
-  records.insert(records.begin() + 1, records[0]);
-  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::lockstep));
-}
-
-TEST(Audit, NoticesRanksThatDisagreeAboutTheSizeOfABatch) {
-  FakeRun run = three_worlds();
-  run.record(1, 2, 0).n = 11;
-  const AuditReport report = audit_of(run);
-  ASSERT_THAT(report.problems, Not(IsEmpty()));
-  EXPECT_THAT(to_string(report.problems[0]), StartsWith("lockstep: phase 1, rank 2, "));
-}
-
-TEST(Audit, NoticesSlicesThatAreNotEqual) {
-  FakeRun run = three_worlds();
-  FakeRecord& from = run.record(1, 1, 2);
-  FakeRecord& to = run.record(1, 0, 2);
-  to.ids.push_back(from.ids.front());
-  to.digests.push_back(from.digests.front());
-  to.mask.push_back(0);
-  to.epochs.push_back(from.epochs.front());
-  from.ids.erase(from.ids.begin());
-  from.digests.erase(from.digests.begin());
-  from.mask.erase(from.mask.begin());
-  from.epochs.erase(from.epochs.begin());
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), SizeIs(3));
-  EXPECT_THAT(kinds(report), Each(ProblemKind::batch));
-  EXPECT_THAT(text(report), HasSubstr("4 slots, not its share of 10"));
-}
-
-TEST(Audit, NoticesASlotOfABatchThatTwoRanksFill) {
-  FakeRun run(100, "partial", 1);
-  run.by_shard().phase(3, 16);
-  FakeRecord& record = run.record(0, 1, 2);
-  ASSERT_GE(record.slots.size(), 2U);
-  record.slots[1] = record.slots[0];
-  EXPECT_THAT(text(audit_of(run)), HasSubstr("16 samples fill"));
-}
-
-TEST(Audit, NoticesARankThatTakesTheTurnOfAnother) {
-  FakeRun run(100, "partial", 1);
-  run.interleaved().phase(3, 16);
-  std::swap(run.record(0, 0, 2), run.record(0, 1, 2));
-  EXPECT_THAT(text(audit_of(run)), HasSubstr("slots, not its share of 16"));
-}
-
-TEST(Audit, RefusesARecordWithoutItsSlots) {
-  FakeRun run(100, "partial", 1);
-  run.by_shard().phase(3, 16);
-  run.record(0, 1, 2).slots.pop_back();
-  EXPECT_THAT(text(audit_of(run)), HasSubstr("digests and "));
-}
-
-TEST(Audit, NoticesAGlobalBatchThatIsLeftOut) {
-  FakeRun run = three_worlds();
-  for (int rank = 0; rank < 2; ++rank) {
-    auto& records = run.file(0, rank).records;
-    records.erase(records.begin() + 2);
-  }
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::gap, ProblemKind::missing));
-  EXPECT_THAT(text(report), HasSubstr("epoch 0, sample 48, step 3: begins here, but the batches before lead "
-                                      "to epoch 0, sample 32, step 2"));
-}
-
-TEST(Audit, NoticesAnEpochThatIsLeftOut) {
-  FakeRun run(10, "partial", 3);
-  run.phase(1, 10);
-  auto& records = run.file(0, 0).records;
-  records.erase(records.begin() + 1);
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::gap, ProblemKind::missing));
-  EXPECT_THAT(text(report), HasSubstr("epoch 1 lacks 10 of 10 samples"));
-}
-
-TEST(Audit, NoticesAPhaseThatResumedTooFarOn) {
-  FakeRun run(100, "partial", 1);
-  run.phase(2, 16, 3).back_to(0, 64).phase(1, 16);
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::gap, ProblemKind::missing));
-  EXPECT_THAT(text(report),
-              HasSubstr("phase 1, epoch 0, sample 64, step 4: begins here, but the batches before "
-                        "lead to epoch 0, sample 48, step 3"));
-}
-
-TEST(Audit, NoticesATraceWithoutItsFirstPhase) {
-  FakeRun run = three_worlds();
-  run.remove(0, 0);
-  run.remove(0, 1);
-  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::gap, ProblemKind::missing));
-}
-
-TEST(Audit, NoticesARankWithoutAFile) {
-  FakeRun run = three_worlds();
-  run.remove(1, 2);
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::files, ProblemKind::missing, ProblemKind::missing));
-  EXPECT_THAT(text(report), StartsWith("  files: phase 1, rank 2, "));
-}
-
 TEST(Audit, NoticesTwoFilesOfOneRank) {
   const TemporaryDirectory dir;
   three_worlds().write(dir.path());
   fs::copy_file(dir.path() / "p100r100.jsonl", dir.path() / "zzz.jsonl");
   EXPECT_THAT(kinds(audit(dir.path(), {.samples = {100}})), ElementsAre(ProblemKind::format));
-}
-
-TEST(Audit, NoticesABatchOfTheWrongSize) {
-  FakeRun run(100, "partial", 1);
-  run.phase(1, 10, 3).phase(1, 20);
-  for (FakeFile& file : run.files()) file.batch = 10;
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::batch));
-  EXPECT_THAT(text(report), HasSubstr("20 slots, not 10 (and 2 more like it)"));
-}
-
-TEST(Audit, LetsOnlyTheLastCarriedBatchBeShort) {
-  FakeRun run(25, "partial", 3);
-  run.phase(1, 10);
-  for (FakeFile& file : run.files()) file.tail = "carry";
-  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::batch));
-}
-
-TEST(Audit, LetsDropLeaveOutNoMore) {
-  FakeRun run(100, "drop", 2);
-  run.phase(1, 16);
-  auto& records = run.file(0, 0).records;
-  records.erase(records.begin() + 5);
-  EXPECT_THAT(kinds(audit_of(run)), ElementsAre(ProblemKind::gap, ProblemKind::missing));
-}
-
-TEST(Audit, RefusesPaddingThatIsNotMarkedAndMarksThatAreNotPadding) {
-  FakeRun unmarked(20, "pad", 1);
-  unmarked.phase(1, 16).record(0, 0, 1).mask.assign(16, 0);
-  EXPECT_THAT(kinds(audit_of(unmarked)), Contains(ProblemKind::batch));
-  FakeRun marked = three_worlds();
-  marked.record(0, 0, 0).mask[0] = 1;
-  EXPECT_THAT(kinds(audit_of(marked)), ElementsAre(ProblemKind::batch, ProblemKind::missing));
-}
-
-TEST(Audit, RefusesARecordThatCannotBeRead) {
-  FakeRun run = three_worlds();
-  run.file(1, 1).last_words = "{\"event\":\"batch\",\"phase\":1\n";
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::format));
-  EXPECT_THAT(text(report), HasSubstr("p101r101.jsonl:6: not a JSON object"));
-}
-
-TEST(Audit, RefusesARecordWhoseNumberIsListsInLists) {
-  FakeRun run = three_worlds();
-  run.file(1, 1).last_words = R"({"event":"batch","phase":)" + std::string(200'000, '[') +
-                              std::string(200'000, ']') + R"(,"rank":1})" + "\n";
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::format));
-  EXPECT_THAT(text(report), HasSubstr("\"phase\" is array"));
-}
-
-TEST(Audit, RefusesARecordInTheFileOfAnotherRank) {
-  FakeRun run = three_worlds();
-  run.file(1, 1).last_words =
-      R"({"event":"batch","phase":1,"rank":2,"epoch":0,"first":0,"n":0,"ids":[],"digests":[]})"
-      "\n";
-  EXPECT_THAT(text(audit_of(run)), HasSubstr("a record of phase 1, rank 2, in the file of another"));
-}
-
-TEST(Audit, RefusesRanksThatStartedDifferently) {
-  FakeRun run = three_worlds();
-  run.file(1, 2).resumed_from = {0, 64};
-  const AuditReport report = audit_of(run);
-  EXPECT_THAT(kinds(report), ElementsAre(ProblemKind::start));
-  EXPECT_THAT(text(report), HasSubstr("phase 1, rank 2"));
 }
 
 TEST(Audit, RefusesTheTraceOfAnotherDatasetOrBatch) {
