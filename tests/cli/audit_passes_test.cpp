@@ -1,6 +1,6 @@
 #include "cli/audit_fixture.hpp"
-#include "source/told_source.hpp"
 #include "test.hpp"
+#include "trace/traced_run.hpp"
 
 namespace rota::test::audit_passes_test {
 
@@ -126,39 +126,19 @@ TEST(Audit, LetsDropLeaveOutLessThanABatch) {
   EXPECT_EQ(report.dropped, 20 + 10);
 }
 
-// What a loader skips, from `start` on, in a world of `size`; the place that it ends at.
-Position trace_bad_samples(const fs::path& dir, Tail tail, std::int64_t phase, int size, Position start,
-                           int steps) {
+TEST(Audit, CountsWhatALoaderSkipsInAnyWorld) {
   const auto source = faulty(50, true);
   source->corrupt = {0, 3, 4, 31, 49};
   source->corrupt_sizes = {7};
-  Position end;
-  for (int rank = 0; rank < size; ++rank) {
-    Loader loader(source,
-                  {.global_batch_size = 8,
-                   .tail = tail,
-                   .epochs = 2,
-                   .bad_samples = {.policy = BadSamples::Policy::skip}},
-                  {.rank = rank, .size = size});
-    loader.seek(start);
-    TraceWriter trace(dir, loader, phase);
-    for (int k = 0; k < steps; ++k) {
-      const auto batch = loader.next();
-      if (!batch) break;
-      trace.write(*batch);
-    }
-    end = loader.position();
-  }
-  return end;
-}
-
-TEST(Audit, CountsWhatALoaderSkipsInAnyWorld) {
   for (const Tail tail : {Tail::partial, Tail::carry, Tail::pad}) {
     const TemporaryDirectory dir;
-    Position at;
-    at = trace_bad_samples(dir.path(), tail, 0, 3, at, 4);
-    at = trace_bad_samples(dir.path(), tail, 1, 1, at, 5);
-    trace_bad_samples(dir.path(), tail, 2, 7, at, 100);
+    const LoaderOptions options{.global_batch_size = 8,
+                                .tail = tail,
+                                .epochs = 2,
+                                .bad_samples = {.policy = BadSamples::Policy::skip}};
+    const auto make = [&](World world) { return Loader(source, options, world); };
+    const Position at = run_phase(dir.path(), make, 0, 3, {}, 4);
+    run_phase(dir.path(), make, 2, 7, run_phase(dir.path(), make, 1, 1, at, 5));
     const AuditReport report = cli::audit(dir.path(), {.samples = {50}, .epochs = 2, .complete = true});
     EXPECT_THAT(report.problems, IsEmpty()) << text(report);
     EXPECT_EQ(report.samples, 100);

@@ -186,10 +186,4 @@ TEST(StreamAudit, SaysWhichRecordIsDamaged) {
   EXPECT_THAT(report.problems[0].text, HasSubstr("p1r0.jsonl:4: read a stream id"));
 }
 
-TEST(StreamAudit, OfNothingThrows) {
-  const TemporaryDirectory dir;
-  EXPECT_THROW(audit(dir.path(), {}), Error);
-  EXPECT_THROW(audit(dir / "none", {}), Error);
-}
-
 }  // namespace rota::test::stream_audit_test
