@@ -112,11 +112,6 @@ def test_trainers_see_that_a_loader_shares_samples_by_itself():
     assert run._is_accelerate_prepared and run.use_stateful_dataloader
 
 
-def test_a_mixture_that_ends_by_steps_has_a_length():
-    sampler = rota.ElasticBatchSampler([5, 9], 4, weights=[1, 2], end="steps", steps=6, world=(0, 1))
-    assert len(sampler) == len(list(sampler)) == 6
-
-
 def test_an_error_of_the_dataset_leaves_the_position():
     class Fails(Noisy):
         def __getitem__(self, i):
@@ -153,47 +148,6 @@ def test_a_rank_without_samples_gets_none():
     last = [list(one)[-1] for one in run]
     assert [batch is None for batch in last] == [len(one.info.ids) == 0 for one in run]
     assert any(batch is None for batch in last)
-
-
-class StatefulLoader:
-    """What torchdata's StatefulDataLoader does with a batch sampler: it keeps the state of the sampler's iterator when it
-    draws a batch, and gives it out when that batch is delivered."""
-
-    def __init__(self, dataset, sampler, ahead):
-        self.dataset, self.sampler, self.ahead, self.loaded, self.state = dataset, sampler, ahead, None, None
-
-    def __iter__(self):
-        drawn, iterator = [], iter(self.sampler)
-        if self.loaded is not None:
-            iterator.load_state_dict(self.loaded)
-        while True:
-            while len(drawn) <= self.ahead:
-                indices = next(iterator, None)
-                drawn.append((indices, iterator.state_dict()))
-            indices, self.state = drawn.pop(0)
-            if indices is None:
-                return
-            yield [self.dataset[i] for i in indices]
-
-
-@pytest.mark.parametrize("ahead", [0, 1, 5])
-def test_a_stateful_loader_of_others_is_exact(ahead):
-    def make():
-        return StatefulLoader(range(SAMPLES), rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1)), ahead)
-
-    run = make()
-    whole = list(run)
-    run.sampler.set_epoch(1)
-    second = list(run)
-    assert second != whole and set(sum(second, [])) == set(sum(whole, [])) == set(range(SAMPLES))
-    for stop in range(1, len(whole)):
-        first = make()
-        for step, _ in enumerate(first, 1):
-            if step == stop:
-                break
-        second = make()
-        second.loaded = first.state
-        assert list(second) == whole[stop:]
 
 
 def test_states_are_plain_and_have_the_same_keys_before_the_first_batch(tmp_path):
