@@ -1,4 +1,4 @@
-// What threads and locks do not survive: a fork. And what a text of a state may not say.
+// What threads and locks do not survive: a fork.
 
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
@@ -50,43 +50,6 @@ TEST(Fork, LeavesADirectoryLockedByTheParent) {
   EXPECT_EQ(error_as_nobody([&] { directory.reset(); }), "");
   EXPECT_TRUE(directory->wait().has_value());
   EXPECT_THROW(CheckpointDirectory({}, temporary / "c"), Error);
-}
-
-TEST(StateText, ThatIsNoneIsRefused) {
-  Loader loader = make_loader();
-  const auto refuses = [&](ErrorCode code, const std::string& why, const std::string& text) {
-    SCOPED_TRACE(text.substr(0, 99));
-    refused(code, {why}, [&] { restore(loader, text); });
-  };
-  refuses(kCorrupt, "JSON", "");
-  refuses(kCorrupt, "JSON", "hello");
-  refuses(kCorrupt, "no object", "null");
-  refuses(kCorrupt, "rota_state", "{}");
-  refuses(kCorrupt, "no object", "[1,2]");
-  refuses(kCorrupt, "nested", std::string(100'000, '['));
-  refuses(kCorrupt, "twice", R"({"rota_state": 1, "rota_state": 1})");
-  refuses(ErrorCode::unsupported, "99", R"({"rota_state": 99, "kind": "Loader"})");
-  refuses(ErrorCode::mismatch, "StreamLoader", state(make_stream()));
-}
-
-TEST(StateText, ThatWasChangedIsRefused) {
-  Loader loader = make_loader();
-  const auto refuses = [&](ErrorCode code, const std::string& why, const std::string& from,
-                           const std::string& to) {
-    std::string text = state(loader);
-    SCOPED_TRACE(to);
-    ASSERT_NE(text.find(from), text.npos) << text;
-    text.replace(text.find(from), from.size(), to);
-    refused(code, {why}, [&] { restore(loader, text); });
-  };
-  refuses(ErrorCode::mismatch, "the seed differs", R"("seed":"0")", R"("seed":"1")");
-  refuses(ErrorCode::mismatch, "the shuffle differs", R"("global")", R"("none")");
-  refuses(ErrorCode::mismatch, "the text has 255", R"("shards":256)", R"("shards":255)");
-  refuses(kCorrupt, "\"position.epoch\"", R"("epoch":0)", R"("epoch":-1)");
-  refuses(kCorrupt, "\"position.epoch\"", R"("epoch":0)", R"("epoch":"0")");
-  refuses(kCorrupt, "sample 21", R"("consumed":0)", R"("consumed":21)");
-  refuses(kCorrupt, "\"position.step\"", R"("step":0)", R"("step":9223372036854775808)");
-  refuses(kCorrupt, "JSON", R"({"rota)", R"({} {"rota)");
 }
 
 }  // namespace rota::test::process_calls_test
