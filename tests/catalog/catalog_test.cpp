@@ -244,15 +244,6 @@ TEST_F(Catalogs, AreOpenedBySeveralThreadsAtOnce) {
   EXPECT_EQ(bytes_of(saved()), together);
 }
 
-TEST_F(Catalogs, KnowNoFileThatIsNotThereAndNoSizeWhereNamesAreEvidence) {
-  directory_.write("data/a.txt", "one");
-  const Catalog catalog(data());
-  EXPECT_ERROR(catalog.path(1), out_of_range);
-  EXPECT_ERROR(catalog.bytes(-1), out_of_range);
-  const Catalog names(data(), {.change_detection = ChangeDetection::by_name});
-  EXPECT_ERROR(names.bytes(0), invalid_argument);
-}
-
 TEST_F(Catalogs, ThatCannotBeSavedLeaveWhatIsThere) {
   write_lines(1);
   save();

@@ -11,7 +11,6 @@ using SourcePtr = std::shared_ptr<const Source>;
 class CatalogCalls : public testing::Test {
  protected:
   CatalogCalls() { d_.write("data/a", "x"); }
-  [[nodiscard]] fs::path manifest(std::string_view text) const { return d_.write("data/m", text); }
 
   TemporaryDirectory d_;
   fs::path data_ = d_ / "data";
@@ -49,22 +48,6 @@ TEST_F(CatalogCalls, AnswerForFilesThatThereAre) {
   d_.write("data/a\nb", "");
   EXPECT_EQ(Catalog(data_).path(0), (data_ / "a\nb").string());
   EXPECT_EQ(Catalog(data_).bytes(0), 0);
-}
-
-TEST_F(CatalogCalls, NameTheLineOfAManifestThatIsWrong) {
-  refused(kMissing, {"/m: it lists no files"}, [&] { Catalog::from_manifest(manifest("")); });
-  refused({"no regular file"}, [&] { Catalog::from_manifest(data_); });
-  refused({"line 2: a is listed"}, [&] { Catalog::from_manifest(manifest("a\na\n")); });
-  refused(ErrorCode::io, {"/b: No such file"}, [&] { Catalog::from_manifest(manifest("b\n")); });
-  refused({"line 1"}, [&] { Catalog::from_manifest(manifest("{\"path\": \n")); });
-}
-
-TEST_F(CatalogCalls, SaveAnywhereButOverADatasetOrNowhere) {
-  const Catalog catalog(data_);
-  refused({"/a: it would be"}, [&] { catalog.save(data_ / "a"); });
-  refused(ErrorCode::io, {"/nowhere"}, [&] { catalog.save("/nowhere/c.rota"); });
-  for (int time = 0; time < 2; ++time) catalog.save(d_ / "c.rota");
-  EXPECT_EQ(Catalog(d_ / "c.rota").size(), 1);
 }
 
 TEST(DatasetCalls, NameFormatsAndPathsThatThereAreNot) {
@@ -109,8 +92,6 @@ TEST(DatasetCalls, OfAdaptorsRefuseNoSourceAndTakeAnEmptyOne) {
   refused({"null"}, [&] { split(none, std::vector{1.0}, 0); });
   refused({"null"}, [&] { windows(none, {.length = 1}); });
   refused({"null"}, [&] { pack(none, {}); });
-  refused({"ragged"}, [] { pack(told(2), {}); });
-  refused(kMissing, {"\"z\""}, [] { pack(told(2), {.field = "z"}); });
   const SourcePtr two = told(2);
   EXPECT_EQ(join({told(1)})->size(), 1);
   EXPECT_EQ(join({told(0), told(0)})->size(), 0);

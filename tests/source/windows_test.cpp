@@ -194,23 +194,11 @@ TEST(Windows, SayWhereTheirFirstAndLastRowsAre) {
 TEST(Windows, RefuseWhatCannotBe) {
   EXPECT_ERROR(Samples(*over({7, 7}, {.length = 3, .stride = 2}), ids({0, 6})), out_of_range,
                {"sample 6", "6 samples"});
-  EXPECT_ERROR(windows(nullptr, {.length = 2}), invalid_argument);
-  EXPECT_ERROR(over({9}, {}), invalid_argument, {"length is 0"});
-  EXPECT_ERROR(over({9}, {.length = 2, .stride = -3}), invalid_argument, {"stride is -3", "1 or more"});
   EXPECT_ERROR(over({5, 9, 3}, {.length = 10}), invalid_argument,
                {"length is 10", "no file has more than 9 of the 17", "across_files"});
   EXPECT_ERROR(over({5, 9, 3}, {.length = 18}), invalid_argument, {"length is 18", "the dataset has 17"});
   const auto ragged = told(9, {{"x", DType::int8, {}}, {"events", DType::int8, {}, true}});
   EXPECT_ERROR(windows(ragged, {.length = 2}), invalid_argument, {"\"events\" is ragged"});
-}
-
-TEST(Windows, RefusePartsThatDoNotAddUp) {
-  for (const Numbers& parts : {Numbers{4}, {4, 6}, {-1, 10}, {std::numeric_limits<std::int64_t>::max(), 2}}) {
-    EXPECT_ERROR(windows(std::make_shared<NumberedRows>(9, parts), {.length = 2}), callback,
-                 {"9 samples", "part_sizes"});
-  }
-  const auto source = windows(sharded({9}, {4, 4}), {.length = 2});
-  EXPECT_ERROR(source->shard_lengths(2), callback, {"2 shards", "shard_lengths"});
 }
 
 TEST(Windows, TakeAbsurdOptionsWithoutOverflow) {
@@ -227,12 +215,6 @@ TEST(Windows, TakeAbsurdOptionsWithoutOverflow) {
   EXPECT_ERROR(windows(huge, {.length = kMost}), invalid_argument, {"8 bytes each in field \"x\"", "2^50"});
   const auto empty = told(100, {{"x", DType::int64, {0}}});
   EXPECT_NO_THROW(Samples(*windows(empty, {.length = 7}), ids({3, 4})));
-}
-
-TEST(Windows, OfRowsWithoutPartsReachFromEndToEnd) {
-  const auto plain = told(9);
-  EXPECT_EQ(windows(plain, {.length = 9})->size(), 1);
-  EXPECT_THAT(plain->part_sizes(), IsEmpty());
 }
 
 }  // namespace rota::test::windows_test
