@@ -62,14 +62,6 @@ TEST_F(LoaderCalls, OfABatchNameTheFieldThatIsNotThereAndOutliveTheLoader) {
   EXPECT_EQ(batch->size(), 8);
 }
 
-TEST_F(LoaderCalls, AreRefusedWhereItWasMovedFrom) {
-  const std::string text = state(loader_);
-  const Loader to = std::move(loader_);
-  refused({"moved from"}, [&] { loader_.when({0}, 0); });
-  refused({"moved from"}, [&] { state(loader_); });
-  refused({"moved from"}, [&] { restore(loader_, text); });
-}
-
 TEST(MakingALoader, RefusesNoSourceAndTakesAnEmptyOne) {
   const auto mix = [](std::vector<Mixture::Part> datasets) {
     return Loader(Mixture{.datasets = std::move(datasets)}, {});

@@ -89,6 +89,8 @@ TEST(OptionValues, OfATransformAreRefusedByName) {
   const LoaderOptions no_function{.transform = {.fields = kOneNumber}};
   refused({"transform is missing"}, [&] { Loader(told(10), no_function); });
   refused({"transform is missing"}, [&] { no_function.validate(); });
+  refused({"collate is missing"}, [&] { Loader(told(10), {.collate = {.fields = kOneNumber}}); });
+  refused({"collate is without fields"}, [&] { Loader(told(10), {.collate = {.apply = no_batch}}); });
 }
 
 TEST(OptionValues, OfAStreamLoaderAreRefusedByName) {
@@ -248,8 +250,8 @@ TEST(OptionValues, ThatAreWordsAreRefusedWithThoseThatThereAre) {
   refused({"no such type"}, [] { parse_dtype(""); });
   refused({"float128"}, [] { parse_dtype("float128"); });
   refused({"Float32"}, [] { parse_dtype("Float32"); });
-  refused({"global"}, [] { parse_shuffle("random"); });
-  refused({"partial"}, [] { parse_tail(""); });
+  refused({"random", "none, within, global, block"}, [] { parse_shuffle("random"); });
+  refused({"cut", "partial, carry, drop, pad"}, [] { parse_tail("cut"); });
   refused({"by_shard"}, [] { parse_split("by_rank"); });
 }
 

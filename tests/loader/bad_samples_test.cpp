@@ -201,7 +201,7 @@ TEST(Programs, ThatAreWrongAreNotSkipped) {
   Loader loader(counting(60), {.transform = {.apply = [](const TransformContext&, const SampleView& in,
                                                          SampleOutput&) { (void)in.as<float>(0); }},
                                .bad_samples = {.policy = BadSamples::Policy::skip}});
-  EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(ErrorCode::mismatch));
+  EXPECT_ERROR((void)loader.next(), mismatch, {"transform sample", "field \"x\" as float32", "int64"});
 }
 
 TEST(Programs, ThatFindAHundredBadSamplesFirstEnd) {

@@ -208,14 +208,4 @@ TEST_P(Collated, KeepsAFieldAsItWasWhereOtherRowsAreRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, Collated, Values(0, 1, 3));
 
-TEST(Collate, NeedsFieldsAndAFunction) {
-  const auto refusal = [](Collate collate) {
-    return error_of([&] { Loader(counting(5), {.collate = std::move(collate)}); });
-  };
-  EXPECT_THAT(refusal({.apply = pad().apply}),
-              is_error(ErrorCode::invalid_argument, {"collate is without fields"}));
-  EXPECT_THAT(refusal({.fields = pad().fields}),
-              is_error(ErrorCode::invalid_argument, {"collate is missing"}));
-}
-
 }  // namespace rota::test::collate_test

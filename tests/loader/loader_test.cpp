@@ -333,11 +333,4 @@ TEST(Shards, Are256WhereTheyAreAskedForOrMix) {
   EXPECT_EQ(Loader(mixture, {.shuffle = Shuffle::none}).options().shards, 1);
 }
 
-TEST(Shards, OfAnotherNumberAreRefusedWithTheNumberToSet) {
-  Loader loader(counting(1000), {.shuffle = Shuffle::none});
-  const auto before = state(Loader(counting(1000), {.shards = 256, .shuffle = Shuffle::none}));
-  EXPECT_THAT(error_of([&] { restore(loader, before); }),
-              is_error(ErrorCode::mismatch, {"the text has 256, this loader has 1; set shards to 256"}));
-}
-
 }  // namespace rota::test::loader_test

@@ -40,6 +40,7 @@ TEST(MovedFrom, BatchMayBeMovedToItself) {
 
 TEST(MovedFrom, LoaderRefusesEveryCall) {
   Loader from = make_loader();
+  const std::string text = state(from);
   const Loader to = std::move(from);
   Snapshot snapshot;
   expect_refused("a loader", {[&] { (void)from.next(); },
@@ -61,6 +62,9 @@ TEST(MovedFrom, LoaderRefusesEveryCall) {
                               [&] { (void)from.stats(); },
                               [&] { (void)from.skipped(); },
                               [&] { from.begin(); },
+                              [&] { (void)from.when({0}, 0); },
+                              [&] { (void)state(from); },
+                              [&] { restore(from, text); },
                               [&] { save(from, snapshot); }});
 }
 

@@ -123,18 +123,4 @@ TEST_F(Resume, TakesAnotherBatchSizeTailAndNumberOfWorkers) {
   EXPECT_THAT(seen, UnorderedElementsAreArray(all));
 }
 
-TEST_F(Resume, SavesACursorForEveryShard) {
-  Loader loader = make();
-  for (int k = 0; k < 17; ++k) (void)loader.next();
-  save_loader(loader);
-  const auto cursors = checkpoints_->latest()->read<std::int64_t>("loader/main/cursors");
-  ASSERT_EQ(cursors.size(), 18U);
-  std::int64_t consumed = 0;
-  for (std::size_t s = 0; s < 9; ++s) {
-    EXPECT_EQ(cursors[2 * s], loader.position().epoch);
-    consumed += cursors[2 * s + 1];
-  }
-  EXPECT_EQ(consumed, loader.position().consumed);
-}
-
 }  // namespace rota::test::resume_test

@@ -147,15 +147,6 @@ TEST(State, CountsWhatWasSkippedBeforeTheLastStepAndListsNothing) {
   EXPECT_EQ(again.skipped().count, 2);
 }
 
-TEST(State, OfAnotherRunIsRefusedWithBothValues) {
-  const std::string text = state(Loader(counting(100), {.shards = 9, .seed = 3}));
-  Loader other(counting(100), {.shards = 9, .seed = 4});
-  EXPECT_THAT(error_of([&] { restore(other, text); }),
-              is_error(ErrorCode::mismatch,
-                       {"restore a loader from a text: the seed differs: the text has 3, this loader has 4; "
-                        "a run can only go on in the order that it began"}));
-}
-
 /// Texts that are no state, whatever they look like.
 class HostileText : public Test {
  protected:

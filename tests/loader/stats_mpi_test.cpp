@@ -5,12 +5,8 @@
 
 namespace rota::test::stats_mpi_test {
 
-LoaderOptions options(Transform transform = {}) {
-  return {.global_batch_size = everyone().size(),
-          .shards = 1,
-          .shuffle = Shuffle::none,
-          .workers = 0,
-          .transform = std::move(transform)};
+LoaderOptions options() {
+  return {.global_batch_size = everyone().size(), .shards = 1, .shuffle = Shuffle::none, .workers = 0};
 }
 
 /// Of `steps` steps, of which this rank's samples take so long to be read.
@@ -45,22 +41,6 @@ TEST(RankStats, NameTheRankThatReadsSlowly) {
                                          "batch, others [0-9.]+ ms",
                                          last)));
   }
-}
-
-TEST(RankStats, NameTheRankThatTransformsSlowly) {
-  const Transform transform{.apply =
-                                [](const TransformContext&, const SampleView&, SampleOutput& out) {
-                                  std::this_thread::sleep_for(is_last() ? 40ms : 1ms);
-                                  out.bytes(0)[0] = std::byte{1};
-                                },
-                            .fields = {{.name = "y", .dtype = DType::uint8}}};
-  Loader loader(everyone(), that_takes(1ms, 5), options(transform));
-  run_out(loader);
-  const RankComparison found = compare_ranks(everyone(), loader.stats());
-  expect_spread(found.transform, 40e-3);
-  const int last = everyone().size() - 1;
-  if (last > 0)
-    EXPECT_THAT(found.straggler, StartsWith(fmt::format("rank {} waits for its transform: ", last)));
 }
 
 // What was slow before is not told again.

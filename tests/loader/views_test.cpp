@@ -138,16 +138,6 @@ TEST(Views, OfShortFloatsSayHowToReadThem) {
   EXPECT_TRUE(Tensor{}.as<float>().empty());
 }
 
-TEST(Views, OfAWrongTypeInATransformReachNext) {
-  const Transform transform{.apply = [](const TransformContext&, const SampleView& in, SampleOutput&) {
-    in.as<std::int64_t>(0)[0] = 1;
-    in.as<float>(0)[0] = 1;
-  }};
-  Loader loader(counting(10), {.workers = 1, .transform = transform});
-  EXPECT_THAT(error_of([&] { (void)loader.next(); }),
-              is_error(ErrorCode::mismatch, {"transform sample", "field \"x\" as float32", "int64"}));
-}
-
 TEST(Views, OfFieldsAndSamplesThatThereAreNotAreRefused) {
   Loader loader = make_loader();
   const auto batch = loader.next();
