@@ -71,7 +71,10 @@ TEST(OrderValues, BatchSizesAreBounded) {
 TEST(OrderValues, PlansAreRefusedByName) {
   refused({"0 to 2^62"}, [] { ShardPlan::equal(kTwo62 + 1, 1); });
   refused({"1 to 2^24"}, [] { ShardPlan::equal(1, kMaxShards + 1); });
+  refused({"0 to 2^62"}, [] { ShardPlan::equal(-1, 1); });
+  refused({"1 to 2^24"}, [] { ShardPlan::equal(1, 0); });
   refused({"interleave"}, [] { ShardPlan::equal(1, 1, kLeast); });
+  refused({"a shard's length"}, [] { ShardPlan::ragged(std::vector<std::int64_t>{3, -1}); });
   refused({"a shard's length", "2^62"}, [] { ShardPlan::ragged(std::vector{kTwo62, kTwo62}); });
   refused({"the number of shards is 0"}, [] { ShardPlan::ragged({}); });
 }

@@ -148,12 +148,4 @@ TEST(ShardPlan, HoldsTheLargestDatasetWithoutOverflow) {
   EXPECT_EQ(plan.shard_at(n - 1).value, plan.shards() - 1);
 }
 
-TEST(ShardPlan, RefusesWhatCannotBeASplit) {
-  EXPECT_THROW(ShardPlan::equal(-1, 1), Error);
-  EXPECT_THROW(ShardPlan::equal(1, 0), Error);
-  EXPECT_THROW(ShardPlan::equal(1, 1, -1), Error);
-  EXPECT_THROW(ShardPlan::ragged(std::vector<std::int64_t>{3, -1}), Error);
-  EXPECT_THROW(ShardPlan::ragged(std::vector<std::int64_t>{}), Error);
-}
-
 }  // namespace rota::test::order_test
