@@ -174,37 +174,6 @@ def test_python_ends_while_a_thread_asks_for_its_lock(what):
     python(asks(what))
 
 
-def test_a_signal_ends_a_wait_and_the_loader_goes_on():
-    python(
-        """
-        import os, rota, signal, sys, threading
-        class Stopped(BaseException): pass
-        def stop(*_): raise Stopped
-        def wait(sample):
-            assert leave.wait(60)
-        def take(): loader.next()
-        def interrupt():
-            main = threading.main_thread().ident
-            while sys._current_frames()[main].f_code.co_name not in ("take", "next"): pass
-            os.kill(os.getpid(), signal.SIGINT)
-        for handler, raised in (signal.default_int_handler, KeyboardInterrupt), (stop, Stopped):
-            signal.signal(signal.SIGINT, handler)
-            leave = threading.Event()
-            loader = rota.Loader(rota.PythonSource(range(100)), 4, world=(0, 1), transform=wait)
-            threading.Thread(target=interrupt).start()
-            try:
-                take()
-            except raised:
-                pass
-            else:
-                raise AssertionError("it was not interrupted")
-            assert loader.position.step == 0
-            leave.set()
-            assert sum(batch.size for batch in loader) == 100
-        """
-    )
-
-
 def test_loaders_are_made_and_dropped_in_mid_read_by_many_threads():
     def work(seed):
         draw = random.Random(seed)
@@ -417,10 +386,22 @@ def test_ctrl_c_ends_a_wait_of_a_child_that_any_thread_forked():
     assert codes == [0]
 
 
+class Stopped(BaseException):
+    pass
+
+
+def stop(*_):
+    raise Stopped
+
+
+@pytest.mark.parametrize("handler, error", [(signal.default_int_handler, KeyboardInterrupt), (stop, Stopped)])
 @pytest.mark.parametrize("make", [loader_of, stream_of])
-def test_ctrl_c_loses_no_batch(make):
-    loader = make(Interrupting(interrupt))
-    assert ids_despite(loader, KeyboardInterrupt) == list(range(40))
+def test_a_signal_ends_a_wait_and_loses_no_batch(make, handler, error):
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        assert ids_despite(make(Interrupting(interrupt)), error) == list(range(40))
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
