@@ -304,43 +304,6 @@ def test_statistics_that_one_rank_cannot_give_fail_on_all_and_then_name_the_last
     assert found["straggler"].startswith(f"rank {SIZE - 1} waits for its transform: ") == (SIZE > 1)
 
 
-def test_a_save_in_the_background_ends_while_ranks_poll(comm, path):
-    with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
-        rows = np.full(200_000, RANK)
-        for step in range(3):
-            directory.save_async(step, {"w": rota.Rows(rows)})
-            rows += SIZE
-            while not directory.poll():
-                COMM.barrier() if SIZE == 1 else None
-            assert directory.wait().info.step == step
-        expected = [rank + 2 * SIZE for rank in range(SIZE)]
-        assert directory.latest()["w"].reshape(SIZE, -1)[:, 0].tolist() == expected
-
-
-@several
-def test_ranks_that_do_not_fit_are_refused_on_all(comm, path):
-    with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
-        for name, array in (
-            (f"w{RANK}", np.zeros(2)), ("w", np.zeros(2, np.int8 if RANK else np.int16)), ("w", np.zeros((2, RANK))),
-        ):  # fmt: skip
-            with pytest.raises(rota.Error):
-                directory.save(0, {name: array})
-        assert directory.list() == []
-
-
-@several
-def test_a_rank_that_does_not_come_is_named_by_the_deadline(comm, path):
-    late = SIZE - 1
-    directory = rota.CheckpointDirectory(comm, path, deadline=1)
-    if RANK != late:
-        with pytest.raises(TimeoutError, match=f"rank {late}"):
-            directory.save(0, {"w": np.zeros(3)})
-        with pytest.raises(rota.TimeoutError):
-            directory.latest()
-    COMM.barrier()
-    directory.close()
-
-
 def test_other_threads_run_while_a_rank_waits(comm, path):
     if SIZE == 1 or MPI.Query_thread() < MPI.THREAD_MULTIPLE:
         return
