@@ -147,29 +147,6 @@ TEST_F(RoundTrip, HandsRankBlobsOnlyToTheSameWorld) {
   EXPECT_EQ(checkpoint.dropped(1, 3)[1].name, "rng/worker-1-of-2");
 }
 
-TEST_F(RoundTrip, SaysWhatIsThereWhereANameIsNot) {
-  Snapshot snapshot;
-  snapshot.tensor("model/w", DType::int8, {}, 1, make_rows(0, 1, 1));
-  snapshot.blob("state", "x");
-  const auto checkpoint = save_and_reopen(snapshot);
-  expect_error(ErrorCode::not_found, "model/w", [&] { (void)checkpoint.tensor("model/v"); });
-  expect_error(ErrorCode::not_found, "state", [&] { (void)checkpoint.blob("model/w"); });
-}
-
-TEST_F(RoundTrip, RefusesReadsThatDoNotFit) {
-  Snapshot snapshot;
-  snapshot.tensor("w", DType::int32, {2}, 4, make_rows(0, 4, 8));
-  const auto checkpoint = save_and_reopen(snapshot);
-  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
-  Bytes out(8);
-  expect_error(ErrorCode::invalid_argument, "16", [&] { checkpoint.read("w", {0, 2}, out); });
-  expect_error(ErrorCode::out_of_range, "4 rows", [&] { checkpoint.read("w", {4, 1}, out); });
-  for (const RowRange rows : {RowRange{3, 2}, RowRange{-1, 1}, RowRange{0, -1}, RowRange{1, kHuge}}) {
-    expect_error(ErrorCode::out_of_range, "w", [&] { (void)checkpoint.read<std::int32_t>("w", rows); });
-  }
-  expect_error(ErrorCode::mismatch, "int32", [&] { (void)checkpoint.read<float>("w"); });
-}
-
 TEST_F(RoundTrip, SaysWhereACheckpointOfNothingComesFrom) {
   auto directory = open();
   const auto first = directory.save(10, {}).info;
@@ -196,8 +173,10 @@ TEST_F(RoundTrip, ReadsOnAfterTheFileIsDropped) {
 
 TEST(SnapshotNames, MustBePathsThatDoNotCollide) {
   Snapshot snapshot;
-  const auto add = [&](const char* name) { snapshot.tensor(name, DType::int8, {}, 0, Bytes{}); };
-  for (const auto* bad : {"", "/a", "a/", "a//b", ".", "a/../b", "a b", "ä", "a\n", "rota", "rota/x"}) {
+  const auto add = [&](std::string_view name) { snapshot.tensor(name, DType::int8, {}, 0, Bytes{}); };
+  for (const std::string& bad :
+       std::vector<std::string>{"", "/", "/a", "a/", "a//b", ".", "a/../b", "a b", "ä", "a\n", "rota",
+                                "rota/x", std::string("a\0b", 3), std::string(5000, 'n')}) {
     expect_error(ErrorCode::invalid_argument, "a name is components", [&] { add(bad); });
     expect_error(ErrorCode::invalid_argument, "blob", [&] { snapshot.blob(bad, ""); });
   }
@@ -206,6 +185,7 @@ TEST(SnapshotNames, MustBePathsThatDoNotCollide) {
     expect_error(ErrorCode::invalid_argument, "a/b", [&] { add(taken); });
   }
   add("a/b-c");
+  add("Aa0_.-/b");
 }
 
 TEST(SnapshotData, MustFitItsShape) {
