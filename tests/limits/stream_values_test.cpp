@@ -166,13 +166,4 @@ TEST(StreamValues, ThatALoaderIsAskedForAreRefusedByName) {
   refused(kRange, {"field 1:"}, [&] { batch->tensor(1); });
 }
 
-TEST(StreamValues, OfALoaderOutliveItsEndAndTheLoader) {
-  StreamLoader loader = make_loader();
-  const auto batch = loader.next();
-  EXPECT_EQ(count(loader), 8);
-  EXPECT_FALSE(loader.next().has_value());
-  loader = make_loader();
-  EXPECT_EQ(batch->stream_ids().size(), 4U);
-}
-
 }  // namespace rota::test::stream_values_test

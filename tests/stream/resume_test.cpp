@@ -103,19 +103,6 @@ TEST_F(StreamResume, SavesARowForEachShardAndBlobsForThoseThatHaveThem) {
   EXPECT_EQ(row[6], 29) << "samples that remain";
 }
 
-TEST_F(StreamResume, RefusesCursorsOfAnotherType) {
-  StreamLoader loader(numbered(kLengths), {});
-  keep(loader);
-  const Checkpoint sound = *checkpoints_.latest();
-  Snapshot changed;
-  changed.blob("loader/main/state", std::string(sound.blob("loader/main/state")));
-  const std::vector<double> cursors(5 * 11);
-  changed.tensor("loader/main/cursors", {11}, 5, cursors);
-  checkpoints_.save(1, changed);
-  EXPECT_THAT(error_of([&] { restore(loader, *checkpoints_.latest()); }),
-              is_error(ErrorCode::corrupt, {"cursors\" is not int64 [rows, 11]"}));
-}
-
 // Behind a long cursor some samples are read again.
 class LongCursors : public StreamResume {
  protected:
