@@ -90,16 +90,6 @@ TEST(TraceWriter, WritesWhatAnAuditPassesOfAMixture) {
   }
 }
 
-TEST(TraceWriter, WritesWhatAnAuditPassesOfAStream) {
-  const TemporaryDirectory dir;
-  StreamLoader loader(as_stream(faulty(30, true), 4), {.global_batch_size = 4, .epochs = 2});
-  TraceWriter trace(dir.path(), loader);
-  while (const auto batch = loader.next()) trace.write(*batch);
-  trace.end(loader);
-  const auto report = good_audit(dir, {.samples = {30}, .epochs = 2, .complete = true});
-  EXPECT_EQ(report.samples, 60);
-}
-
 TEST(TraceWriter, TakesNoPhaseFromANameThatNoneCanHave) {
   const TemporaryDirectory dir;
   dir.write("phase-9223372036854775807-rank-0.jsonl", "");
