@@ -18,7 +18,8 @@ def said(directory, code, ranks, **options):
         return [job.said(rank).splitlines() for rank in range(ranks)]
 
 
-MESH = """
+PLACES = {}  # the number of ranks, whether torch is initialised, and what each does there
+PLACES["a dimension of a mesh is a world and a communicator"] = 4, True, """
 from torch.distributed.device_mesh import init_device_mesh
 mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
 world = rota.torch.world(mesh["dp"])
@@ -47,11 +48,6 @@ for use in (lambda: rota.torch.Communicator(mesh), lambda: rota.torch.world(mesh
 print("done")
 """
 
-
-def test_a_dimension_of_a_mesh_is_a_world_and_a_communicator(tmp_path):
-    assert said(tmp_path, MESH, 4) == [["done"]] * 4
-
-
 SHARED = """
 if rank == 0:
     os.mkdir(path + "/data")
@@ -72,7 +68,8 @@ def test_ranks_of_a_node_have_one_copy_of_shared_files(tmp_path):
     assert len(first[0].split()) == 3 and others == [first, first]
 
 
-LATE = """
+PLACES["a stream loader may be made before torch is initialised"] = 2, False, """
+os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))  # as torchrun does
 loader = rota.StreamLoader(Numbers(), 8)
 init()
 seen = sum((batch["x"].tolist() for batch in loader), [])
@@ -81,12 +78,6 @@ dist.all_gather_object(everything, seen)
 assert sorted(sum(everything, [])) == list(range(80)) and loader.world == rota.World(rank, size)
 print("done")
 """
-
-
-def test_a_stream_loader_may_be_made_before_torch_is_initialised(tmp_path):
-    by_torchrun = "os.environ.update(RANK=str(rank), WORLD_SIZE=str(size))\n"
-    assert said(tmp_path, by_torchrun + LATE, 2, init=False) == [["done"]] * 2
-
 
 NOBODY = """
 loader = rota.StreamLoader(Numbers(), 8)
@@ -110,7 +101,7 @@ def test_ranks_of_which_only_the_environment_tells_are_refused_with_words_and_fo
         assert all("whose ranks are asked for when it is used first" in job.said(rank) for rank in range(2)), job.texts()
 
 
-EARLY = """
+PLACES["what was made alone before torch was initialised is refused"] = 2, False, """
 made = [rota.Loader(rows(bad=0), 8), rota.StreamLoader(Numbers(), 8), rota.ElasticBatchSampler(20, 4)]
 said = [rota.Loader(rows(bad=0), 8, world=(0, 1)), rota.StreamLoader(Numbers(), 8, comm=None), rota.ElasticBatchSampler(20, 4, world=(0, 1))]
 for one in made[0], made[2]: assert len(list(zip(one, range(2)))) == 2
@@ -125,12 +116,7 @@ for one in said + [made[0], made[2]]: next(iter(one))
 print("done")
 """
 
-
-def test_what_was_made_alone_before_torch_was_initialised_is_refused(tmp_path):
-    assert said(tmp_path, EARLY, 2, init=False) == [["done"]] * 2
-
-
-FORKED = """
+PLACES["a forked child is no rank"] = 2, True, """
 import traceback
 child = os.fork()
 if child == 0:
@@ -148,11 +134,6 @@ assert os.waitpid(child, 0)[1] == 0
 assert rota.StreamLoader(Numbers(), 8).world == rota.World(rank, size)
 print("done")
 """
-
-
-def test_a_forked_child_is_no_rank(tmp_path):
-    assert said(tmp_path, FORKED, 2) == [["done"]] * 2
-
 
 ALONE = """
 if sys.argv[4] == "init": init()
@@ -180,7 +161,7 @@ def test_no_communicator_is_this_process_alone(tmp_path, how):
         assert job.codes(120) == [0, 0], job.texts()
 
 
-CONFLICT = """
+PLACES["MPI with another world is an error"] = 2, True, """
 from rota import _communicator, _rota
 mpi = rota.World(rank, size)
 _rota.mpi_world = lambda: mpi
@@ -198,8 +179,10 @@ print("done")
 """
 
 
-def test_mpi_with_another_world_is_an_error(tmp_path):
-    assert said(tmp_path, CONFLICT, 2) == [["done"]] * 2
+@pytest.mark.parametrize("place", PLACES)
+def test_each_process_knows_that(tmp_path, place):
+    ranks, init, program = PLACES[place]
+    assert said(tmp_path, program, ranks, init=init) == [["done"]] * ranks
 
 
 SINGLETON = """
