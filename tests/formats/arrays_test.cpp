@@ -116,14 +116,4 @@ TEST_F(Tokens, ThatAreNotWholeAreDamage) {
                {at("a.bin"), "5 bytes", "uint16"});
 }
 
-TEST_F(Tokens, NeedOptionsThatMakeSense) {
-  directory_.write("a.bin", "1234");
-  const auto refused = [&](const TokensOptions& options) {
-    return error_of([&] { open(directory_.path(), options); });
-  };
-  EXPECT_THAT(refused({.dtype = DType::int32}), is_error(invalid_argument, {"dtype is int32"}));
-  EXPECT_THAT(refused({.length = 0}), is_error(invalid_argument, {"length is 0"}));
-  EXPECT_THAT(refused({.stride = -1}), is_error(invalid_argument, {"stride is -1"}));
-}
-
 }  // namespace rota::test::arrays_test

@@ -93,6 +93,7 @@ TEST_F(Files, ArePickedFromPipesAndSockets) {
   ::close(fd);
   EXPECT_THAT(paths(*open(directory.path(), "files")), ElementsAre(at("a")));
   EXPECT_THAT(paths(*open(at("*"), "files")), ElementsAre(at("a")));
+  EXPECT_THAT(opening("pipe"), is_error(not_found, {"no regular file"}));
 }
 
 TEST_F(Files, AreNamedByAGlobAsInAShell) {
@@ -164,9 +165,9 @@ TEST_F(FilesFaults, PathsThatLeadToNoFilesAreNotFound) {
   EXPECT_THAT(opening("no/where*"), is_error(not_found, {at("no/")}));
   EXPECT_THAT(opening("d"), is_error(not_found, {at("d"), "holds no regular file"}));
   EXPECT_THAT(opening("d/*"), is_error(not_found, {at("d/*"), "matches no regular file"}));
-  EXPECT_ERROR(open("/dev/null", "files"), not_found, {"/dev/null"});
+  for (const auto* path : {"/dev/null", "/dev/null/data"})
+    EXPECT_ERROR(open(path, "files"), not_found, {"/dev/null"});
   EXPECT_ERROR(open("", "files"), invalid_argument, {"path is empty"});
-  EXPECT_ERROR(Catalog(directory.path(), {.listing_threads = 0}), invalid_argument, {"listing_threads is 0"});
 }
 
 TEST_F(FilesFaults, LinkThatLeadsNowhereIsNamed) {

@@ -171,10 +171,4 @@ TEST_F(Open, TakesListsOfPathsAndWordsInBraces) {
   EXPECT_EQ(contents(*open(at("{a,b}.jsonl"))), (Contents{{"itself"}}));
 }
 
-TEST_F(Open, SaysWhichPathIsMissingOrFormatUnknown) {
-  directory_.write("x", "text");
-  EXPECT_ERROR(open(directory_ / "x", "zarr"), invalid_argument, {"\"zarr\"", "\"files\"", "\"hdf5\""});
-  EXPECT_ERROR(open("/no/where"), not_found, {"open /no/where"});
-}
-
 }  // namespace rota::test::open_test

@@ -122,9 +122,4 @@ TEST_F(TfRecords, ChangeTheFingerprintWithNamesSizesAndNumbers) {
   EXPECT_EQ(fingerprint("a"), fingerprint("a"));
 }
 
-TEST_F(TfRecords, NeedAThread) {
-  EXPECT_ERROR(Catalog(directory_.path(), {.indexing_threads = 0}), invalid_argument,
-               {"indexing_threads is 0"});
-}
-
 }  // namespace rota::test::tfrecord_test
