@@ -10,21 +10,15 @@ from torch_jobs import Job  # noqa: E402
 
 TIMES = 8  # of what is a race
 
-STREAM = """
-comm = rota.torch.Communicator(deadline=20)
-loader = rota.StreamLoader(Endless(), 8, comm=comm, deadline=20)
-for _ in range(5): batch = loader.next()
-"""
-SAMPLES = """
-comm = rota.torch.Communicator(deadline=20)
-loader = rota.Loader(rows(), 8, comm=comm, on_bad_sample="skip", max_skipped=10**6, deadline=20, workers=2)
-for _ in range(5): batch = loader.next()
-"""
-DISPATCH = """
-comm = rota.torch.Communicator(deadline=20)
-loader = rota.StreamLoader(dispatch(), 8, comm=comm, deadline=20)
-for _ in range(5): batch = loader.next()
-"""
+
+def taken(loader):
+    """A program that takes five batches of it."""
+    return f"\ncomm = rota.torch.Communicator(deadline=20)\nloader = {loader}\nfor _ in range(5): batch = loader.next()\n"
+
+
+STREAM = taken("rota.StreamLoader(Endless(), 8, comm=comm, deadline=20)")
+SAMPLES = taken('rota.Loader(rows(), 8, comm=comm, on_bad_sample="skip", max_skipped=10**6, deadline=20, workers=2)')
+DISPATCH = taken("rota.StreamLoader(dispatch(), 8, comm=comm, deadline=20)")
 SAVE = """
 comm = rota.torch.Communicator(deadline=20)
 directory = rota.CheckpointDirectory(comm, path + "/checkpoints", deadline=20)
