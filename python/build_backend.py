@@ -84,19 +84,8 @@ def _install(build, prefix, options=()):
 
 
 def _metadata(version, licences=("LICENSE",)):
-    classifiers = [
-        "Development Status :: 4 - Beta", "Intended Audience :: Science/Research", "Operating System :: POSIX :: Linux",
-        "Programming Language :: C++", "Programming Language :: Python :: 3", "Topic :: Scientific/Engineering", "Typing :: Typed",
-    ]  # fmt: skip
-    return (
-        f"Metadata-Version: 2.4\nName: rota\nVersion: {version}\n"
-        "Summary: Elastic, exactly-once data loading for training loops on many ranks\n"
-        "Keywords: machine learning,data loading,MPI,PyTorch,checkpoints\n"
-        + "".join(f"Classifier: {classifier}\n" for classifier in classifiers)
-        + "".join(f"License-File: {name}\n" for name in licences)
-        + f"License-Expression: Apache-2.0\nRequires-Python: >={OLDEST[0]}.{OLDEST[1]}\n"
-        "Requires-Dist: numpy>=1.24\nDescription-Content-Type: text/markdown\n\n" + (ROOT / "README.md").read_text()
-    )
+    own = f"Version: {version}\nRequires-Python: >={OLDEST[0]}.{OLDEST[1]}\n" + "".join(f"License-File: {name}\n" for name in licences)
+    return Path(__file__).with_name("METADATA").read_text() + own + "\n" + (ROOT / "README.md").read_text()
 
 
 def _output(*command, **how):
