@@ -208,13 +208,7 @@ ROWS = {
 def shown(value: Any, name: str) -> str:
     if isinstance(value, list):
         return " - ".join(f"{one:,}" for one in value)
-    if "bytes" in name and value >= 1024:
-        for unit in ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB"):
-            value /= 1024
-            if value < 1023.95:
-                break
-        return f"{value:.1f} {unit}"
-    return f"{value:,}"
+    return _rota.human_bytes(value) if "bytes" in name else f"{value:,}"
 
 
 def whole(least: int, most: int = 1 << 31) -> Any:
@@ -267,10 +261,8 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     heads = [s["shuffle"] + (f", {s['interleave']} at a time" if s["interleave"] else "") for s in settings]
     rows = [[ROWS[name], *(shown(one[name], name) for one in plans)] for name in ROWS if name in plans[0]]
-    widths = [max(len(row[c]) for row in [["", *heads], *rows]) for c in range(len(heads) + 1)]
     print(f"an epoch of {plain(given.data)}: {len(source):,} samples, batches of {given.batch:,}, {given.ranks:,} ranks x {given.workers:,} workers\n")
-    for row in [["", *heads], *rows]:
-        print("  " + row[0].ljust(widths[0]) + "".join("  " + cell.rjust(width) for cell, width in zip(row[1:], widths[1:])))
+    print(_rota.table_text([["", *heads], *rows], 1), end="")
     if (looked := plans[0]["looked_at"]) < len(source):
         print(f"\nThe first {looked:,} samples of an epoch were looked at; the rest is taken to be like them.")
     return 0
