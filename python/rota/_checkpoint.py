@@ -248,9 +248,9 @@ _saving: set[CheckpointDirectory] = set()  # which live until their save is wait
 
 def close_all() -> None:
     """When Python ends: closes directories, in the same order on all ranks."""
-    directories = [directory for ref in _open.valuerefs() if (directory := ref()) is not None]
-    for directory in sorted(directories, key=lambda directory: directory._number):
-        if directory._process != os.getpid():
+    for ref in _open.valuerefs():  # in the order in which they were opened
+        directory = ref()
+        if directory is None or directory._process != os.getpid():
             continue
         try:
             directory._end(is_failing=hasattr(sys, "last_type"))
@@ -314,8 +314,7 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
         self._path = path
         self._world = World(ranks.rank, ranks.size)
         self._process = os.getpid()
-        self._number = next(_numbers)
-        _open[self._number] = self
+        _open[next(_numbers)] = self
 
     def save(self, step: int, *states: Any) -> SaveReport:
         """Writes the newest checkpoint. When this returns it is complete and on disk; then old ones are deleted.
