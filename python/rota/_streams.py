@@ -12,7 +12,6 @@ from rota._errors import Refusal
 from rota._loader import Placed, opened
 from rota._options import in_rotas_words
 from rota._sources import Source, _as_source
-from rota._datasets import copy_of
 from rota._values import FieldsLike, StreamSample, World
 
 StreamSource = _rota.StreamSource
@@ -78,34 +77,23 @@ _MANY = 1 << 63
 _NUMBER, _TUPLE, _BYTES = 1, 2, 3  # kinds of cursors, in states; 0: nothing was yielded yet
 
 
-class Reader:
-    """A stream as C++ reads it, whose cursors are (kind, numbers, bytes)."""
+# C++ reads a stream by these, with cursors that are (kind, numbers, bytes).
 
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self._numbers = stream.cursor_numbers
 
-    def copy(self) -> Reader | None:
-        """One with a copy of the stream; None where that cannot be copied."""
-        own = copy_of(self._stream)
-        return None if own is self._stream else Reader(own)
+def remaining(stream: Stream, shard: int, cursor: tuple | None) -> int | None:
+    left = stream.remaining(shard, _given(cursor))
+    if left is None or _number(left) is not None:
+        return left
+    raise Refusal(f"a stream's remaining() returned a {type(left).__name__}; return an int, or None")
 
-    def where(self, shard: int) -> str:
-        return self._stream.where(shard)
 
-    def remaining(self, shard: int, cursor: tuple | None) -> int | None:
-        left = self._stream.remaining(shard, _given(cursor))
-        if left is None or _number(left) is not None:
-            return left
-        raise Refusal(f"a stream's remaining() returned a {type(left).__name__}; return an int, or None")
-
-    def open(self, shard: int, epoch: int, cursor: tuple | None) -> Opened:
-        opened = self._stream.open(shard, epoch, _given(cursor))
-        try:
-            return Opened(iter(opened), self._numbers)
-        except TypeError:
-            kind = type(opened).__name__
-        raise Refusal(f"a stream's open() returned a {kind}; return an iterator over (sample, cursor), or yield them")
+def open_shard(stream: Stream, numbers: int, shard: int, epoch: int, cursor: tuple | None) -> Opened:
+    opened = stream.open(shard, epoch, _given(cursor))
+    try:
+        return Opened(iter(opened), numbers)
+    except TypeError:
+        kind = type(opened).__name__
+    raise Refusal(f"a stream's open() returned a {kind}; return an iterator over (sample, cursor), or yield them")
 
 
 class Opened(Iterator[tuple]):
@@ -174,7 +162,7 @@ def _source(stream: StreamLike) -> StreamSource:
         )
     if not hasattr(stream, "fields"):
         raise TypeError(f'{type(stream).__name__} has no fields; set them, as in fields = {{"x": "float32"}}')
-    return _rota.python_stream(stream, Reader(stream))
+    return _rota.python_stream(stream)
 
 
 def as_stream(source: Source, shards: int) -> StreamSource:
@@ -259,9 +247,7 @@ class StreamLoader(Placed, _rota.StreamLoader):
         deadline: float = 600.0,
         allocator: Any = None,
     ) -> None:
-        options = dict(locals())
-        for name in ("self", "stream", "comm", "__class__"):
-            options.pop(name, None)
+        options = {name: value for name, value in locals().items() if name not in ("self", "stream", "comm", "__class__")}
         what = "make a stream loader"
         world = find_world() if comm is ... and torchs_ranks() is None else World()
         is_early = world.size > 1  # nobody can say yet who they are

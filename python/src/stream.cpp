@@ -95,10 +95,13 @@ struct StreamFacts {
   std::optional<std::string> name;
 };
 
-// A `rota._streams.Reader` as a source.
+// What `rota._streams` has by that name.
+py::object of_streams(const char* name) { return py::module_::import("rota._streams").attr(name); }
+
+// A `rota.Stream` as a source.
 class PythonStream final : public StreamSource {
  public:
-  PythonStream(py::handle reader, StreamFacts facts) : facts_(std::move(facts)), reader_(reader) {}
+  PythonStream(py::handle stream, StreamFacts facts) : facts_(std::move(facts)), stream_(stream) {}
 
   [[nodiscard]] const std::vector<Field>& fields() const override { return facts_.items.fields(); }
   [[nodiscard]] std::int64_t shards() const override { return facts_.shards; }
@@ -111,7 +114,8 @@ class PythonStream final : public StreamSource {
     return call_python([&]() -> std::unique_ptr<ShardStream> {
       return std::make_unique<PythonShardStream>(
           facts_.items, shard,
-          (*reader_).attr("open")(shard.value, epoch, to_python(cursor, cursor_numbers())),
+          of_streams("open_shard")(*stream_, facts_.numbers, shard.value, epoch,
+                                   to_python(cursor, cursor_numbers())),
           is_start ? StreamCursor{.numbers = std::vector<std::int64_t>(size)} : cursor);
     });
   }
@@ -121,22 +125,21 @@ class PythonStream final : public StreamSource {
   [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo&) const override {
     if (facts_.shards == 1) return nullptr;
     return call_python([&]() -> std::unique_ptr<const StreamSource> {
-      const py::object own = (*reader_).attr("copy")();
-      return own.is_none() ? nullptr : std::make_unique<PythonStream>(own, facts_);
+      const py::object own = py::module_::import("rota._datasets").attr("copy_of")(*stream_);
+      return own.is(*stream_) ? nullptr : std::make_unique<PythonStream>(own, facts_);
     });
   }
 
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
                                                       const StreamCursor& cursor) const override {
     return call_python([&] {
-      return (*reader_)
-          .attr("remaining")(shard.value, to_python(cursor, cursor_numbers()))
+      return of_streams("remaining")(*stream_, shard.value, to_python(cursor, cursor_numbers()))
           .cast<std::optional<std::int64_t>>();
     });
   }
 
   [[nodiscard]] std::string where(ShardId shard) const override {
-    return call_python([&] { return bytes_of_name((*reader_).attr("where")(shard.value)); });
+    return call_python([&] { return bytes_of_name((*stream_).attr("where")(shard.value)); });
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
@@ -146,10 +149,10 @@ class PythonStream final : public StreamSource {
 
  private:
   StreamFacts facts_;
-  Shared reader_;
+  Shared stream_;
 };
 
-PyStreamSource python_stream(py::handle stream, py::handle reader) {
+PyStreamSource python_stream(py::handle stream) {
   constexpr std::string_view kTask = "take a stream";
   const auto numbers = take<std::int64_t>(stream.attr("cursor_numbers"), {kTask, "cursor_numbers"});
   if (numbers < 0 || numbers > 65'536 - 8 * kOwnNumbers) {
@@ -162,7 +165,7 @@ PyStreamSource python_stream(py::handle stream, py::handle reader) {
       .shards = take<std::int64_t>(stream.attr("shards"), {kTask, "shards"}),
       .numbers = numbers,
       .name = take<std::optional<std::string>>(stream.attr("fingerprint"), {kTask, "fingerprint"})};
-  return PyStreamSource(std::make_shared<PythonStream>(reader, std::move(facts)));
+  return PyStreamSource(std::make_shared<PythonStream>(stream, std::move(facts)));
 }
 
 // Read-only: after a resume the same sample is given again.
