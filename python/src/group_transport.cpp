@@ -33,41 +33,26 @@ py::list views(const ranks::Parts<Byte>& parts) {
   return all;
 }
 
-class GroupCall : public ranks::Call {
+class GroupCall final : public ranks::Call {
  public:
-  // With the GIL.
-  explicit GroupCall(const py::object& call) : call_(call), advance_(call.attr("advance")) {}
+  // With the GIL. One that splits the group leaves in `made` what it has made, if anything.
+  explicit GroupCall(py::handle call, std::unique_ptr<Transport>* made = nullptr)
+      : call_(call), advance_(call.attr("advance")), made_(made) {}
 
   bool advance(bool may_rest) override {
     return call_python([&] {
       const py::object is_done = (*advance_)(may_rest);
       if (is_done.is_none()) throw ranks::RankLost();
-      return is_done.cast<bool>();
+      if (!is_done.cast<bool>()) return false;
+      if (made_ == nullptr) return true;
+      const py::object group = (*call_).attr("made");
+      if (!group.is_none()) *made_ = std::make_unique<GroupTransport>(group);
+      return true;
     });
   }
 
- protected:
-  [[nodiscard]] const Shared& call() const noexcept { return call_; }
-
  private:
-  Shared call_;
-  Shared advance_;
-};
-
-class Duplication final : public GroupCall {
- public:
-  Duplication(const py::object& call, std::unique_ptr<Transport>& made) : GroupCall(call), made_(&made) {}
-
-  bool advance(bool may_rest) override {
-    if (!GroupCall::advance(may_rest)) return false;
-    call_python([&] {
-      const py::object made = (*call()).attr("made");
-      if (!made.is_none()) *made_ = std::make_unique<GroupTransport>(made);
-    });
-    return true;
-  }
-
- private:
+  Shared call_, advance_;
   std::unique_ptr<Transport>* made_;
 };
 
@@ -119,7 +104,7 @@ Transport::Begun GroupTransport::duplicate(std::unique_ptr<Transport>& made) {
 Transport::Begun GroupTransport::split(std::span<const int> members, std::unique_ptr<Transport>& made) {
   return call_python([&]() -> Begun {
     const std::vector all(members.begin(), members.end());
-    return std::make_unique<Duplication>((*group_).attr("split")(all), made);
+    return std::make_unique<GroupCall>((*group_).attr("split")(all), &made);
   });
 }
 
