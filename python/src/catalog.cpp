@@ -24,11 +24,9 @@ namespace {
 class PyCatalog {
  public:
   template <typename Make>
-  PyCatalog(const Communicator& ranks, const Make& make) : has_ended_(ranks::end_of(ranks)) {
-    const Unlocked unlocked;
-    // NOLINTNEXTLINE(cppcoreguidelines-prefer-member-initializer): without the lock
-    catalog_ = dies_without_gil(std::make_shared<const Catalog>(make()));
-  }
+  PyCatalog(const Communicator& ranks, const Make& make)
+      : catalog_(dies_without_gil(unlocked([&] { return std::make_shared<const Catalog>(make()); }))),
+        has_ended_(ranks::end_of(ranks)) {}
   [[nodiscard]] const Catalog& get() const noexcept { return *catalog_; }
   /// For what its ranks do together.
   [[nodiscard]] const Catalog& together() const {

@@ -99,14 +99,9 @@ std::string shown(const PyCommunicator& self) try {
 using PyStopSignal = OneThread<StopSignal>;
 
 std::unique_ptr<PyStopSignal> make_stop_signal(const PyCommunicator& comm) {
-  struct Held {
-    explicit Held(std::shared_ptr<const Communicator> of) : ranks(std::move(of)), stop(*ranks) {}
-    std::shared_ptr<const Communicator> ranks;
-    StopSignal stop;
-  };
-  const auto held = std::make_shared<Held>(comm.get());
-  return std::make_unique<PyStopSignal>("a StopSignal", std::shared_ptr<StopSignal>(held, &held->stop),
-                                        ranks::end_of(*held->ranks));
+  const auto ranks = comm.get();  // which lives as long
+  std::shared_ptr<StopSignal> stop(new StopSignal(*ranks), [ranks](const StopSignal* made) { delete made; });
+  return std::make_unique<PyStopSignal>("a StopSignal", std::move(stop), ranks::end_of(*ranks));
 }
 
 }  // namespace
