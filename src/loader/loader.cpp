@@ -245,13 +245,6 @@ void Loader::Impl::restart() {
   has_failed = false;
 }
 
-void Loader::Impl::compare() {
-  const Communicator& comm = counter.comm();
-  if (ranks::is_alone(comm) || comm.world() != world || maker_thread != std::this_thread::get_id()) return;
-  ranks::require_same(comm, "go on with loaders", described());
-  is_compared = true;
-}
-
 // As all ranks do, at the same step.
 void Loader::Impl::change_and_restart() {
   is_compared = false;

@@ -61,7 +61,12 @@ struct Loader::Impl {
   /// What all ranks' loaders must have in common, by lines.
   [[nodiscard]] std::string described() const;
   /// **Collective** over those that made the loader together, if they did. Throws Error{mismatch} on all.
-  void compare();
+  void compare() {
+    const Communicator& comm = counter.comm();
+    if (ranks::is_alone(comm) || comm.world() != world || maker_thread != std::this_thread::get_id()) return;
+    ranks::require_same(comm, "go on with loaders", described());
+    is_compared = true;
+  }
   [[nodiscard]] bool has_step() const;
   void tell_what_is_odd() const;
   void tell_decodes();
