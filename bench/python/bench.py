@@ -211,12 +211,61 @@ def bench_thread():
     show("iterations/s of a thread", turns(5, alone=lambda: rate(count), **{"beside a waiting next()": beside}), "alone")
 
 
+class Computes:
+    """A dataset that needs Python's lock."""
+
+    def __len__(self):
+        return 4096
+
+    def __getitem__(self, i):
+        return {"x": sum(range(i % 7 + 500))}
+
+
+class Waits(Computes):
+    """One that waits for storage without it."""
+
+    def __getitem__(self, i):
+        time.sleep(2e-4)
+        return {"x": i}
+
+
+class Copies:
+    """A copy of a dataset for each thread, as torch's worker processes have one."""
+
+    def __init__(self, dataset):
+        self.pickled, self.length, self.own = pickle.dumps(dataset), len(dataset), threading.local()
+
+    def __len__(self):
+        return self.length
+
+    def __getitem__(self, i):
+        if not hasattr(self.own, "dataset"):
+            self.own.dataset = pickle.loads(self.pickled)
+        return self.own.dataset[i]
+
+
+def bench_dataset():
+    """Who may be in a dataset of Python: one thread at a time, each thread in a copy of its own, or all in one."""
+    for dataset in Computes(), Waits():
+        sources = {
+            "in turn": rota.PythonSource(dataset),
+            "a copy for each": rota.PythonSource(Copies(dataset), thread_safe=True),
+            "thread_safe": rota.PythonSource(dataset, thread_safe=True),
+        }
+        for workers in 1, 4:
+            loaders = {name: rota.Loader(source, 256, epochs=None, workers=workers, world=(0, 1)) for name, source in sources.items()}
+            rivals = {name: lambda loader=loader: rate(lambda: loader.next().size) for name, loader in loaders.items()}
+            show(f"{type(dataset).__name__}, {workers} workers", turns(3, **rivals), "in turn")
+            for loader in loaders.values():
+                loader.close()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--drain", help="the C++ loop, a program")
-    parser.add_argument("names", nargs="*", choices=["import", "sampler", "indices", "torch", "loader", "thread", []])
+    parser.add_argument("names", nargs="*", choices=["import", "sampler", "indices", "torch", "loader", "thread", "dataset", []])
     options = parser.parse_args()
-    for name in options.names or ["import", "sampler", "indices", "torch", "thread", "loader"]:
+    for name in options.names or ["import", "sampler", "indices", "torch", "thread", "dataset", "loader"]:
         work = globals()[f"bench_{name}"]
         work(options.drain) if name == "loader" else work()
 

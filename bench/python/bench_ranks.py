@@ -19,6 +19,10 @@ ROUNDS = int(os.environ.get("ROUNDS", 5))
 STEPS, SAMPLES, MEBIBYTES = 500, 100_000, 256
 WHAT = {
     "agree": "agreement, us a step",
+    "for": "a for of 100 steps of 1,000, us a step",
+    "alone": "the same, of ranks that compare nothing",
+    "trained": "the for, and 2 ms of training, us a step",
+    "trained_alone": "the same, of ranks that compare nothing",
     "skip": "Loader that skips, 512 a step, us",
     "stream": "StreamLoader, 512 of 4 KiB a step, us",
     "training": "the same, and 2 ms of training, us",
@@ -80,6 +84,10 @@ def measured(over):
 
     result = {"agree": seconds(lambda: comm._agree("bench", None), STEPS) * 1e6, "barrier": seconds(barrier, STEPS) * 1e6}
     source = rota.PythonSource([{"x": i} for i in range(SAMPLES)])
+    for name, how in ("for", {"comm": comm}), ("alone", {"world": (comm.rank, comm.size)}):
+        loader = rota.Loader(source, SAMPLES // 100, evaluation=True, **how)
+        result[name] = min(steps(loader) for _ in range(10))
+        result["trained" + "_alone" * (name == "alone")] = min(steps(loader, 0.002) for _ in range(5))
     result["skip"] = steps(rota.Loader(source, 512, comm=comm, on_bad_sample="skip"))
     result["stream"] = steps(rota.StreamLoader(Numbers(), 512, comm=comm))
     result["training"] = steps(rota.StreamLoader(Numbers(), 512, comm=comm), 0.002)

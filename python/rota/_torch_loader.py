@@ -86,7 +86,7 @@ class DataLoader(_data.DataLoader[T]):
     `state_dict(batch)`: `info` and `state_dict()` are then refused.
 
     A `collate_fn` of one parameter gets a list of samples, and keeps their number and order. One of two parameters also gets
-    their indices (`id`, `epoch`, `is_pad`), and may do otherwise.
+    their indices (`Index`: `epoch`, `is_pad`), and may do otherwise.
 
     All of torch's options work, but for those that make an order of their own. The sampler may be called `batch_sampler`,
     as torch does. With `tail` "partial", "carry" or "drop" a rank may have no sample in an epoch's last batch: then the
@@ -110,7 +110,7 @@ class DataLoader(_data.DataLoader[T]):
         num_workers: int = 0,
         *,
         batch_sampler: ElasticBatchSampler | None = None,
-        collate_fn: Callable[[list], Any] | None = None,
+        collate_fn: Callable[..., Any] | None = None,
         pin_memory: bool = False,
         timeout: float = 0,
         worker_init_fn: Callable[[int], None] | None = None,
