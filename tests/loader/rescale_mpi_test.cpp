@@ -82,6 +82,19 @@ TEST(Resume, LoadersOfRanksThatDifferInOneOptionAreNotMade) {
   EXPECT_THROW(Loader(everyone(), mixture, {}), Error);
 }
 
+TEST(Resume, LoadersOfWhichOneWasMovedAloneAreFoundAtTheNextForAndBehindTheNextChange) {
+  if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
+  Loader loader(everyone(), counting(100), {.global_batch_size = 10});
+  ASSERT_TRUE(loader.next());
+  if (is_root()) loader.seek({.consumed = 50, .step = 5});
+  const auto differ = is_error(ErrorCode::mismatch, {"go on with loaders", "sample 50", "sample 10"});
+  EXPECT_THAT(error_of([&] { loader.begin_for(); }), differ);
+  loader.set_global_batch_size(20);
+  EXPECT_THAT(error_of([&] { loader.next(); }), differ);
+  if (is_root()) loader.seek({.consumed = 10, .step = 1});
+  EXPECT_TRUE(loader.next());
+}
+
 /// A dataset that cannot say on the last rank which it is.
 std::shared_ptr<const Source> unnamed() {
   const auto source = counting(100);

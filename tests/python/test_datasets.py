@@ -1,6 +1,8 @@
 """Datasets of Python: who calls them when, and by what they are known."""
 
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -226,3 +228,21 @@ def test_a_collate_gets_ids_and_mask_which_go_where_its_rows_go():
     for batch in rota.Loader(source, 4, tail="pad", collate=longest_first, collate_fields=fields):
         assert (batch["x"] == batch["id"] % 7).all() and (np.diff(batch["x"]) <= 0).all()
         assert sorted(batch["id"]) == sorted(batch.ids) and batch["real"].sum() == batch.real
+
+
+DAEMON = """
+import rota, threading, time
+class Slow:
+    def __len__(self): return 10**6
+    def __getitem__(self, i):
+        time.sleep(0.01)
+        return {"x": i}
+loader = rota.Loader(rota.PythonSource(Slow()), 8, epochs=None)
+threading.Thread(target=lambda: [None for _ in loader], daemon=True).start()
+time.sleep(0.3)
+"""
+
+
+def test_a_daemon_thread_in_a_loader_ends_with_the_program_without_a_word():
+    done = subprocess.run([sys.executable, "-c", DAEMON], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
