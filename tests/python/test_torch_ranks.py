@@ -115,7 +115,7 @@ os.kill(os.getpid(), signal.SIGUSR1)
 def test_a_signal_to_one_rank_stops_all_at_the_same_step(tmp_path, number):
     with Job(tmp_path, STOP, 3, int(number)) as job:
         assert job.codes() == [-signal.SIGUSR1] * 3, job.texts()
-        told = f"stopped at 7 child {int(signal.SIGTERM)} True\nmake a StopSignal: this process has one already; use that\n"
+        told = f"stopped at 7 child {int(signal.SIGTERM)} True\nmake a StopSignal: this process has one already; use that, or destroy it (in Python, close())\n"
         assert [job.said(rank) for rank in range(3)] == [told] * 3
 
 
