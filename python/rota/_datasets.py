@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-import itertools
 import operator
 import os
 import random
+import re
 import sys
 import threading
-import types
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -91,40 +90,25 @@ def is_reproducible(read: Callable[[], Any]) -> bool:
 
 # ---- one call at a time ----
 
-_PLAIN = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, str, bytes, int, float, complex, type(None))
-_MOST = 1000  # objects of a dataset that are looked at
-
-_locks: dict[int, Any] = {}  # by the ids of objects that datasets lead to
-_all: weakref.WeakSet[Any] = weakref.WeakSet()
+TURN = threading.RLock()  # of datasets that did not say that they are thread-safe
+_own: dict[int, Any] = {}  # locks, by the ids of datasets
 
 
 def locks_of(dataset: Any) -> tuple[Any, ...]:
     """To be held, in this order, while `dataset` is called.
 
-    Datasets that have an object in common, such as a file, a buffer, or the dataset of two Subsets, have a lock in common.
+    All datasets take turns: they may share a file or a buffer by an attribute, a class, a module or a closure. While one waits for
+    a loader inside, others have their turn, and only that one has not.
     """
-    own = threading.RLock()
-    locks, seen, todo = {own}, set[int](), [dataset]
-    while todo and len(seen) < _MOST:
-        one = todo.pop()
-        if id(one) in seen or isinstance(one, _PLAIN):
-            continue
-        seen.add(id(one))
-        if isinstance(one, (list, tuple, set, frozenset, dict)):
-            todo += itertools.islice(list(one.values()) if isinstance(one, dict) else one, 100)
-            continue
-        todo += list(getattr(one, "__dict__", {}).values())
-        with suppress(TypeError):  # of what nobody can watch
-            if id(one) not in _locks:
-                weakref.finalize(one, functools.partial(_locks.pop, id(one), None)).atexit = False
-                _locks[id(one)] = own
-            locks.add(_locks[id(one)])
-    _all.update(locks)
-    return tuple(sorted(locks, key=id))
+    with suppress(TypeError):  # of what nobody can watch, such as a list
+        if id(dataset) not in _own:
+            weakref.finalize(dataset, functools.partial(_own.pop, id(dataset), None)).atexit = False
+            _own[id(dataset)] = threading.RLock()
+    return (_own[id(dataset)], TURN) if id(dataset) in _own else (TURN,)
 
 
 def _free_all() -> None:
-    for lock in _all:  # another thread of the parent may have had it
+    for lock in (TURN, *_own.values()):  # another thread of the parent may have had it
         lock._at_fork_reinit()
 
 
@@ -135,14 +119,19 @@ if hasattr(os, "register_at_fork"):
 # ---- what names samples ----
 
 
+IF_MEANT = ' (where that may be, fingerprint="" compares the length alone)'
+
+
 class _Unknown(Exception):
     pass
 
 
 def _plain(value: Any) -> str:
     """A text that is the same in each process, of a name or of numbers."""
-    if isinstance(value, (str, os.PathLike)):
-        return "/".join(os.fsdecode(value).split("/")[-2:])  # the same data may lie elsewhere
+    if isinstance(value, os.PathLike):
+        value = os.fsdecode(value)
+    if isinstance(value, str):
+        return _base_name(value) or repr(value)
     if value is None or isinstance(value, (bool, int, float, bytes)):
         return repr(value)
     if isinstance(value, (list, tuple)):
@@ -153,6 +142,13 @@ def _plain(value: Any) -> str:
         value = value.detach().cpu() if hasattr(value, "detach") else value
         return f"{value.dtype}{list(value.shape)}{value.reshape(-1)[:64].tolist()}"
     raise _Unknown
+
+
+def _base_name(text: str) -> str:
+    """Of a path or a URL, for the same files may lie elsewhere, or be signed anew; "" of another text."""
+    path = text.partition("?")[0]
+    is_one = len(path) < 4096 and not re.search(r"\s", path) and ("/" in path or re.search(r"\.\w{1,12}$", path))
+    return path.rpartition("/")[2] if is_one else ""
 
 
 def _name_of(dataset: Any, id: int) -> str:
@@ -176,10 +172,13 @@ def _name_of(dataset: Any, id: int) -> str:
         return _plain([one[id] for one in parts["tensors"]])
     size, found = len(dataset), []
     for name, value in sorted(getattr(dataset, "__dict__", {}).items()):
-        if isinstance(value, (list, tuple)) and len(value) == size:  # paths, or paths with classes, as of an ImageFolder
-            one = value[id]
-            if isinstance(one[0] if isinstance(one, tuple) and one else one, (str, os.PathLike)):
+        if isinstance(value, (list, tuple)) or (hasattr(value, "dtype") and getattr(value.dtype, "kind", "") in "OUS"):
+            one = value[id] if len(value) == size else None  # paths, or paths with classes, as of an ImageFolder
+            parts_of = [*one.values()] if isinstance(one, Mapping) else one if isinstance(one, tuple) else [one]
+            if any(isinstance(part, os.PathLike) or (isinstance(part, str) and _base_name(part)) for part in parts_of):
                 found.append(f"{name} {_plain(one)}")
+    if not found and parts["dataset"] is not None and len(parts["dataset"]) == size:  # one around another
+        return _name_of(parts["dataset"], id)
     if not found:
         raise _Unknown
     return ", ".join(found)
@@ -197,7 +196,7 @@ def names_of(dataset: Any, most: int = 32) -> list[str]:
     count = min(size, most)
     ids = [k * (size - 1) // max(count - 1, 1) for k in range(count)]
     try:
-        return [f"sample {id} {_name_of(dataset, id)!r:.200}" for id in ids]
+        return [f"sample {id} {_name_of(dataset, id)!r:.200}{IF_MEANT}" for id in ids]
     except Exception:  # whoever reads it finds out
         return []
 

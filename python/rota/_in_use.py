@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import sys
 import threading
 import weakref
@@ -11,6 +12,8 @@ from typing import Any
 
 from rota._errors import InvalidArgumentError
 from rota._indices import BatchInfo
+
+_FOR = dis.opmap["FOR_ITER"]
 
 
 def tensors_in(batch: Any) -> list[Any]:
@@ -29,12 +32,11 @@ class InUse:
     """The batches of a loader that are in use, and who draws them."""
 
     def __init__(self) -> None:
-        self._infos: dict[int, tuple[Any, BatchInfo, int]] = {}  # with the number of its `for`
+        self._infos: dict[int, tuple[Any, Any, int]] = {}  # with the number of its `for`
         self._fors = 0
         self._drawer = self._frame = 0
-        self._code: Any = None
+        self._code: Any = None  # of the frame whose `for` draws; nothing else tells that a batch is in hand
         self._count = 0  # of this `for`
-        self._is_watched = False  # the last one
         self._is_in_hand = False  # what was drawn last: nothing draws ahead
         self.last: Any = None
 
@@ -45,18 +47,20 @@ class InUse:
         """`frame` draws it."""
         while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "rota":
             frame = frame.f_back
-        self._drawer, self._frame, self._code = threading.get_ident(), id(frame), getattr(frame, "f_code", None)
+        self._drawer, self._frame, self._code = threading.get_ident(), id(frame), None
+        if frame is not None and frame.f_code.co_code[frame.f_lasti] == _FOR:
+            self._code = frame.f_code
         self._count += 1
         self.last = info
-        self._is_watched = batch is None
         for one in tensors_in(batch):
             with contextlib.suppress(TypeError):
-                self._infos[id(one)] = weakref.ref(one, lambda _, key=id(one): self._infos.pop(key, None)), info, self._fors  # type: ignore[misc]
-                self._is_watched = True
+                its: Any = None if self._infos.get(id(one)) else info  # None of what several batches share
+                self._infos[id(one)] = weakref.ref(one, lambda _, key=id(one): self._infos.pop(key, None)), its, self._fors  # type: ignore[misc]
 
     def find(self, batch: Any) -> Any:
-        found = [self._infos.get(id(one), (None, None, 0))[1] for one in tensors_in(batch)]
-        if not found or found[0] is None or any(info is not found[0] for info in found):
+        noted = [self._infos.get(id(one), (None, ..., 0))[1] for one in tensors_in(batch)]
+        found = [info for info in noted if info is not None]
+        if not found or found[0] is ... or any(info is not found[0] for info in found):
             raise InvalidArgumentError(
                 "find the info of a batch: this loader has delivered none of these very tensors together; a copy is another one, also "
                 "on another device: ask before it is copied, or put into the batch what you need (a collate that takes indices)"
@@ -70,8 +74,8 @@ class InUse:
         frame: Any = sys._getframe(1)
         while frame is not None and (id(frame) != self._frame or frame.f_code is not self._code):
             frame = frame.f_back
-        there = {id(info) for _, info, number in [*self._infos.values()] if number == self._fors}
-        if frame is None and self._count > 1 and (there - {id(self.last)} or not self._is_watched):
+        there = {id(info) for _, info, number in [*self._infos.values()] if number == self._fors and info is not None}
+        if frame is None and self._count > 1 and there - {id(self.last)}:
             return True  # something in between has drawn several, which are there
         self._is_in_hand = self._count == 1 or frame is not None
         return False
@@ -90,5 +94,5 @@ def require_rows(batch: Any, size: int) -> None:
     if rows and size not in rows:
         raise InvalidArgumentError(
             f"collate a batch of {size} samples: its tensors have {', '.join(map(str, rows))} rows, so that the mask would hit others; give "
-            "collate_fn a second parameter: it then gets the indices of the samples, which have is_pad, and can keep them together"
+            "collate_fn a parameter `indices`: it then gets those of the samples, which have is_pad, and can keep them together"
         )

@@ -118,6 +118,7 @@ class ElasticBatchSampler(_Base):
             if fingerprint and re.fullmatch("[0-9a-f]{32}", fingerprint) is None:
                 self._name = {"fingerprint": fingerprint}
             datasets = [dataset] if weights is None else dataset
+            self._seen: list[str] = []
             self._names = [] if fingerprint is not None else [names_of(one) for one in datasets]
             self._options: dict[str, Any] = _rota.LoaderOptions.plain(
                 global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
@@ -154,7 +155,11 @@ class ElasticBatchSampler(_Base):
 
     def _described(self) -> str:
         """What must be the same on all ranks, by lines."""
-        return self._loader._described() + "".join(f"{name}\n" for names in self._names for name in names)
+        return self._loader._described() + "".join(f"{name}\n" for names in (*self._names, self._seen) for name in names)
+
+    def _see(self, dataset: Any) -> None:
+        """Takes what names the samples now, for ranks to compare."""
+        self._seen = names_of(dataset) if self._names and not self._is_mixture else []
 
     def _compare(self) -> None:
         """**Collective** over the ranks of torch.distributed, where the world is theirs. Throws MismatchError on all.

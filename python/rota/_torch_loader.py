@@ -15,14 +15,12 @@ import torch
 from torch.utils import data as _data
 
 from rota import _indices, _rota
-from rota._communicator import agreed, check_torch, torchs_ranks
+from rota._communicator import agreed, torchs_ranks
 from rota._errors import CallbackError, CorruptError, InvalidArgumentError, MismatchError
 from rota._in_use import InUse, require_rows
 from rota._sampler import ElasticBatchSampler
 from rota._torch_reading import Collate, Skipping, Whole, Wrapped, seeded
 from rota._values import Position, SkippedSample, World
-
-check_torch(torch)
 
 
 class BatchInfo(_indices.BatchInfo):
@@ -85,8 +83,8 @@ class DataLoader(_data.DataLoader[T]):
     Where something between the loader and the loop draws ahead (a thread, a prefetcher), ask `info_of(batch)`, and save
     `state_dict(batch)`: `info` and `state_dict()` are then refused.
 
-    A `collate_fn` of one parameter gets a list of samples, and keeps their number and order. One of two parameters also gets
-    their indices (`Index`: `epoch`, `is_pad`), and may do otherwise.
+    A `collate_fn` gets a list of samples, and keeps their number and order. One that has a parameter `indices` also gets those
+    (`Index`: `epoch`, `is_pad`), and may do otherwise.
 
     All of torch's options work, but for those that make an order of their own. The sampler may be called `batch_sampler`,
     as torch does. With `tail` "partial", "carry" or "drop" a rank may have no sample in an epoch's last batch: then the
@@ -198,6 +196,7 @@ class DataLoader(_data.DataLoader[T]):
         sampler, in_use = self._order, self._in_use
         self._require_length()
         self._iterations += 1
+        sampler._see(getattr(self.dataset, "_rota_dataset", self.dataset))
         if not sampler._begins_for():
             return
         if self._has_own_generator:
@@ -314,6 +313,11 @@ class DataLoader(_data.DataLoader[T]):
         """
         if behind is not None:
             return self._order.state_dict(self.info_of(behind))
+        if not self._in_use.is_elsewhere() and self._in_use.is_ahead():
+            self._order._warn_once(
+                "several batches of this `for` are in use: where something between the loader and the loop draws ahead, this state has "
+                "some that were not trained; save state_dict(batch), with the last one that was"
+            )
         if self._in_use.is_fed():
             raise InvalidArgumentError(
                 "save the state of a loader: a thread draws batches ahead of the loop, so that it has some that were not trained; "

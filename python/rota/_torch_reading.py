@@ -7,11 +7,15 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch.utils import data as _data
 
+from rota._communicator import check_torch
 from rota._datasets import KeptRandomness
 from rota._errors import CorruptError, text_of
 from rota._indices import Index
+
+check_torch(torch)
 
 
 class Samples(NamedTuple):
@@ -99,15 +103,14 @@ class Collate:
         self._skips = skips
         self.takes_indices = False
         with contextlib.suppress(TypeError, ValueError):  # of what tells no signature
-            needed = [one for one in inspect.signature(self._collate).parameters.values() if one.default is one.empty]
-            self.takes_indices = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in needed) == 2
+            self.takes_indices = "indices" in inspect.signature(self._collate).parameters
 
     def __call__(self, read: Any) -> Any:
         """Of a rank with no sample in a short last batch, None."""
         samples, indices, bad = read if isinstance(read, Samples) else (read, [], {})
         made = None
         if not isinstance(samples, list) or samples:
-            made = self._collate(samples, indices) if self.takes_indices else self._collate(samples)
+            made = self._collate(samples, indices=indices) if self.takes_indices else self._collate(samples)
         return (made, bad) if self._skips else made
 
 

@@ -45,7 +45,7 @@ def progress(loader: Any, *, every: float = 10.0, file: TextIO | None = None) ->
     >>> for batch in rota.progress(rota.Loader(rota.PythonSource([{"x": 1}]), 1)):
     ...     train = batch["x"]
     """
-    if not all(hasattr(getattr(loader, "_order", loader), name) for name in ("world", "position", "global_batch_size")):
+    if not all(hasattr(getattr(loader, "_order", loader), name) for name in ("world", "position", "global_batch_size")) or not hasattr(loader, "stats"):
         raise TypeError(f"show progress: a {type(loader).__name__} is no loader of rota; such as enumerate(rota.progress(loader))")
     return _watched(loader, _Meter(loader, every, sys.stderr if file is None else file))
 

@@ -127,6 +127,17 @@ Shared::Shared(py::handle object)
   all_shared().insert(object_.get());
 }
 
+TurnGivenUp::TurnGivenUp() {
+  static const py::handle turn = py::object(py::module_::import("rota._datasets").attr("TURN")).release();
+  if (!turn.attr("_is_owned")().cast<bool>()) return;
+  depth_ = turn.attr("_release_save")();
+  turn_ = py::reinterpret_borrow<py::object>(turn);
+}
+
+TurnGivenUp::~TurnGivenUp() {
+  if (turn_) Py_XDECREF(PyObject_CallMethod(turn_.ptr(), "_acquire_restore", "(O)", depth_.ptr()));
+}
+
 py::object Shared::operator*() const {
   if (is_there()) return *object_;
   throw Error(ErrorCode::busy, "use an object of Python: Python ends");

@@ -74,6 +74,20 @@ class InCallback {
   static thread_local int depth;
 };
 
+/// While it lives, a thread that is in a dataset, and waits for a loader there, lets others have their turn
+/// in theirs (`rota._datasets.TURN`). With the GIL.
+class TurnGivenUp {
+ public:
+  TurnGivenUp();
+  ~TurnGivenUp();
+  TurnGivenUp(const TurnGivenUp&) = delete;
+  TurnGivenUp& operator=(const TurnGivenUp&) = delete;
+
+ private:
+  py::object turn_;   // none, where this thread had it not
+  py::object depth_;  // how often
+};
+
 /// An object of Python that C++ holds, and may drop on any thread. Python's collector does not see that:
 /// where it leads to a script's globals, these would never die, and their files would not be written. So all
 /// are dropped when Python ends. Made and used with the GIL.

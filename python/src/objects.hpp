@@ -103,6 +103,7 @@ class OneThread {
   template <typename Work>
   auto use(const Work& work, bool is_brief = false) {
     const Use use(*this, is_brief);
+    const TurnGivenUp others;
     if (make_) take(*make_());
     if (!object_) throw internal::failure(ErrorCode::invalid_argument, "use {}: it was closed", name_);
     require_no_end(has_ended_, fmt::format("use {}", name_));

@@ -86,7 +86,7 @@ def test_a_collate_that_sorts_keeps_the_mask_with_its_samples_and_one_that_drops
         info = run.info
         assert batch["x"].tolist() == batch["id"].tolist() == sorted(info.ids.tolist(), reverse=True)
         assert sorted(batch["id"][batch["real"]].tolist()) == sorted(info.ids[info.mask].tolist())
-    with pytest.raises(ValueError, match="3 rows.*second parameter"):
+    with pytest.raises(ValueError, match="3 rows.*a parameter `indices`"):
         next(iter(loader(10, collate_fn=lambda samples: torch.tensor(samples[1:]))))
     assert len(next(iter(loader(10, collate_fn=lambda samples, indices: torch.tensor(samples[1:]))))) == 3
     assert len(next(iter(loader(10, tail="drop", collate_fn=lambda samples: torch.tensor(samples[1:]))))) == 3
