@@ -82,10 +82,10 @@ struct Loader::Impl {
   mutable std::optional<Fingerprint> asked_fingerprint = {};
   mutable std::optional<std::vector<internal::SampleContent>> asked_content = {};  // once a state is made
   Position position = {};
-  Position origin = {};      // from which on batches are as they are now
-  bool has_failed = false;   // the last next() threw
-  bool was_moved = false;    // since the last `for` began
-  bool is_compared = false;  // with those of other ranks, since a `for` or a change
+  Position origin = {};                                       // from which on batches are as they are now
+  bool has_failed = false;                                    // the last next() threw
+  bool was_moved = false;                                     // since the last `for` began
+  bool is_compared = true;                                    // with those of other ranks, since a change
   std::thread::id maker_thread = std::this_thread::get_id();  // others need not be as far on all ranks
   bool has_told = false;                                      // that one began in the middle
   bool has_told_decodes = false;
