@@ -228,8 +228,8 @@ def PythonSource(
     `dataset[i]` is a dict of the fields, a tuple in their order, or the value of the only one. Without `fields`, sample
     0 says which there are; ragged fields must be declared.
 
-    One thread at a time is in it, whoever reads: what it returns is copied before the next call. So is it for datasets that
-    share an object, such as a file. `thread_safe=True` says that several threads may call it at once.
+    One thread at a time is in it, and in all others, which may share a file: what it returns is copied before the next call.
+    `thread_safe=True` says that several threads may call it at once.
 
     `fingerprint` names the dataset: a state of another one is refused. Without it, so is one whose samples differ, as far as a
     few of them tell that are the same at each reading. fingerprint="" compares the length alone.
