@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota import _rota
-from rota._communicator import agreed, as_communicator, first, needed_ranks
+from rota._communicator import agreed, first, needed_ranks
 from rota._errors import Error, InvalidArgumentError, UnsupportedError, told
 from rota._loader import make_mapping
 from rota._sampler import ElasticBatchSampler

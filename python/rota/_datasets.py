@@ -62,7 +62,6 @@ class KeptRandomness:
 
     @staticmethod
     def seed(key: int) -> None:
-        """Of 64 bits."""
         numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
         random.seed(key)
         if numpy is not None:

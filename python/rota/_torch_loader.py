@@ -19,7 +19,7 @@ from rota._communicator import agreed, torchs_ranks
 from rota._errors import CallbackError, CorruptError, InvalidArgumentError, MismatchError
 from rota._in_use import InUse, require_rows
 from rota._sampler import ElasticBatchSampler
-from rota._torch_reading import Collate, Skipping, Whole, Wrapped, seeded
+from rota._torch_reading import Collate, Skipping, Whole, Wrapped
 from rota._values import Position, SkippedSample, World
 
 

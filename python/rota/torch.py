@@ -26,7 +26,8 @@ from rota._communicator import as_world, needed_ranks, torch_distributed, torchs
 from rota._errors import InvalidArgumentError, MismatchError
 from rota._loader import Loader
 from rota._sources import Source
-from rota._torch_loader import BatchInfo, DataLoader, seeded
+from rota._torch_loader import BatchInfo, DataLoader
+from rota._torch_reading import seeded
 from rota._values import Position, Ragged, World
 
 __all__ = [
