@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <limits>
 #include <map>
 #include <memory>
@@ -23,7 +22,6 @@ namespace {
 
 constexpr std::size_t kMaxText = 1 << 16;  // of an error's message
 constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
-constexpr std::size_t kFew = 6;
 
 // Runs an operation on `memory`, which `start` takes.
 template <typename Memory, typename Start>
@@ -97,36 +95,41 @@ void gather(Exchange& exchange, std::string_view phase, std::span<const std::byt
                           fmt::join(texts, ", "));
 }
 
-// **Collective.** Element-wise, in place. What ranks do first in a call has one size, whatever the call is:
-// so those that are in different calls find out by the mark, where the transport would fail. Few values go
-// along with it.
+// **Collective.** Whether all ranks give the same. One number goes around them at once, where several go in
+// pieces, one behind the other: over gloo in six times as long.
+bool are_same(Exchange& exchange, std::string_view phase, const Fingerprint& mine) {
+  constexpr int kBits = 47;  // the sum of those of 65,536 ranks has room
+  const auto digest = static_cast<std::int64_t>(mine.low >> (64 - kBits));
+  const auto sum = std::make_shared<std::int64_t>(digest);
+  run(exchange, phase, sum,
+      [](std::int64_t& value, Transport& by) { return by.reduce(std::span(&value, 1), Reduction::sum); });
+  return *sum == digest * exchange.size();
+}
+
+// **Collective.** Element-wise, in place. What ranks do first is the same, whatever the call is: so those
+// that are in different calls find out, where the transport would fail. `known` is what need not be reduced
+// where all ranks give it, as they mostly do, to agree or to compare.
 template <typename T, typename... How>
-void reduce(Exchange& exchange, std::string_view phase, std::span<T> values, int times,
-            Transport::Begun (Transport::*call)(std::span<T>, How...), How... how) {
-  const bool are_few = values.size() <= kFew;
-  const Fingerprint digest = FingerprintBuilder().add(phase).add(std::ssize(values)).finish();
-  const auto mark = static_cast<T>(digest.low % INT_MAX + 1);
-  const auto of_all = [&](std::span<const T> head, std::span<const T> tail, std::size_t size) {
-    const auto memory = std::make_shared<std::vector<T>>(head.begin(), head.end());
-    memory->insert(memory->end(), tail.begin(), tail.end());
-    memory->resize(size);
-    run(exchange, phase, memory, [=](std::vector<T>& all, Transport& by) { return (by.*call)(all, how...); });
-    return std::move(*memory);
-  };
-  const bool is_same = exchange.in_step(phase, [&] {
-    const std::array marks{mark, -mark};
-    const auto first = of_all(marks, are_few ? values : std::span<T>(), marks.size() + kFew);
-    if (first[0] != mark * static_cast<T>(times) || first[1] != -first[0]) return false;
-    const auto all =
-        are_few ? std::vector(first.begin() + marks.size(), first.end()) : of_all(values, {}, values.size());
-    std::ranges::copy(std::span(all).first(values.size()), values.begin());
+void reduce(Exchange& exchange, std::string_view phase, std::span<T> values,
+            std::span<const std::int64_t> known, Transport::Begun (Transport::*start)(std::span<T>, How...),
+            How... how) {
+  const Fingerprint call = FingerprintBuilder().add(phase).add(std::ssize(values)).finish();
+  const bool is_one_call = exchange.in_step(phase, [&] {
+    const bool is_known = are_same(exchange, phase, FingerprintBuilder().add(call).add(known).finish());
+    if (!is_known && !are_same(exchange, phase, call)) return false;
+    if (values.empty() || (is_known && !known.empty())) return true;
+    const auto memory = std::make_shared<std::vector<T>>(values.begin(), values.end());
+    run(exchange, phase, memory,
+        [=](std::vector<T>& all, Transport& by) { return (by.*start)(all, how...); });
+    std::ranges::copy(*memory, values.begin());
     return true;
   });
-  if (!is_same) refuse_different(exchange, phase, values.size());
+  if (!is_one_call) refuse_different(exchange, phase, values.size());
 }
 
 void reduce(Exchange& exchange, std::string_view phase, std::span<std::int64_t> values, Reduction how) {
-  reduce(exchange, phase, values, how == Reduction::sum ? exchange.size() : 1, &Transport::reduce, how);
+  const auto known = how == Reduction::sum ? std::span<std::int64_t>() : values;
+  reduce<std::int64_t>(exchange, phase, values, known, &Transport::reduce, how);
 }
 
 void reduce(const Communicator& comm, std::string_view phase, std::span<std::int64_t> values, Reduction how) {
@@ -282,7 +285,7 @@ void Communicator::together(std::string_view phase, const std::function<void()>&
 
 void Communicator::sum(std::span<double> values) const {
   if (ranks::is_alone(*this)) return;
-  ranks::reduce(*exchange_, "add up fractions of all ranks", values, size_, &ranks::Transport::sum);
+  ranks::reduce<double>(*exchange_, "add up fractions of all ranks", values, {}, &ranks::Transport::sum);
 }
 void Communicator::sum(std::span<float> values) const {
   std::vector<double> wide(values.begin(), values.end());
