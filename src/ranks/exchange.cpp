@@ -196,6 +196,13 @@ void Exchange::call_the_roll(std::string_view phase) {
   fail(std::move(verdict));
 }
 
+// A rank that has gone may be no neighbour, in a call that goes around them. Returns false.
+bool Exchange::probe(LongWait& wait) {
+  wait.next_probe += kProbe;
+  if (auto lost = transport_->lost(); !lost.empty()) throw RankLost{.ranks = std::move(lost)};
+  return false;
+}
+
 // Asks, and a moment later names those who are silent. Where nobody can be asked, ranks speak for themselves,
 // most of them later.
 void Exchange::explain(std::string_view phase, LongWait& wait) {

@@ -114,9 +114,11 @@ class Exchange {
   // How often a rank that waits looks for messages; most waits are shorter.
   static constexpr std::chrono::milliseconds kLook{20};
   static constexpr std::chrono::seconds kPatience{5};
+  static constexpr std::chrono::seconds kProbe{1};
   struct LongWait {
     DeadlineClock::time_point next = DeadlineClock::now() + kPatience;  // when there is more to do about it
     bool has_begun = false;
+    DeadlineClock::time_point next_probe = DeadlineClock::now() + kProbe;
   };
   [[nodiscard]] bool is_late(DeadlineClock::time_point begun) const;
   void require_unbroken(std::string_view phase) const;
@@ -126,6 +128,7 @@ class Exchange {
   void await_verdict();
   void ask_who_is_there();
   void explain(std::string_view phase, LongWait& wait);
+  bool probe(LongWait& wait);
   [[noreturn]] void call_the_roll(std::string_view phase);
   void lose(std::string_view phase, const std::vector<int>& lost);
   template <typename IsDone>
@@ -182,6 +185,7 @@ void Exchange::wait(std::string_view phase, IsDone&& is_done) {
     attend(phase);
     if (is_late(begun)) give_up(phase);
     if (DeadlineClock::now() > slow.next) in_step(phase, [&] { explain(phase, slow); });
+    if (DeadlineClock::now() > slow.next_probe) unless_lost(phase, [&] { return probe(slow); });
   }
 }
 
