@@ -150,6 +150,7 @@ class OneThread {
    public:
     explicit Use(OneThread& owner, bool is_brief = false) : owner_(owner) {
       const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+      if (owner.waiting_ > 0) rest(2);  // else one who calls again and again would always be before them
       while (owner.user_ != std::thread::id()) {
         if (owner.user_ == std::this_thread::get_id() || !(is_brief || owner.is_brief_) ||
             std::chrono::steady_clock::now() > until) {
@@ -159,8 +160,9 @@ class OneThread {
               "callback; one thread at a time uses it",
               owner.name_);
         }
-        const Unlocked unlocked;
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ++owner.waiting_;
+        rest(1);
+        --owner.waiting_;
       }
       owner.user_ = std::this_thread::get_id();  // under the GIL
       owner.is_brief_ = is_brief;
@@ -170,6 +172,11 @@ class OneThread {
     Use& operator=(const Use&) = delete;
 
    private:
+    static void rest(int milliseconds) {
+      const Unlocked unlocked;
+      std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    }
+
     OneThread& owner_;
   };
 
@@ -179,6 +186,7 @@ class OneThread {
   std::function<std::unique_ptr<OneThread>()> make_;
   std::atomic<std::thread::id> user_ = {};
   std::atomic<bool> is_brief_ = false;  // what that one does
+  std::atomic<int> waiting_ = 0;        // other threads
 };
 
 /// Of calls that wait for nothing.

@@ -136,9 +136,11 @@ def test_a_thread_that_saves_never_ends_the_loop_and_has_a_right_state():
 
     saver = threading.Thread(target=save)
     saver.start()
-    seen = torch.cat(list(run)).tolist()
-    ends.set()
-    saver.join(60)
+    try:
+        seen = torch.cat(list(run)).tolist()
+    finally:
+        ends.set()
+        saver.join(60)
     assert sorted(seen) == list(range(400)) and states
     for state in states[:: max(len(states) // 10, 1)]:
         rest = loader(400)
