@@ -11,6 +11,7 @@
 #include "core/option.hpp"
 #include "core/owned.hpp"
 #include "files/file.hpp"
+#include "files/path.hpp"
 #include "reader.hpp"
 #include "snapshot_data.hpp"
 #include "stored_blobs.hpp"
@@ -168,7 +169,7 @@ std::vector<BlobInfo> Checkpoint::dropped(int world_size, int workers) const {
 }
 
 Checkpoint open_checkpoint(const std::filesystem::path& file) {
-  CheckpointReader reader(internal::posix_file_system(), file);
+  CheckpointReader reader(internal::posix_file_system(), internal::path_on_disk(file));
   reader.require_row_digests(reader.verify_extents({}));
   return std::move(reader).finish();
 }

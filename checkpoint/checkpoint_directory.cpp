@@ -12,7 +12,9 @@
 #include "core/owned.hpp"
 #include "directory_access.hpp"
 #include "directory_files.hpp"
+#include "files/descriptor.hpp"
 #include "files/file.hpp"
+#include "files/path.hpp"
 #include "hdf5/hdf5.hpp"
 #include "mirror.hpp"
 #include "ranks/background.hpp"
@@ -61,7 +63,14 @@ struct CheckpointDirectory::Impl {
   Impl(const Communicator& comm, std::filesystem::path where, const CheckpointPolicy& rules,
        const internal::FileSystem& files)
       : system(files), nodes(comm.duplicate(rules.deadline)), path(std::move(where)), policy(rules) {
-    ranks.together(kOpen, [&] { rules.validate(); });
+    ranks.together(kOpen, [&] {
+      rules.validate();
+      const auto on_disk = internal::path_on_disk(
+          path,
+          "checkpoints go to a file system first; name a directory there, and as the option mirror the "
+          "store, which gets a copy of each");
+      path = internal::absolute_path(on_disk.native());  // though the working directory may change
+    });
     ranks::require_same(ranks, kOpen, checkpoint::describe(policy));
     ranks::on_first_rank(ranks, kOpen, [&] { open_directory(); });
     directory.job_id = ranks::broadcast(ranks, directory.job_id);

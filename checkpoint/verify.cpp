@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "files/path.hpp"
 #include "reader.hpp"
 #include "rota/error.hpp"
 
@@ -208,7 +209,7 @@ Verification verify(const internal::FileSystem& system, const std::filesystem::p
 }  // namespace checkpoint
 
 Verification verify_checkpoint(const std::filesystem::path& file) {
-  return checkpoint::verify(internal::posix_file_system(), file);
+  return checkpoint::verify(internal::posix_file_system(), internal::path_on_disk(file));
 }
 
 }  // namespace rota

@@ -124,6 +124,8 @@ struct TokensOptions {
   DType dtype = DType::uint16;  ///< of a token: uint16 or uint32
   std::int64_t length = 2048;   ///< tokens in a sample
   std::int64_t stride = 0;      ///< tokens from one sample to the next; 0: `length`
+  std::int64_t skip_bytes =
+      0;  ///< of a head before the first token of each file; 0: that of llm.c, if it is there
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
   void validate() const;

@@ -85,9 +85,10 @@ const std::vector<FormatOptions>& formats_with_options() {
                                  option("allow_missing_end", &TarOptions::allow_missing_end)}),
       format<NpyOptions>("npy", {option("file_is_sample", &NpyOptions::file_is_sample)}),
       format<NpzOptions>("npz", {option("arrays", &NpzOptions::arrays), option("rows", &NpzOptions::rows)}),
-      format<TokensOptions>("tokens",
-                            {option("dtype", &TokensOptions::dtype), option("length", &TokensOptions::length),
-                             option("stride", &TokensOptions::stride)}),
+      format<TokensOptions>(
+          "tokens",
+          {option("dtype", &TokensOptions::dtype), option("length", &TokensOptions::length),
+           option("stride", &TokensOptions::stride), option("skip_bytes", &TokensOptions::skip_bytes)}),
       format<MegatronOptions>("megatron",
                               {option("sequence_is_sample", &MegatronOptions::sequence_is_sample)}),
       format<MdsOptions>("mds", {option("columns", &MdsOptions::columns)})};

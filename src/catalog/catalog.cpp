@@ -12,6 +12,7 @@
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "files/descriptor.hpp"
+#include "files/path.hpp"
 #include "ranks/collectives.hpp"
 
 namespace rota::internal {
@@ -38,6 +39,14 @@ Context begin_to_open(const Communicator& comm, const std::string& path, const C
   auto context = std::make_shared<const OpenContext>(comm, options);
   ranks::require_same(comm, "open a dataset", fmt::format("the path \"{}\"", path));
   return context;
+}
+
+// The same, and what path is meant.
+std::pair<Context, std::string> begin_at(const Communicator& comm, const std::string& path,
+                                         const CatalogOptions& options) {
+  Context context = begin_to_open(comm, path, options);
+  std::string plain = made_on_first_rank(*context, "open a dataset", [&] { return plain_path(path); });
+  return {std::move(context), std::move(plain)};
 }
 
 // What `path` names for another process, as rank 0 has it. Collective.
@@ -78,8 +87,9 @@ FileList list_saved(const Context& context, const SavedCatalog& saved, const std
   }
 }
 
-CatalogContents open_path(const Communicator& comm, const std::string& path, const CatalogOptions& options) {
-  const Context context = begin_to_open(comm, path, options);
+CatalogContents open_path(const Communicator& comm, const std::string& written,
+                          const CatalogOptions& options) {
+  const auto [context, path] = begin_at(comm, written, options);
   const auto saved = load_catalog(*context, path);
   if (!saved)
     return list_new(context, options.all_names ? Origin::Kind::all_names : Origin::Kind::path, path);
@@ -128,7 +138,7 @@ Catalog::Catalog(const std::filesystem::path& path, const CatalogOptions& option
     : Catalog(Communicator(), path, options) {}
 
 Catalog::Catalog(const Communicator& comm, const std::filesystem::path& path, const CatalogOptions& options)
-    : Catalog(internal::open_path(comm, internal::local_path(path.native()), options)) {}
+    : Catalog(internal::open_path(comm, path.native(), options)) {}
 
 Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const CatalogOptions& options) {
   return from_manifest(Communicator(), manifest, options);
@@ -136,8 +146,8 @@ Catalog Catalog::from_manifest(const std::filesystem::path& manifest, const Cata
 
 Catalog Catalog::from_manifest(const Communicator& comm, const std::filesystem::path& manifest,
                                const CatalogOptions& options) {
-  const auto context = internal::begin_to_open(comm, manifest.native(), options);
-  return Catalog(internal::list_new(context, internal::Origin::Kind::manifest, manifest.native()));
+  const auto [context, path] = internal::begin_at(comm, manifest.native(), options);
+  return Catalog(internal::list_new(context, internal::Origin::Kind::manifest, path));
 }
 
 Catalog Catalog::from_paths(const std::vector<std::string>& paths, const CatalogOptions& options) {
@@ -164,9 +174,9 @@ Catalog Catalog::from_pattern(const std::string& pattern, const PatternOptions& 
 
 Catalog Catalog::from_pattern(const Communicator& comm, const std::string& pattern,
                               const PatternOptions& pattern_options, const CatalogOptions& options) {
-  const auto context = internal::begin_to_open(comm, pattern, options);
-  auto origin = internal::origin_at(*context, internal::Origin::Kind::path, pattern);
-  return Catalog({.files = internal::generate_files(context, pattern, pattern_options),
+  const auto [context, path] = internal::begin_at(comm, pattern, options);
+  auto origin = internal::origin_at(*context, internal::Origin::Kind::path, path);
+  return Catalog({.files = internal::generate_files(context, path, pattern_options),
                   .origin = std::move(origin),
                   .changes = {}});
 }
@@ -193,12 +203,13 @@ const CatalogChanges& Catalog::changes() const noexcept { return contents_->chan
 
 const std::string& Catalog::origin() const noexcept { return contents_->origin.path; }
 
-void Catalog::save(const std::filesystem::path& file, const std::string& format) const {
+void Catalog::save(const std::filesystem::path& written, const std::string& format) const {
   const internal::FileList& files = contents_->files;
   const Communicator& all = files.context().nodes.all();
   ranks::require_same(all, "save a catalog",
-                      fmt::format("the file \"{}\" and the format \"{}\"", file.native(), format));
+                      fmt::format("the file \"{}\" and the format \"{}\"", written.native(), format));
   all.together("save a catalog", [&] {
+    const std::filesystem::path file = internal::plain_path(written.native());
     const std::string attempt = fmt::format("save a catalog to {}", file.native());
     internal::require_format(attempt, format);
     if (files.listing().is_computed()) {

@@ -13,9 +13,11 @@ namespace rota::internal {
 
 namespace {
 
-// Of Windows, macOS, and of those that write with Hadoop or Spark.
-constexpr std::array<std::string_view, 6> kNames{"thumbs.db", "desktop.ini", "__macosx",
-                                                 "_success",  "_metadata",   "_common_metadata"};
+// Of Windows, macOS, file systems, Synology, and of those that write with Hadoop or Spark.
+constexpr std::array<std::string_view, 8> kNames{"thumbs.db", "desktop.ini", "__macosx",  "lost+found",
+                                                 "@eadir",    "_success",    "_metadata", "_common_metadata"};
+// Of checksums, and of downloads that are under way.
+constexpr std::array<std::string_view, 3> kEndings{".crc", ".part", ".crdownload"};
 
 bool is_same(std::string_view a, std::string_view b) noexcept {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
@@ -27,8 +29,8 @@ constexpr std::array<std::string_view, 11> kFormats = {"auto", "files", "hdf5", 
 }  // namespace
 
 bool is_leftover(std::string_view name) noexcept {
-  return name.starts_with('.') || name.ends_with('~') || name.ends_with(".crc") ||
-         (name.starts_with('#') && name.ends_with('#')) ||
+  return name.starts_with('.') || name.ends_with('~') || (name.starts_with('#') && name.ends_with('#')) ||
+         std::ranges::any_of(kEndings, [&](std::string_view ending) { return name.ends_with(ending); }) ||
          std::ranges::any_of(kNames, [&](std::string_view other) { return is_same(name, other); });
 }
 

@@ -1,7 +1,6 @@
 #include "catalog/list_files.hpp"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,8 +108,6 @@ double count_names(std::string_view text) {
   return count;
 }
 
-bool is_glob(const std::string& path) { return path.find_first_of("*?[") != std::string::npos; }
-
 std::string_view left_out_text(const Listed& listed) {
   return listed.left_out == 0 ? "" : ", but hidden or left-over ones (all_names)";
 }
@@ -143,15 +140,22 @@ Listed list_stored(const std::string& path, const StoredPath& stored, bool all_n
       return {.directory = scheme + name.substr(0, last), .stats = {stat_of(*file, path)}};
     }
   }
-  const bool is_pattern = is_glob(name);
-  const std::string prefix = is_pattern                            ? fixed_directory(name)
+  const auto has_below = [&](const std::string& directory) {
+    bool is_there = false;
+    visit_stored({stored.storage, directory + '/', {}}, path,
+                 [&](const StoredFile& /*file*/) { return !(is_there = true); });  // one will do
+    return is_there;
+  };
+  const bool is_pattern = is_glob(name) && !has_below(name.substr(0, name.find_last_not_of('/') + 1));
+  const std::string pattern = is_pattern ? glob_of(name, has_below) : std::string();
+  const std::string prefix = is_pattern                            ? fixed_directory(pattern)
                              : name.empty() || name.ends_with('/') ? name
                                                                    : name + '/';
-  const std::string beginning = is_pattern ? name.substr(0, name.find_first_of("*?[\\")) : prefix;
+  const std::string beginning = is_pattern ? pattern.substr(0, pattern.find_first_of("*?[\\")) : prefix;
   Listed listed{.directory = scheme + prefix};
   const auto take = [&](const StoredFile& file) {
     if (file.name.ends_with('/')) return;  // marks a directory
-    if (is_pattern && ::fnmatch(name.c_str(), file.name.c_str(), FNM_PATHNAME | FNM_PERIOD) != 0) return;
+    if (is_pattern && !matches_glob(pattern, file.name)) return;
     const std::string_view below = std::string_view(file.name).substr(prefix.size());
     if (!all_names && has_leftover(below)) {
       ++listed.left_out;
@@ -235,9 +239,12 @@ Listed list_ranges(const std::string& path, const NameVisitor& visit) {
 Listed list_local(const std::string& path, const std::optional<struct stat>& status,
                   const CatalogOptions& options, bool all_names, const NameVisitor& visit) {
   const bool is_directory = status && S_ISDIR(status->st_mode);
+  const std::string pattern = status ? std::string() : glob_of(path, [](const std::string& directory) {
+    return ::access(directory.c_str(), F_OK) == 0;
+  });
   const Location location(is_directory ? path + (path.ends_with('/') ? "" : "/")
                           : status     ? path.substr(0, path.rfind('/') + 1)
-                                       : fixed_directory(path),
+                                       : fixed_directory(pattern),
                           options.storages);
   const int root = location.root().get();
   Listed listed{location.directory()};
@@ -246,12 +253,17 @@ Listed list_local(const std::string& path, const std::optional<struct stat>& sta
     is_any = true;
     visit(below, name);
   };
-  if (is_directory) {
+  const std::string below_directory = pattern.substr(std::min(pattern.size(), listed.directory.size()));
+  if (is_directory || below_directory.find(kAnyDepth) != std::string::npos) {
     listed.left_out = walk_directory(
-        root, {.shown = listed.directory, .threads = options.listing_threads, .all_names = all_names}, note);
+        root, {.shown = listed.directory, .threads = options.listing_threads, .all_names = all_names},
+        [&](std::string_view below, std::string_view name) {
+          if (is_directory || matches_glob(below_directory, fmt::format("{}{}", below, name)))
+            note(below, name);
+        });
   } else {
     for (const std::string& name :
-         status ? std::vector{path.substr(listed.directory.size())} : match_glob(path)) {
+         status ? std::vector{path.substr(listed.directory.size())} : match_glob(pattern)) {
       if (!status && !all_names && has_leftover(name)) {
         ++listed.left_out;
       } else if (S_ISREG(stat_entry(root, name.c_str(), listed.directory).st_mode)) {

@@ -33,8 +33,23 @@ std::int64_t walk_directory(int root, const WalkOptions& options, const NameVisi
 /// The part of glob `pattern` up to the last slash before its first special character.
 std::string fixed_directory(const std::string& pattern);
 
-/// What the glob `pattern` matches, relative to its fixed directory, of whatever kind, in byte-wise order.
-/// Throws Error{io} naming a directory that cannot be read.
+/// Whether it has characters of a glob.
+[[nodiscard]] bool is_glob(std::string_view path) noexcept;
+
+/// A part of a glob.
+inline constexpr std::string_view kAnyDepth = "**";
+
+/// Whether a glob matches a whole name. A part "**" is any number of directories, also none, or at the end a
+/// file at any depth; what else it has matches within a part, and no dot that begins one.
+bool matches_glob(std::string_view pattern, std::string_view name);
+
+/// The glob in which the parts that `is_there` knows, of a directory with glob characters in its name, are
+/// that. Throws Error{invalid_argument} where "**" is not a part of its own.
+std::string glob_of(const std::string& path,
+                    const std::function<bool(const std::string& directory)>& is_there);
+
+/// What the glob `pattern`, which has no "**", matches, relative to its fixed directory, of whatever kind, in
+/// byte-wise order. Throws Error{io} naming a directory that cannot be read.
 std::vector<std::string> match_glob(const std::string& pattern);
 
 /// Where the first range of numbers, "shard-{000000..000999}.tar", or of words, "{train,test}.tar", begins;

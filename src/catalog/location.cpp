@@ -16,6 +16,7 @@
 #include "core/caught.hpp"
 #include "core/failure.hpp"
 #include "files/file.hpp"
+#include "files/path.hpp"
 #include "rota/object_storage.hpp"
 
 namespace rota::internal {
@@ -28,17 +29,9 @@ FileStat stat_of(const StoredFile& file, std::string_view path) {
   throw failure(ErrorCode::corrupt, "list {}: its storage says that it has {} bytes", path, file.bytes);
 }
 
-std::string local_path(std::string path) {
-  constexpr std::string_view kLocal = "file:///";
-  if (path.starts_with(kLocal)) path.erase(0, kLocal.size() - 1);
-  return path;
-}
-
 StoredPath parse_stored(const std::string& path, const Storages& storages) {
-  const std::size_t end = path.find("://");
-  if (end == std::string::npos) return {};
-  const std::string scheme = path.substr(0, end);
-  if (path.find('/') < end) return {};
+  const std::string scheme(scheme_of(path));
+  if (scheme.empty()) return {};
   const bool is_known = storages.contains(scheme) || storages_from_environment().contains(scheme);
   const bool is_file = !is_known && ::access(path.c_str(), F_OK) == 0;
   return is_file ? StoredPath() : stored_path(path, storages);
@@ -53,13 +46,12 @@ std::optional<StoredFile> find_stored(const StoredPath& at, const std::string& p
 }
 
 std::optional<DatasetFile> open_file(const std::string& path, const Storages& storages) {
-  const std::string local = local_path(path);
   std::optional<DatasetFile> file;
-  if (const StoredPath at = parse_stored(local, storages); at.storage != nullptr) {
+  if (const StoredPath at = parse_stored(path, storages); at.storage != nullptr) {
     if (auto found = find_stored(at, path)) file.emplace(path, 0, at.storage, *std::move(found));
     return file;
   }
-  Descriptor descriptor = open_for_reading(AT_FDCWD, local.c_str());
+  Descriptor descriptor = open_for_reading(AT_FDCWD, path.c_str());
   if (descriptor.is_open()) {
     file.emplace(path, 0, std::move(descriptor));
   } else if (errno != ENOENT && errno != ENOTDIR) {

@@ -27,9 +27,6 @@ struct FileStat {
 /// Throws Error{corrupt} naming `path` for more bytes than there can be.
 FileStat stat_of(const StoredFile& file, std::string_view path);
 
-/// "/data/x" of "file:///data/x"; any other path as it is.
-std::string local_path(std::string path);
-
 /// Without a storage where `path` is of a file system. Throws Error{not_found} where nothing has that path,
 /// but its scheme might.
 StoredPath parse_stored(const std::string& path, const Storages& storages);

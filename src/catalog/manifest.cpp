@@ -14,6 +14,7 @@
 #include "core/failure.hpp"
 #include "core/json.hpp"
 #include "files/descriptor.hpp"
+#include "files/path.hpp"
 
 namespace rota::internal {
 namespace {
@@ -60,7 +61,7 @@ class Entries {
   Entries(const NameVisitor& visit, const Storages& storages) : visit_(visit), storages_(storages) {}
 
   void add(ManifestEntry entry, const Line& line) {
-    entry.path = local_path(std::move(entry.path));
+    entry.path = plain_path(std::move(entry.path));
     if (entry.path.empty()) throw line.wrong("the path is empty");
     if (entry.path.find('\0') != std::string::npos) throw line.wrong("the path has a zero byte in it");
     const std::string own = scheme_of(entry.path, storages_, line);

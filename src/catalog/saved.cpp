@@ -1,6 +1,5 @@
 #include "catalog/saved.hpp"
 
-#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -13,6 +12,7 @@
 #include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
 #include "core/failure.hpp"
+#include "files/path.hpp"
 
 namespace rota::internal {
 namespace {
@@ -155,14 +155,13 @@ SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole) {
 }
 
 bool is_saved_catalog(const std::string& path, const Storages& storages) {
-  const std::string local = local_path(path);
   struct stat status {};
-  const bool may_be = parse_stored(local, storages).storage != nullptr
+  const bool may_be = parse_stored(path, storages).storage != nullptr
                           ? path.ends_with(kStoredEnding)
-                          : ::stat(local.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-                                ::access(local.c_str(), R_OK) == 0;  // who lists it says why
+                          : ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+                                ::access(path.c_str(), R_OK) == 0;  // who lists it says why
   std::array<char, kMagic.size()> head{};
-  const auto file = may_be ? open_file(local, storages) : std::nullopt;
+  const auto file = may_be ? open_file(path, storages) : std::nullopt;
   if (file) (void)file->read_up_to_end(0, std::as_writable_bytes(std::span(head)));
   const std::string_view of_any_version(head.data(), head.size() - 1);
   return of_any_version == kMagic.substr(0, kMagic.size() - 1);
@@ -174,8 +173,8 @@ namespace {
 bool would_match(const std::string& pattern, const std::filesystem::path& to) {
   const std::string fixed = fixed_directory(pattern);
   std::error_code ignored;
-  const std::string below = to.lexically_relative(std::filesystem::weakly_canonical(fixed, ignored)).native();
-  return ::fnmatch(pattern.c_str() + fixed.size(), below.c_str(), FNM_PATHNAME) == 0;
+  const auto below = to.lexically_relative(std::filesystem::weakly_canonical(fixed, ignored));
+  return matches_glob(std::string_view(pattern).substr(fixed.size()), below.native());
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& file) {
@@ -199,12 +198,11 @@ bool is_to_be_loaded(const std::string& path, const Storages& storages) {
 }  // namespace
 
 void refuse_inside(const std::filesystem::path& file, const Origin& origin) {
-  const bool is_url = file.native().find("://") != std::string::npos;
-  if (is_url != (origin.path.find("://") != std::string::npos)) return;
+  const bool is_url = !scheme_of(file.native()).empty();
+  if (is_url != !scheme_of(origin.path).empty()) return;
   if (is_url) {  // as a URL stands for a prefix, too
-    const bool is_glob = ::fnmatch(origin.path.c_str(), file.c_str(), FNM_PATHNAME) == 0;
     const std::string below = origin.path.ends_with('/') ? origin.path : origin.path + '/';
-    if (is_glob || file.native().starts_with(below)) refuse(file);
+    if (matches_glob(origin.path, file.native()) || file.native().starts_with(below)) refuse(file);
     return;
   }
   std::error_code ignored;

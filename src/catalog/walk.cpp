@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fmt/format.h>
-#include <glob.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -228,45 +227,10 @@ class Walk {
   std::size_t bytes_ahead_ ROTA_GUARDED_BY(mutex_) = 0;
 };
 
-// glob's callback gets nothing of ours, hence the thread's own variables.
-struct Failure {
-  std::string path;
-  int error = 0;
-};
-thread_local Failure last_failure;
-
-int note_failure(const char* path, int error) {
-  last_failure = {path, error};
-  return 1;  // stop
-}
-
 }  // namespace
 
 std::int64_t walk_directory(int root, const WalkOptions& options, const NameVisitor& visit) {
   return Walk(root, options, visit).run();
-}
-
-std::string fixed_directory(const std::string& pattern) {
-  const std::size_t special = pattern.find_first_of("*?[\\");
-  const std::size_t slash = pattern.rfind('/', special);
-  return slash == std::string::npos ? std::string() : pattern.substr(0, slash + 1);
-}
-
-std::vector<std::string> match_glob(const std::string& pattern) {
-  glob_t matches{};
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): only with a tilde
-  const int status = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, note_failure, &matches);
-  const std::unique_ptr<glob_t, FreeBy<::globfree>> owner(&matches);
-  std::vector<std::string> names;
-  if (status == GLOB_NOMATCH) return names;
-  if (status == GLOB_NOSPACE) throw std::bad_alloc();
-  if (status != 0) {
-    throw Error(ErrorCode::io, system_error("list", last_failure.path, last_failure.error).what());
-  }
-  const std::size_t prefix = fixed_directory(pattern).size();
-  for (std::size_t i = 0; i < matches.gl_pathc; ++i) names.emplace_back(matches.gl_pathv[i] + prefix);
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 }  // namespace rota::internal

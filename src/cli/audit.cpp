@@ -17,6 +17,7 @@
 #include "cli/verbs.hpp"
 #include "core/failure.hpp"
 #include "core/scarce.hpp"
+#include "files/path.hpp"
 
 namespace rota::cli {
 namespace {
@@ -296,9 +297,10 @@ CLI::App& add_options(CLI::App& app, AuditCommand& audit) {
 }
 
 int run_audit(const AuditCommand& command) {
-  AuditReport report = audit(require_on_disk(command.dir), command.options);
+  AuditReport report = audit(internal::path_on_disk(command.dir), command.options);
   if (command.same_as)
-    compare(report, audit(require_on_disk(*command.same_as), command.options), command.same_as->string());
+    compare(report, audit(internal::path_on_disk(*command.same_as), command.options),
+            command.same_as->string());
   // Of a Loader, another trace may be as wrong of the number as this one.
   const bool is_stream = !report.phases.empty() && report.phases.front().start.is_stream();
   const bool knows_samples = !command.options.samples.empty() || (command.same_as && is_stream);

@@ -13,6 +13,7 @@
 #include "cli/output.hpp"
 #include "cli/verbs.hpp"
 #include "core/failure.hpp"
+#include "files/path.hpp"
 #include "resume/saved_state.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/resume.hpp"
@@ -86,7 +87,7 @@ void add_inspect(CLI::App& app, int& code) {
   CLI::App& command = *app.add_subcommand("inspect", "Verifies a checkpoint and lists what it holds.");
   command.add_option("FILE", *file, "a checkpoint, checkpoint-<serial>.h5")->required();
   command.callback([file, &code] {
-    fmt::print("{}", inspect(require_on_disk(*file)));
+    fmt::print("{}", inspect(internal::path_on_disk(*file)));
     code = 0;
   });
 }

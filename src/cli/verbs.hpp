@@ -23,9 +23,6 @@ inline constexpr int kUsage = 2;
 /// this; so is the module for Python.
 int run(int argc, char** argv);
 
-/// `path`, of a file system. Throws Error{unsupported} for a URL.
-const std::filesystem::path& require_on_disk(const std::filesystem::path& path);
-
 /// Adds a verb to the command line. Parsing that runs it, where it was given, and sets its exit code.
 void add_audit(CLI::App& app, int& code);
 void add_scripts(CLI::App& app, int& code);  // `plan` and `report`
@@ -49,6 +46,10 @@ bool verify(const std::filesystem::path& file_or_directory, std::FILE* out);
 /// and outside [least, most].
 std::int64_t parse_number(const std::string& option, const std::string& text, std::int64_t least,
                           std::int64_t most);
+
+/// Adds an option that is a path, as `internal::plain_path` has it. `value` must live as long as `command`.
+CLI::Option& add_path(CLI::App& command, const std::string& name, std::filesystem::path& value,
+                      const std::string& help);
 
 /// Adds an option that is a number from `least` to `most`. `value` has the default, if there is one, and must
 /// live as long as `command`.

@@ -19,6 +19,7 @@
 #include "cli/verbs.hpp"
 #include "core/failure.hpp"
 #include "files/file.hpp"
+#include "files/path.hpp"
 #include "resume/saved_state.hpp"
 #include "rota/resume.hpp"
 #include "rota/verify.hpp"
@@ -157,13 +158,6 @@ bool verify_directory(const std::filesystem::path& directory, std::FILE* out) {
 
 }  // namespace
 
-const std::filesystem::path& require_on_disk(const std::filesystem::path& path) {
-  if (path.native().find("://") == std::string::npos || std::filesystem::exists(path)) return path;
-  throw internal::failure(ErrorCode::unsupported,
-                          "open {}: only datasets are read from a store; copy it to a disk first",
-                          path.string());
-}
-
 bool verify(const std::filesystem::path& file_or_directory, std::FILE* out) {
   std::error_code unknown;  // what it is; to open it says more
   if (std::filesystem::is_directory(file_or_directory, unknown))
@@ -177,7 +171,7 @@ void add_verify(CLI::App& app, int& code) {
   const auto path = std::make_shared<std::filesystem::path>();
   CLI::App& command = *app.add_subcommand("verify", kVerifyHelp);
   command.add_option("PATH", *path, "a checkpoint, or a directory of checkpoints")->required();
-  command.callback([path, &code] { code = verify(require_on_disk(*path), stdout) ? 0 : kProblems; });
+  command.callback([path, &code] { code = verify(internal::path_on_disk(*path), stdout) ? 0 : kProblems; });
 }
 
 }  // namespace rota::cli

@@ -45,6 +45,11 @@ void append_tfrecord(std::string& to, std::span<const std::byte> bytes);
 /// Throws Error{invalid_argument} that names the datasets of MDS which are in folders of this one.
 void refuse_splits(const FileList& files);
 
+/// What a file is that rota does not read, by how it begins, and what to do; empty of another one.
+[[nodiscard]] std::string foreign_text(const DatasetFile& file);
+/// Throws Error{unsupported} where there is such a text.
+void require_ours(const DatasetFile& file);
+
 /// Whether a name is that of JSON lines, compressed or not.
 [[nodiscard]] bool is_json_lines(std::string_view name);
 /// The lines of text files. Of JSON lines, none is blank.

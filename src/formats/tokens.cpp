@@ -1,32 +1,71 @@
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
+#include "catalog/listing.hpp"
+#include "core/bytes.hpp"
 #include "core/failure.hpp"
 #include "core/option.hpp"
+#include "formats/file_memory.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
 #include "rota/open.hpp"
 
 namespace rota::internal {
 
+namespace {
+
+// The bytes before the first token: llm.c's files have a head, and NPY files and others are none of tokens,
+// as any bytes are.
+std::int64_t head_bytes(const DatasetFile& file, DType dtype) {
+  constexpr std::int32_t kOfUint16 = 20240520;
+  constexpr std::int32_t kOfUint32 = 20240801;
+  constexpr std::int64_t kHead = 1024;
+  const std::string head = decompress_head(file, Compression::none, 8);
+  if (head.starts_with("\x93NUMPY") || head.starts_with("\x89HDF")) {
+    throw failure(ErrorCode::invalid_argument,
+                  "open {} as tokens: it begins as an NPY or HDF5 file; leave the format out", file.path());
+  }
+  require_ours(file);
+  if (head.size() < 8 || file.bytes() < kHead) return 0;
+  const auto magic = load<std::int32_t>(std::as_bytes(std::span(head)), 0);
+  if (magic != kOfUint16 && magic != kOfUint32) return 0;
+  if ((magic == kOfUint32) == (dtype == DType::uint32)) return kHead;
+  throw failure(ErrorCode::invalid_argument,
+                "open {}: its head, as llm.c writes it, says that tokens are {}; not {}", file.path(),
+                magic == kOfUint32 ? "uint32" : "uint16", to_string(dtype));
+}
+
+}  // namespace
+
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const TokensOptions& options) {
   FileList files = files_of(catalog).with_sizes();
+  std::vector<std::int64_t> heads(files.size(), options.skip_bytes);
+  if (options.skip_bytes == 0) {
+    heads = look_into_files<std::int64_t>(
+        files, fmt::format("heads of tokens {}", to_string(options.dtype)),
+        [&](const DatasetFile& file) { return head_bytes(file, options.dtype); });
+  }
   const auto token_bytes = static_cast<std::int64_t>(size_of(options.dtype));
   const std::int64_t stride = options.stride == 0 ? options.length : options.stride;
   StridedLayout layout{
-      .format = "tokens",
+      .format =
+          options.skip_bytes == 0 ? "tokens" : fmt::format("tokens behind {} bytes", options.skip_bytes),
       .field = {.name = "tokens", .dtype = options.dtype, .shape = {options.length}, .ragged = false},
       .stride_bytes = static_cast<std::uint64_t>(stride * token_bytes),
       .files = {}};
   for (std::size_t i = 0; i < files.size(); ++i) {
-    const std::int64_t tokens = files.bytes(i) / token_bytes;
-    if (files.bytes(i) % token_bytes != 0) {
+    const std::int64_t bytes = std::max<std::int64_t>(files.bytes(i) - heads[i], 0);
+    const std::int64_t tokens = bytes / token_bytes;
+    if (bytes % token_bytes != 0) {
       throw failure(
           ErrorCode::corrupt,
           "open {}: {} bytes are no whole number of {} tokens; the file was cut short, or holds another type",
-          files.path(i), files.bytes(i), to_string(options.dtype));
+          files.path(i), bytes, to_string(options.dtype));
     }
     const std::int64_t windows = tokens < options.length ? 0 : (tokens - options.length) / stride + 1;
-    layout.files.push_back({.first = 0, .samples = windows});
+    layout.files.push_back({.first = static_cast<std::uint64_t>(heads[i]), .samples = windows});
   }
   return make_strided_source(std::move(files), layout);
 }
@@ -43,6 +82,7 @@ void TokensOptions::validate() const {
   }
   kCheck.in_range("length", length, 1, kMost);
   kCheck.in_range("stride", stride, 0, kMost, "0 = length");
+  kCheck.in_range("skip_bytes", skip_bytes, 0, kMost);
 }
 
 }  // namespace rota

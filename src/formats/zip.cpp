@@ -5,12 +5,16 @@
 #include <minizip/unzip.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <limits>
 #include <memory>
 #include <new>
+#include <span>
 #include <string_view>
+#include <vector>
 
+#include "core/bytes.hpp"
 #include "core/failure.hpp"
 
 namespace rota::internal {
@@ -63,27 +67,59 @@ Error unsupported(const DatasetFile& file, std::string_view name, std::string_vi
                  name, what);
 }
 
+// The sizes and the place of a member, as the directory has them at `at`; minizip 1.1 does not know those of
+// 64 bits, which stand in `extra` (APPNOTE.TXT of PKWARE, 4.5.3).
+ZipMember placed(const DatasetFile& file, std::uint64_t at, std::span<const std::byte> extra) {
+  constexpr std::uint32_t kInDirectory = 0x02014b50;
+  constexpr std::uint32_t kBeforeData = 0x04034b50;
+  constexpr std::uint32_t kIsIn64Bits = 0xffffffff;
+  std::array<std::byte, 46> head{};
+  if (file.read_up_to_end(at, head) < head.size() || load<std::uint32_t>(head, 0) != kInDirectory)
+    throw no_zip(file);
+  std::span<const std::byte> wide;
+  while (extra.size() >= 4 && wide.empty()) {
+    const auto part =
+        extra.subspan(4, std::min<std::size_t>(load<std::uint16_t>(extra, 2), extra.size() - 4));
+    if (load<std::uint16_t>(extra, 0) == 1) wide = part;
+    extra = extra.subspan(4 + part.size());
+  }
+  const auto number = [&](std::size_t where) -> std::uint64_t {
+    const auto narrow = load<std::uint32_t>(head, where);
+    if (narrow != kIsIn64Bits || wide.size() < sizeof(std::uint64_t)) return narrow;
+    const auto value = load<std::uint64_t>(wide, 0);
+    wide = wide.subspan(sizeof(value));
+    return value;
+  };
+  ZipMember member;
+  member.bytes = number(24);  // in this order
+  member.stored_bytes = number(20);
+  const std::uint64_t before = number(42);
+  std::array<std::byte, 30> local{};
+  if (file.read_up_to_end(before, local) < local.size() || load<std::uint32_t>(local, 0) != kBeforeData)
+    throw no_zip(file);
+  member.offset = before + local.size() + load<std::uint16_t>(local, 26) + load<std::uint16_t>(local, 28);
+  return member;
+}
+
 ZipMember current(const DatasetFile& file, unzFile zip) {
+  constexpr std::size_t kMost = std::numeric_limits<std::uint16_t>::max();  // of each of both
   unz_file_info64 info{};
-  std::string name(std::numeric_limits<std::uint16_t>::max(), '\0');  // the longest there is
-  if (::unzGetCurrentFileInfo64(zip, &info, name.data(), name.size(), nullptr, 0, nullptr, 0) != UNZ_OK) {
+  std::string name(kMost, '\0');
+  std::vector<std::byte> extra(kMost);
+  if (::unzGetCurrentFileInfo64(zip, &info, name.data(), name.size(), extra.data(), extra.size(), nullptr,
+                                0) != UNZ_OK) {
     throw no_zip(file);
   }
-  ZipMember member{.name = name.substr(0, info.size_filename),
-                   .stored_bytes = info.compressed_size,
-                   .bytes = info.uncompressed_size,
-                   .crc = static_cast<std::uint32_t>(info.crc),
-                   .is_deflated = info.compression_method == Z_DEFLATED};
+  extra.resize(std::min<std::size_t>(info.size_file_extra, kMost));
+  ZipMember member = placed(file, ::unzGetOffset64(zip), extra);
+  member.name = name.substr(0, info.size_filename);
+  member.crc = static_cast<std::uint32_t>(info.crc);
+  member.is_deflated = info.compression_method == Z_DEFLATED;
   constexpr uLong kEncrypted = 1;
   if ((info.flag & kEncrypted) != 0) throw unsupported(file, member.name, "encrypted");
   if (info.compression_method != 0 && !member.is_deflated) {
     throw unsupported(file, member.name, fmt::format("packed by method {}", info.compression_method));
   }
-  int method = 0;
-  int level = 0;
-  if (::unzOpenCurrentFile2(zip, &method, &level, 1) != UNZ_OK) throw no_zip(file);
-  member.offset = ::unzGetCurrentFileZStreamPos64(zip);
-  ::unzCloseCurrentFile(zip);
   const std::uint64_t end = file.bytes();
   const bool is_inside = member.offset <= end && member.stored_bytes <= end - member.offset;
   const bool is_possible = member.is_deflated ? member.bytes / kMostRatio <= member.stored_bytes

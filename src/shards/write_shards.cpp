@@ -19,6 +19,7 @@
 #include "core/option.hpp"
 #include "files/descriptor.hpp"
 #include "files/file.hpp"
+#include "files/path.hpp"
 #include "rota/loader.hpp"
 #include "shards/shard_encoding.hpp"
 #include "source/content.hpp"
@@ -38,7 +39,7 @@ class Destination {
  public:
   /// Makes the directory, if need be. Throws Error{io}, Error{not_found}.
   Destination(const std::string& path, const Storages& storages)
-      : path_(local_path(path)), storages_(storages), stored_(parse_stored(path_, storages)) {
+      : path_(plain_path(path)), storages_(storages), stored_(parse_stored(path_, storages)) {
     if (path_.empty()) throw Error(ErrorCode::invalid_argument, "write shards: name a directory for them");
     if (!path_.ends_with('/')) path_ += '/';
     if (stored_.storage == nullptr) {

@@ -19,6 +19,7 @@
 #include "core/owned.hpp"
 #include "files/descriptor.hpp"
 #include "files/file.hpp"
+#include "files/path.hpp"
 #include "loader/loader_impl.hpp"
 #include "ranks/collectives.hpp"
 #include "stream/stream_loader_impl.hpp"
@@ -119,8 +120,12 @@ std::int64_t prepare(const std::filesystem::path& directory, std::optional<std::
 // The phase, and this rank's file of it; none on replicas. Collective, once all know that no loader was moved
 // from.
 template <typename AnyLoader>
-std::pair<std::int64_t, Lines> begin(const Communicator& comm, const std::filesystem::path& directory,
+std::pair<std::int64_t, Lines> begin(const Communicator& comm, const std::filesystem::path& written,
                                      const AnyLoader& loader, std::optional<std::int64_t> wanted) {
+  std::filesystem::path directory;
+  comm.together(kBegin, [&] {
+    directory = internal::path_on_disk(written, "traces go to a file system; name a directory there");
+  });
   ranks::require_same(comm, kBegin, wanted ? fmt::format("phase {} given", *wanted) : "no phase given");
   const World world = loader.world();
   Lines lines;

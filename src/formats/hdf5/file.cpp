@@ -15,6 +15,7 @@
 
 #include "core/failure.hpp"
 #include "core/message.hpp"
+#include "formats/formats.hpp"
 #include "formats/hdf5/layout.hpp"
 
 namespace rota::internal {
@@ -33,6 +34,7 @@ std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes) {
 void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes) {
   const auto superblock = find_hdf5_signature(bytes);
   if (!superblock) {
+    require_ours(file);
     throw failure(ErrorCode::corrupt,
                   "open {}: it is not an HDF5 file (no signature); check the path, or open it as \"files\"",
                   file.path());

@@ -1,0 +1,329 @@
+// Which format files are of: by how they begin, or by their names.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "catalog/file_names.hpp"
+#include "core/failure.hpp"
+#include "core/parallel.hpp"
+#include "formats/file_memory.hpp"
+#include "formats/formats.hpp"
+#include "ranks/collectives.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::string_view kAsFiles = "or say that each file is a sample (\"files\")";
+
+/// What rota does not read, by how a file begins.
+struct Foreign {
+  std::string_view begin;
+  std::string_view what;
+  std::string_view remedy = "convert it, or wrap what reads it as a source of your own";
+};
+constexpr std::string_view kToNetCdf4 = "convert it to NetCDF-4 (nccopy -k nc4), which rota reads";
+constexpr std::array<Foreign, 13> kForeign{{
+    {"CDF\x01", "classic NetCDF", kToNetCdf4},
+    {"CDF\x02", "classic NetCDF with 64-bit offsets", kToNetCdf4},
+    {"CDF\x05", "classic NetCDF with 64-bit data (CDF-5)", kToNetCdf4},
+    {"\x0e\x03\x13\x01", "HDF4", "convert it to HDF5 (h4toh5)"},
+    {"MATLAB 5.0 MAT-file", "a MATLAB file from before version 7.3", "save it with -v7.3, which is HDF5"},
+    {"version https://git-lfs", "a pointer of Git LFS, and not its data",
+     "run \"git lfs pull\" where it was cloned"},
+    {"GRIB", "GRIB"},
+    {"BUFR", "BUFR"},
+    {"PAR1", "Parquet"},
+    {"ARROW1", "Arrow"},
+    {"ORC", "ORC"},
+    {"Obj\x01", "Avro"},
+    {"SQLite format 3", "an SQLite database"},
+}};
+
+const Foreign* find_foreign(const DatasetFile& file) {
+  constexpr std::size_t kMost = 24;
+  const std::string head = decompress_head(file, Compression::none, kMost);
+  const auto* found =
+      std::ranges::find_if(kForeign, [&](const Foreign& one) { return head.starts_with(one.begin); });
+  return found == kForeign.end() ? nullptr : found;
+}
+
+void refuse_foreign(const DatasetFile& file, std::string_view otherwise) {
+  if (const Foreign* found = find_foreign(file)) {
+    throw failure(ErrorCode::unsupported, "open {}: it is {}: {}; {}", file.path(), found->what,
+                  found->remedy, otherwise);
+  }
+}
+
+// Such a directory has other files, too.
+bool is_mds(const FileList& files) {
+  if (files.listing().is_computed()) return false;  // index.json is of no pattern
+  bool has_index = false;
+  bool has_shard = false;
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size() && !(has_index && has_shard); ++i) {
+    const std::string& name = (*names)[i];
+    if (name == "index.json") has_index = true;
+    if (name.find(".mds") != std::string::npos) has_shard = true;
+  }
+  return has_index && (has_shard || files.size() == 1);
+}
+
+// Those of a storage, whose answers are long on their way, are looked at beside each other, unless the first
+// one tells.
+template <typename Test>
+bool all_of(const FileList& files, Test&& test) {
+  if (files.size() == 0 || !test(files, 0)) return files.size() == 0;
+  std::atomic<bool> are_all = true;
+  parallel_for("look into files", std::ssize(files) - 1, 1, files.location().is_stored() ? kStoredAtOnce : 1,
+               [&](const LoopPart& part) {
+                 const auto i = static_cast<std::size_t>(part.end);
+                 if (are_all && !test(files, i)) are_all = false;
+               });
+  return are_all;
+}
+
+bool are_json_lines(const FileList& files) {
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!is_json_lines(files.path((*names)[i]))) return false;
+  }
+  return true;
+}
+
+bool is_empty(const FileList& files, std::size_t i) { return files.open(i).bytes() == 0; }
+
+// A TFRecord file without records is empty.
+bool is_tfrecord_or_empty(const FileList& files, std::size_t i) {
+  return is_empty(files, i) || is_tfrecord(files, i);
+}
+
+// Of the formats that are found, that of files with such names; "" for others.
+std::string_view format_by_name(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSuffixes = {
+      {{".mds", "mds"},
+       {".tar", "tar"},
+       {".tgz", "tar"},
+       {".tbz2", "tar"},
+       {".txz", "tar"},
+       {".h5", "hdf5"},
+       {".hdf5", "hdf5"},
+       {".tfrecord", "tfrecord"},
+       {".tfrecords", "tfrecord"},
+       {".npy", "npy"},
+       {".jsonl", "lines"},
+       {".ndjson", "lines"}}};
+  const std::string_view bare = without_compression(without_query(name));
+  for (const auto& [suffix, format] : kSuffixes) {
+    if (ends_as(bare, suffix)) return format;
+  }
+  return {};
+}
+
+constexpr std::string_view kWhatToDo =
+    "restore it, or leave it out by a glob, or say which format it is (\"files\": each file is a sample)";
+
+// File i is named as `format`, and is of another: throws Error{corrupt}, unless it is compressed and whole,
+// and Error{unsupported} where files of that format may not be compressed.
+void refuse_damaged(const FileList& files, std::size_t i, std::string_view format) {
+  const DatasetFile file = files.open(i);
+  refuse_foreign(file, kWhatToDo);
+  const Compression compression = compression_of(file);
+  if (compression == Compression::none) {
+    throw file.damage(
+        0, "it is named as {}, and does not begin so: it is damaged, cut short or something else; {}", format,
+        kWhatToDo);
+  }
+  if (format != "tar" && format != "lines" && format != "tfrecord") {
+    throw failure(ErrorCode::unsupported,
+                  "open {}: it is compressed, and only tar, lines, TFRecord and MDS are unpacked as they are "
+                  "read; unpack it first",
+                  file.path());
+  }
+  // All of it: a checksum stands at its end.
+  decompress(file, compression, [](std::span<const std::byte>) { return true; });
+}
+
+bool is_of(std::string_view format, const FileList& files, std::size_t i, const std::string& name) {
+  if (format == "tar") return is_tar(files, i);
+  if (format == "hdf5") return is_hdf5(files, i);
+  if (format == "tfrecord") return is_tfrecord_or_empty(files, i);
+  return format == "npy" ? is_npy(files, i) : format_by_name(name) == format;
+}
+
+// A directory with one damaged or foreign file among others is not to become a dataset of raw bytes. Names
+// that are computed end alike, and may be beyond number: one is looked at.
+void refuse_mixed(const FileList& files) {
+  const auto names = files.read_names();
+  const std::size_t looked_at =
+      files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
+  for (std::size_t i = 0; i < looked_at; ++i) {
+    const std::string name = files.path((*names)[i]);
+    const std::string_view format = format_by_name(name);
+    if (format.empty()) continue;
+    if (format == "mds") {
+      refuse_splits(files);
+      throw failure(ErrorCode::corrupt,
+                    "open {}: {} is a shard, and there is no index.json: open the directory of all, or the "
+                    "shards are not all written; {}",
+                    files.shown_directory(), name, kWhatToDo);
+    }
+    std::size_t other = 0;
+    while (other + 1 < files.size() && is_of(format, files, other, files.path((*names)[other]))) ++other;
+    if (format_by_name(files.path((*names)[other])) == format) refuse_damaged(files, other, format);
+    throw failure(ErrorCode::invalid_argument, "open {}: {} is named as {}, and {} is no such file: {}",
+                  files.shown_directory(), name, format, files.path(other), kWhatToDo);
+  }
+}
+
+// Some files of each kind of name: what is between the last dot and the end, without digits.
+std::vector<std::size_t> some_of(const FileList& files) {
+  constexpr std::size_t kMostKinds = 64;
+  constexpr std::size_t kMostOfKind = 3;
+  std::map<std::string, std::size_t> kinds;
+  std::vector<std::size_t> some;
+  const auto names = files.read_names();
+  const std::size_t most = files.listing().is_computed() ? std::min(kMostOfKind, files.size()) : files.size();
+  for (std::size_t i = 0; i < most; ++i) {
+    std::string kind = (*names)[i];
+    kind.erase(0, std::min(kind.find_last_of("./"), kind.size()));
+    std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) != 0; });
+    if (kinds.size() >= kMostKinds && !kinds.contains(kind)) continue;
+    if (kinds[kind]++ < kMostOfKind) some.push_back(i);
+  }
+  return some;
+}
+
+// What a look into some files shows: nothing is to become a dataset of raw bytes because of one more file.
+void refuse_contents(const FileList& files) {
+  const std::vector<std::size_t> some = some_of(files);
+  parallel_for("look into files", std::ssize(some), 1, files.location().is_stored() ? kStoredAtOnce : 1,
+               [&](const LoopPart& part) {
+                 const std::size_t i = some[static_cast<std::size_t>(part.begin)];
+                 const DatasetFile file = files.open(i);
+                 refuse_foreign(file, kAsFiles);
+                 const std::string_view format = is_tar(files, i)                            ? "tar"
+                                                 : is_npy(files, i)                          ? "npy"
+                                                 : is_hdf5(files, i)                         ? "hdf5"
+                                                 : file.bytes() > 0 && is_tfrecord(files, i) ? "tfrecord"
+                                                                                             : "";
+                 if (format.empty()) return;
+                 throw failure(
+                     ErrorCode::invalid_argument,
+                     "open {}: {} is of the format {}, and other files are not: name those that are by a "
+                     "glob; {}",
+                     files.shown_directory(), file.path(), format, kAsFiles);
+               });
+}
+
+// What other programs keep in directories, by its names: Zarr 2's are hidden.
+std::string_view find_store(const FileList& files) {
+  if (files.listing().is_computed()) return {};
+  bool has_index = false;
+  bool has_chunk = false;
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::string& name = (*names)[i];
+    const std::string_view last = std::string_view(name).substr(name.rfind('/') + 1);
+    if (last == "zarr.json" || name.find(".zarr/") != std::string::npos) return "Zarr";
+    if (ends_as(last, ".lance") || name.find("/_versions/") != std::string::npos) return "Lance";
+    has_index |= last == "index.json";
+    has_chunk |= last.starts_with("chunk-") && last.ends_with(".bin");
+    if (has_index && has_chunk) return "litData";
+    constexpr std::size_t kAsked = 16;
+    const std::string directory = name.substr(0, name.rfind('/') + 1);
+    for (const std::string_view mark : {".zarray", ".zgroup"}) {
+      if (i < kAsked && files.location().probe(fmt::format("{}{}", directory, mark)) == 0) return "Zarr";
+    }
+  }
+  return files.location().probe(".zgroup") == 0 ? "Zarr" : "";
+}
+
+// What is no format of rota's, and would be samples of bytes that nobody expects.
+void refuse_named(const FileList& files) {
+  if (const std::string_view store = find_store(files); !store.empty()) {
+    throw failure(ErrorCode::unsupported,
+                  "open {}: it is data of {}: convert it, or wrap what reads it as a source of your own; {}",
+                  files.shown_directory(), store, kAsFiles);
+  }
+  constexpr std::array<std::string_view, 13> kEndings{".parquet", ".arrow", ".feather", ".orc", ".avro",
+                                                      ".beton",   ".mdb",   ".zip",     ".7z",  ".rar",
+                                                      ".br",      ".idx",   ".npz"};
+  const auto names = files.read_names();
+  const std::size_t looked_at =
+      files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
+  for (std::size_t i = 0; i < looked_at; ++i) {
+    const std::string path = files.path((*names)[i]);
+    const std::string_view name = without_query(path);
+    const std::string_view compression = name.substr(without_compression(name).size());
+    const bool may_be_compressed =
+        !compression.empty() && !ends_as(compression, ".gz") && !compression.starts_with(".zst");
+    const bool is_compressed = may_be_compressed && compression_of(files.open(i)) == Compression::other;
+    const bool is_foreign =
+        std::ranges::any_of(kEndings, [&](std::string_view ending) { return ends_as(name, ending); });
+    if (!is_compressed && !is_foreign) continue;
+    throw failure(ErrorCode::unsupported, "open {}: it is {}; {}", files.path(i),
+                  is_compressed           ? "compressed, and neither tar, TFRecord nor JSON lines: unpack it"
+                  : ends_as(name, ".idx") ? "an index of Megatron-LM, perhaps: say so (\"megatron\")"
+                  : ends_as(name, ".npz") ? "arrays of numpy, perhaps: say so (\"npz\", whose option rows "
+                                            "says whether a row is a sample, or a file)"
+                                          : "of a format that rota does not read: convert it, or wrap what "
+                                            "reads it as a source of your own",
+                  kAsFiles);
+  }
+}
+
+std::string format_of(const FileList& files) {
+  if (is_mds(files)) return "mds";
+  if (all_of(files, is_tar)) return "tar";  // which one read tells, where HDF5 is looked for by many
+  if (all_of(files, is_npy)) return "npy";
+  if (all_of(files, is_hdf5)) return "hdf5";
+  if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
+  if (all_of(files, is_megatron)) return "megatron";
+  if (are_json_lines(files)) {
+    for (const std::size_t i : some_of(files)) refuse_foreign(files.open(i), kWhatToDo);
+    return "lines";
+  }
+  refuse_mixed(files);
+  refuse_named(files);
+  refuse_contents(files);
+  return "files";
+}
+
+}  // namespace
+
+void require_ours(const DatasetFile& file) { refuse_foreign(file, "or name another file"); }
+
+std::string foreign_text(const DatasetFile& file) {
+  const Foreign* found = find_foreign(file);
+  return found == nullptr ? "" : fmt::format("it is {}: {}", found->what, found->remedy);
+}
+
+}  // namespace rota::internal
+
+namespace rota {
+
+std::vector<std::string> formats() {
+  return {internal::format_names().begin(), internal::format_names().end()};
+}
+
+std::string find_format(const Catalog& catalog) {
+  const internal::FileList& files = internal::files_of(catalog);
+  return internal::made_on_first_rank(files.context(), "look which format it is", [&] {
+    std::string format = files.kept().get().format;
+    if (!format.empty()) return format;
+    format = internal::format_of(files);
+    files.kept().change([&](auto& kept) { kept.format = format; });
+    return format;
+  });
+}
+
+}  // namespace rota
