@@ -40,7 +40,10 @@ struct HttpOptions {
 /// - HttpOptions::ca_file: AWS_CA_BUNDLE first.
 struct S3Options {
   std::string region = {};
-  std::string endpoint = {};    ///< of another store: "https://store.local:9000"; buckets are in its path
+  std::string endpoint = {};  ///< of another store: "https://store.local:9000"
+  /// Where the bucket is named: "virtual", in the host's name, or "path". Empty: the profile's
+  /// addressing_style; else in the host's name of Amazon's, and in the path of another store.
+  std::string addressing = {};
   std::string access_key = {};  ///< keys never appear in messages
   std::string secret_key = {};
   std::string session_token = {};  ///< of temporary keys

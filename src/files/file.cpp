@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <iterator>
 #include <system_error>
 
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "files/descriptor.hpp"
 
 namespace rota::internal {
@@ -186,7 +188,17 @@ void File::allocate(std::uint64_t bytes) const {
 
 void File::sync() const {
   // Not repeated after a failure: the kernel may have dropped what it could not write, and then succeed.
-  if (system_->fsync(fd_) != 0) throw write_error("fsync", path_, errno);
+  if (system_->fsync(fd_) == 0) return;
+  const int error = errno;
+  if (error != EINVAL || system_->type(fd_) != S_IFDIR) throw write_error("fsync", path_, error);
+  // SMB, DrvFs and many of FUSE know none of directories. The file itself is on disk.
+  static std::atomic_flag is_told;
+  if (!is_told.test_and_set()) {
+    tell(fmt::format(
+        "{} is on a file system that knows no fsync of a directory: after a power loss a file that was "
+        "just written may lack its name, and the one before is used",
+        path_));
+  }
 }
 
 void File::close() {

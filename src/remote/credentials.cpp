@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -91,25 +92,54 @@ std::string environment(const char* name) {
   return value == nullptr ? std::string() : value;
 }
 
+namespace {
+
+// "my name" of [profile "my name"].
+std::string section_name(std::string_view text) {
+  constexpr std::string_view kProfile = "profile";
+  if (text.starts_with(kProfile) && text.substr(kProfile.size()).find_first_of(" \t") == 0)
+    text = trimmed(text.substr(kProfile.size()));
+  const bool is_quoted = text.size() > 1 && (text[0] == '"' || text[0] == '\'') && text.back() == text[0];
+  return std::string(is_quoted ? text.substr(1, text.size() - 2) : text);
+}
+
+}  // namespace
+
 ProfileFile parse_profiles(std::string_view text) {
   ProfileFile file;
   std::map<std::string, std::string>* section = nullptr;
-  std::string above;
+  std::string above;       // the name whose lines may follow, indented more
+  std::size_t indent = 0;  // its own
+  bool has_lines = false;
+  std::int64_t number = 0;
   for (const std::string_view whole : lines_of(text)) {
+    ++number;
     const std::string_view line = trimmed(whole);
     if (line.empty() || line[0] == '#' || line[0] == ';') continue;
-    if (line[0] == '[') {
-      std::string_view name = trimmed(line.substr(1, line.find(']') - 1));
-      if (name.starts_with("profile ")) name = trimmed(name.substr(8));
-      section = &file[std::string(name)];
+    const std::size_t in = whole.find_first_not_of(" \t");
+    const bool is_below = !above.empty() && in > indent;
+    if (line[0] == '[' && !is_below) {
+      section = &file[section_name(trimmed(line.substr(1, line.find(']') - 1)))];
+      above.clear();
       continue;
     }
-    const auto equals = line.find('=');
-    if (section == nullptr || equals == std::string_view::npos) continue;
-    const bool is_nested = whole[0] == ' ' || whole[0] == '\t';
-    const std::string_view name = trimmed(line.substr(0, equals));
-    if (!is_nested) above = name;
-    (*section)[is_nested ? fmt::format("{}.{}", above, name) : above] = trimmed(line.substr(equals + 1));
+    if (is_below && !has_lines) continue;  // more of a value
+    const auto end = line.find_first_of("=:");
+    if (section == nullptr || end == std::string_view::npos) {
+      file[""].emplace("trouble", fmt::format("line {} is neither a [section] nor name = value", number));
+      continue;
+    }
+    std::string name(trimmed(line.substr(0, end)));
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string_view value = trimmed(line.substr(end + 1));
+    if (is_below) {
+      (*section)[fmt::format("{}.{}", above, name)] = value;
+      continue;
+    }
+    above = name;
+    indent = in;
+    has_lines = value.empty();
+    (*section)[name] = value;
   }
   return file;
 }
@@ -118,13 +148,19 @@ namespace {
 
 std::string named_profile() { return either(environment("AWS_PROFILE"), environment("AWS_DEFAULT_PROFILE")); }
 
-// The sections of the profile that the environment names, of both files.
-std::vector<std::map<std::string, std::string>> profile_sections() {
+// The sections of the profile that the environment names, of both files. What is wrong with one is told, if
+// that is wanted.
+std::vector<std::map<std::string, std::string>> profile_sections(bool are_needed = false) {
   const std::string profile = either(named_profile(), "default");
   std::vector<std::map<std::string, std::string>> sections;
   for (const auto& [variable, file] :
        {std::pair{"AWS_SHARED_CREDENTIALS_FILE", "credentials"}, {"AWS_CONFIG_FILE", "config"}}) {
-    ProfileFile profiles = parse_profiles(read_file(home_file(variable, file)));
+    const std::string path = home_file(variable, file);
+    ProfileFile profiles = parse_profiles(read_file(path));
+    if (are_needed && profiles.contains("")) {
+      throw failure(ErrorCode::invalid_argument, "find credentials for S3: read {}: {}", path,
+                    profiles[""]["trouble"]);
+    }
     const auto section = profiles.find(profile);
     if (section == profiles.end()) continue;
     sections.push_back(section->second);
@@ -137,7 +173,7 @@ std::vector<std::map<std::string, std::string>> profile_sections() {
 
 // A misspelt AWS_PROFILE must not fall back to other credentials.
 void require_profile() {
-  const auto sections = profile_sections();
+  const auto sections = profile_sections(true);
   if (sections.empty() && !named_profile().empty()) {
     throw failure(ErrorCode::invalid_argument,
                   "find credentials for S3: there is no profile \"{}\" (AWS_PROFILE) in ~/.aws/credentials "
@@ -191,7 +227,7 @@ namespace {
 
 std::optional<S3Keys> keys_of_environment() {
   S3Keys keys{environment("AWS_ACCESS_KEY_ID"), environment("AWS_SECRET_ACCESS_KEY"),
-              environment("AWS_SESSION_TOKEN")};
+              either(environment("AWS_SESSION_TOKEN"), environment("AWS_SECURITY_TOKEN"))};
   if (keys.access_key.empty() && keys.secret_key.empty()) return std::nullopt;
   if (!keys.access_key.empty() && !keys.secret_key.empty()) return keys;
   throw failure(ErrorCode::invalid_argument,
@@ -205,7 +241,7 @@ std::optional<S3Keys> keys_of_profile() {
   for (auto& section : profile_sections()) {  // a key of the one with a token of the other would be neither
     if (!section.contains("aws_access_key_id") || !section.contains("aws_secret_access_key")) continue;
     return S3Keys{section["aws_access_key_id"], section["aws_secret_access_key"],
-                  section["aws_session_token"]};
+                  either(section["aws_session_token"], section["aws_security_token"])};
   }
   return std::nullopt;
 }

@@ -56,8 +56,9 @@ std::string authorization(const SignedRequest& request, const S3Keys& keys, std:
 /// A variable of the environment; empty without.
 std::string environment(const char* name);
 
-/// The values of the sections of a file as ~/.aws/credentials is: [section], then `name = value`, or `name =`
-/// and indented ones, which are called "name.indented". What is neither is passed over.
+/// The values of the sections of a file as ~/.aws/credentials is, as botocore reads it: [section], then `name
+/// = value` or `name: value`, or `name =` and lines that are indented more, which are called "name.indented".
+/// The section "" says by "trouble" which line is neither.
 using ProfileFile = std::map<std::string, std::map<std::string, std::string>, std::less<>>;
 ProfileFile parse_profiles(std::string_view text);
 

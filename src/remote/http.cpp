@@ -42,9 +42,29 @@ std::string_view code_in(std::string_view body) {
   if (begin == std::string_view::npos) return {};
   const auto code = body.substr(begin + kBegin.size(), body.find('<', begin + 1) - begin - kBegin.size());
   const bool is_word = std::ranges::all_of(code, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.';
   });
   return is_word && code.size() <= 64 ? code : std::string_view();
+}
+
+bool is_page(const HttpAnswer& answer) { return answer.header("content-type").starts_with("text/html"); }
+
+std::string said_in(const HttpAnswer& answer, std::string_view text) {
+  text = trimmed(text);
+  text = trimmed(text.substr(0, text.find('\n')));
+  if (text.empty() || text[0] == '<') return {};
+  const auto repeats = [&](std::string_view sent) {
+    constexpr std::size_t kLeast = 16;  // of what a secret may be
+    for (std::size_t end = 0; !sent.empty(); sent.remove_prefix(std::min(end + 1, sent.size()))) {
+      end = std::min(sent.find_first_of(" ,;=&/"), sent.size());
+      if (end >= kLeast && text.find(sent.substr(0, end)) != std::string_view::npos) return true;
+    }
+    return false;
+  };
+  const std::string_view url = answer.request->url;
+  if (repeats(url.substr(std::min(url.find('?'), url.size())))) return {};
+  if (std::ranges::any_of(answer.request->headers, repeats)) return {};
+  return ": " + shown(without_users(text.substr(0, kMostShown)));
 }
 
 std::string percent_encoded(std::string_view text, bool slashes_may_stay) {

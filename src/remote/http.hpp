@@ -120,9 +120,13 @@ std::vector<std::string>& known_ca_files();
 /// can be; empty without.
 std::string find_ca_file(const char* own, const std::vector<std::string>& known);
 
-/// "SlowDown", of an answer as S3 gives them; empty without. It is a word: nothing else of an answer is
-/// shown, for a server may repeat what it was sent, and there are secrets in that.
+/// "SlowDown", "KMS.DisabledException", of an answer as S3 gives them; empty without.
 std::string_view code_in(std::string_view body);
+/// The first line of what a server says, ready to be shown behind ": "; empty where it repeats what it was
+/// sent, for there are secrets in that, and of a page.
+std::string said_in(const HttpAnswer& answer, std::string_view text);
+/// Whether the answer is a page for people.
+bool is_page(const HttpAnswer& answer);
 /// How much of what comes from outside a message shows (core/text.hpp).
 inline constexpr std::size_t kMostShown = 200;
 

@@ -46,6 +46,13 @@ bool is_final(CURLcode code) noexcept {
   return std::ranges::find(kFinal, code) != kFinal.end();
 }
 
+// Nor where a proxy says no.
+bool is_refused_by_proxy(CURL* easy) noexcept {
+  Long status = 0;
+  ::curl_easy_getinfo(easy, CURLINFO_HTTP_CONNECTCODE, &status);
+  return status >= 400 && status < 500;
+}
+
 // Whether there was no connection.
 bool is_nobody_there(CURL* easy, CURLcode code) noexcept {
   curl_off_t connected = 0;
@@ -323,7 +330,7 @@ void HttpSession::end(Try& one, CURLcode code) {
   if (one.thrown != nullptr) {
     job.transfer->error = one.thrown;
     if (is_stopped(one.thrown)) std::rethrow_exception(one.thrown);
-  } else if (is_final(result)) {
+  } else if (is_final(result) || is_refused_by_proxy(one.easy.get())) {
     job.transfer->error = std::make_exception_ptr(
         Error(ErrorCode::io, fmt::format("{}: {}", job.transfer->what(), job.failure)));
   } else {

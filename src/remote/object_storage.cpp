@@ -59,10 +59,13 @@ void HttpOptions::validate() const {
 void S3Options::validate() const {
   http.validate();
   check_secrets(*this);
+  if (!addressing.empty() && addressing != "virtual" && addressing != "path")
+    OptionCheck("make a storage").refuse("addressing", addressing, "\"virtual\" or \"path\"");
   const bool is_url = endpoint.starts_with("http://") || endpoint.starts_with("https://");
   if (endpoint.empty() || (is_url && !has_user(endpoint))) return;
+  const std::size_t user = endpoint.rfind('@');
   OptionCheck("make a storage")
-      .refuse("endpoint", internal::without_users("://" + endpoint).substr(3),
+      .refuse("endpoint", user == std::string::npos ? endpoint : "***" + endpoint.substr(user),
               "a URL without a password: https://host:port");
 }
 

@@ -24,6 +24,13 @@ std::string_view region_in(std::string_view location) {
 }
 
 void require_bucket(const ObjectName& at) {
+  constexpr std::string_view kExpress = "--x-s3";
+  if (at.bucket.starts_with("arn:") || at.bucket.ends_with(kExpress)) {
+    throw failure(ErrorCode::unsupported, "read s3://{}/{}: it is {}", at.bucket, at.key,
+                  at.bucket.ends_with(kExpress)
+                      ? "a directory bucket (S3 Express), which wants other signatures; copy it to a bucket"
+                      : "an access point; give its alias (NAME-s3alias), or the bucket");
+  }
   const bool is_one = std::ranges::all_of(at.bucket, [](unsigned char c) {
     return (std::isalnum(c) != 0 && c < 0x80) || c == '.' || c == '-' || c == '_';
   });
@@ -37,11 +44,21 @@ void require_bucket(const ObjectName& at) {
 // What to do about a refusal.
 std::string_view advice_on(std::string_view code, int status, bool may_be_over) {
   if (code == "RequestTimeTooSkewed") return "; set this machine's clock";
+  if (code == "InvalidObjectState") return "; it is archived: restore it first";
+  if (code.starts_with("KMS.")) return "; the key that it is encrypted with cannot be used";
+  if (code == "SecondLevelDomainForbidden" || code == "PathStyleDomainForbidden" ||
+      code == "VirtualHostDomainRequired") {
+    return "; this store wants the bucket in the host's name: set the option addressing to \"virtual\", or "
+           "the "
+           "profile's addressing_style";
+  }
   if (may_be_over) return "; check the credentials: the session token is over, or is none";
   if (code == "InvalidAccessKeyId") return "; check the credentials: there is no such access key";
   if (code == "SignatureDoesNotMatch")
     return "; check the credentials: the secret key is not that of the access key";
-  if (status != 401 && status != 403) return "";
+  const bool is_of_keys =
+      code.empty() || code == "AccessDenied" || code == "Forbidden" || code == "AllAccessDisabled";
+  if ((status != 401 && status != 403) || !is_of_keys) return "";
   return "; check the credentials, and that they are for this bucket (S3 says the same of what is not there "
          "to who may not list it)";
 }
@@ -49,6 +66,17 @@ std::string_view advice_on(std::string_view code, int status, bool may_be_over) 
 bool is_yes(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text == "yes" || text == "true" || text == "1";
+}
+
+// "s3", "s3-fips.dualstack": as the environment or the profile wants Amazon's.
+std::string service_name() {
+  const auto wants = [](const char* variable, const char* value) {
+    return is_yes(environment(variable)) || is_yes(profile_value(value));
+  };
+  static const std::string name =
+      fmt::format("s3{}{}", wants("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint") ? "-fips" : "",
+                  wants("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint") ? ".dualstack" : "");
+  return name;
 }
 
 // What the options leave open, from the environment.
@@ -66,6 +94,8 @@ S3Options completed(S3Options options) {
   if (options.endpoint.empty()) options.endpoint = profile_value("endpoint_url");
   options.requester_pays = options.requester_pays || environment("AWS_REQUEST_PAYER") == "requester";
   complete(options.http.ca_file, {"AWS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"});
+  if (options.addressing.empty()) options.addressing = profile_value("s3.addressing_style");
+  if (options.addressing == "auto") options.addressing.clear();
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
   if (options.access_key.empty() && is_yes(environment("AWS_NO_SIGN_REQUEST"))) {
     options.is_anonymous = true;
@@ -123,12 +153,22 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
   if (may_be_over && credentials_.renew(signed_as.substr(end_of_region + 1))) return true;
   if (code == "RequestTimeout" || code == "OperationAborted") return true;
   const std::string_view word = code_in(answer.body);
-  const std::string said = fmt::format("status {}{}{}", answer.status, word.empty() ? "" : ", ", word);
+  const std::string said = fmt::format("status {}{}{}{}", answer.status, word.empty() ? "" : ", ", word,
+                                       said_in(answer, error.child_value("Message")));
   if (answer.status == 404) {
     throw failure(ErrorCode::not_found, "{}: {}{}", what, said,
                   code == "NoSuchBucket" ? "; check its name, and the endpoint (AWS_ENDPOINT_URL)" : "");
   }
   throw failure(ErrorCode::io, "{}: {}{}", what, said, advice_on(code, answer.status, may_be_over));
+}
+
+void S3Server::require_own(const HttpAnswer& answer, const std::string& what) const {
+  if (!is_page(answer) || !answer.header("x-amz-request-id").empty()) return;
+  throw failure(
+      ErrorCode::io,
+      "{}: a page for people comes, and not what S3 says: a console's port, or a login page? Check the "
+      "endpoint (AWS_ENDPOINT_URL)",
+      what);
 }
 
 std::string S3Server::region_of(const std::string& bucket) const {
@@ -143,11 +183,10 @@ HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string
   const std::string region = region_of(bucket);
   std::string server = options_.endpoint;
   made.path = "/" + percent_encoded(at.key, true);
-  const bool is_host = server.empty() && bucket.find('.') == std::string::npos;
-  if (server.empty()) {
-    server = fmt::format("https://{}{}s3.{}.{}", is_host ? bucket : "", is_host ? "." : "", region,
-                         domain_of(region));
-  }
+  const bool is_host = options_.addressing.empty() ? server.empty() && bucket.find('.') == std::string::npos
+                                                   : options_.addressing == "virtual";
+  if (server.empty()) server = fmt::format("https://{}.{}.{}", service_name(), region, domain_of(region));
+  if (is_host) server.insert(server.find("://") + 3, bucket + '.');
   if (!is_host) made.path = "/" + percent_encoded(bucket, false) + made.path;
   const std::size_t authority = server.find("://") + 3;
   const std::size_t below = std::min(server.find('/', authority), server.size());  // of a gateway

@@ -53,6 +53,7 @@ class S3Server final : public Server {
                                     std::string_view range) const override;
   [[nodiscard]] bool judge(const HttpAnswer& answer, std::string_view name,
                            const std::string& what) const override;
+  void require_own(const HttpAnswer& answer, const std::string& what) const override;
   /// For a page of the list of keys that begin with the name's key. `by_directory`: directories below it
   /// stand for what lies in them.
   [[nodiscard]] HttpRequest list_request(std::string_view name, bool by_directory,

@@ -47,6 +47,7 @@ class Find final : public Transfer {
   [[nodiscard]] bool has_all() const override { return found_.has_value(); }
   bool finish(const HttpAnswer& answer) override {
     if (answer.status == 404 || found_) return true;
+    if (answer.status == 200) server_.require_own(answer, what());
     if (!asks_by_get_) {
       const auto bytes = number_in(answer.header("content-length"));
       asks_by_get_ = answer.status != 200 || bytes.value_or(0) == 0;
@@ -212,7 +213,12 @@ class WebServer final : public Server {
   }
   [[nodiscard]] bool judge(const HttpAnswer& answer, std::string_view /*name*/,
                            const std::string& what) const override {
-    throw failure(ErrorCode::io, "{}: status {}", what, answer.status);
+    const std::string_view header = answer.header("x-error-message");  // of Hugging Face
+    throw failure(ErrorCode::io, "{}: status {}{}{}", what, answer.status,
+                  said_in(answer, header.empty() ? answer.body : header),
+                  answer.status == 401 || answer.status == 403
+                      ? "; rota sends no credentials to web servers: take a signed URL, or what downloads it"
+                      : "");
   }
 
  private:

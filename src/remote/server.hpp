@@ -30,6 +30,8 @@ class Server : public Storage {
   /// Throws what it says, after `what`.
   [[nodiscard]] virtual bool judge(const HttpAnswer& answer, std::string_view name,
                                    const std::string& what) const = 0;
+  /// Throws, after `what`, where a success is of another server than is meant.
+  virtual void require_own(const HttpAnswer& /*answer*/, const std::string& /*what*/) const {}
 
  protected:
   [[nodiscard]] const HttpClient& client() const noexcept { return client_; }
