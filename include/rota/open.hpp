@@ -52,6 +52,10 @@ struct Hdf5Options {
   /// float32, or float64 where one of these is that wide or the numbers need it; NaN for `_FillValue` and
   /// `missing_value`. Integers without a scale stay. Workers do it.
   bool unpack = false;
+  /// Groups that are a sample each, by a glob: "/data/demo_*", or "/*". "/" is the whole file: each file is a
+  /// sample. `datasets` are then names in the group; scalars are fields, too, and fields whose first extents
+  /// differ are ragged. Groups of numbers come in their order. Empty: those at the top that differ by a number.
+  std::string groups = {};
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
   void validate() const;

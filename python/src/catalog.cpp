@@ -79,7 +79,7 @@ const std::vector<FormatOptions>& formats_with_options() {
       format<Hdf5Options>(
           "hdf5", {option("datasets", &Hdf5Options::datasets), option("offsets", &Hdf5Options::offsets),
                    option("allow_external_links", &Hdf5Options::allow_external_links),
-                   option("unpack", &Hdf5Options::unpack)}),
+                   option("unpack", &Hdf5Options::unpack), option("groups", &Hdf5Options::groups)}),
       format<TfRecordOptions>("tfrecord", {option("verify", &TfRecordOptions::verify)}),
       format<TarOptions>("tar", {option("fields", &TarOptions::fields), option("keys", &TarOptions::keys),
                                  option("allow_missing_end", &TarOptions::allow_missing_end)}),

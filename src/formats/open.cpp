@@ -28,8 +28,9 @@ void validate(const Format& format) {
 std::string describe(const std::string& name) { return fmt::format("the format \"{}\"", name); }
 std::string describe(const FilesOptions& options) { return fmt::format("files with keys {}", options.keys); }
 std::string describe(const Hdf5Options& options) {
-  return fmt::format("hdf5 with datasets {}, offsets \"{}\", allow_external_links {}, unpack {}",
-                     options.datasets, options.offsets, options.allow_external_links, options.unpack);
+  return fmt::format(
+      "hdf5 with datasets {}, offsets \"{}\", allow_external_links {}, unpack {}, groups \"{}\"",
+      options.datasets, options.offsets, options.allow_external_links, options.unpack, options.groups);
 }
 std::string describe(const TfRecordOptions& options) {
   return fmt::format("tfrecord with verify {}", options.verify);

@@ -59,8 +59,25 @@ TEST(Profiles, AreReadAsOtherProgramsReadThem) {
   EXPECT_EQ(file.at("other").at("region"), "eu-west-1");
   EXPECT_EQ(file.at("other").count("nested"), 0U);
   EXPECT_EQ(file.at("other").at("region2"), "y");
+  EXPECT_EQ(file.at("").at("trouble"), "line 10 is neither a [section] nor name = value");
   EXPECT_TRUE(parse_profiles("").empty());
-  EXPECT_TRUE(parse_profiles("a = b").empty());
+  EXPECT_EQ(parse_profiles("a = b").at("").at("trouble"), "line 1 is neither a [section] nor name = value");
+}
+
+TEST(Profiles, AreReadAsBotocoreReadsThem) {
+  const ProfileFile file = parse_profiles(
+      "[profile \"my own\"]\n  AWS_Access_Key_Id : k=1\n  region = here\n    and more of it\n  s3 =\n"
+      "    addressing_style = virtual\n    use_accelerate_endpoint: no\n  aws_security_token = t\n[profile\tb]\nx:y\n"
+      "['c']\nregion=c\n");
+  const auto& own = file.at("my own");
+  EXPECT_EQ(own.at("aws_access_key_id"), "k=1");
+  EXPECT_EQ(own.at("region"), "here");
+  EXPECT_EQ(own.at("s3.addressing_style"), "virtual");
+  EXPECT_EQ(own.at("s3.use_accelerate_endpoint"), "no");
+  EXPECT_EQ(own.at("aws_security_token"), "t");
+  EXPECT_EQ(file.at("b").at("x"), "y");
+  EXPECT_EQ(file.at("c").at("region"), "c");
+  EXPECT_FALSE(file.contains(""));
 }
 
 TEST(CredentialAnswers, AreReadOrRefused) {

@@ -50,6 +50,26 @@ bool is_dimension_scale(const hdf5::Dataset& dataset) {
   return std::string_view(text.data(), kClass.size()) == kClass;
 }
 
+bool is_by_columns(const Hdf5Subject& subject, const std::string& name) {
+  const std::string group = name.substr(0, std::max<std::size_t>(name.rfind('/'), 1));
+  const char* const attribute_name = "encoding-type";
+  if (H5Aexists_by_name(subject.file.get(), group.c_str(), attribute_name, H5P_DEFAULT) <= 0) return false;
+  const hdf5::Attribute attribute(
+      H5Aopen_by_name(subject.file.get(), group.c_str(), attribute_name, H5P_DEFAULT, H5P_DEFAULT),
+      attribute_name);
+  const hdf5::Datatype type(H5Aget_type(attribute.get()), attribute_name);
+  if (H5Tget_class(type.get()) != H5T_STRING) return false;
+  std::array<char, 64> text{};
+  char* long_text = nullptr;
+  const bool is_variable = H5Tis_variable_str(type.get()) > 0;
+  if (!is_variable && H5Tget_size(type.get()) >= text.size()) return false;
+  if (H5Aread(attribute.get(), type.get(), is_variable ? static_cast<void*>(&long_text) : text.data()) < 0)
+    return false;
+  const std::string said = is_variable ? (long_text == nullptr ? "" : long_text) : text.data();
+  if (long_text != nullptr) H5free_memory(long_text);
+  return said == "csc_matrix";
+}
+
 void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field) {
   const DType stored = field.field.dtype;
   Scaling& found = field.scaling;

@@ -11,8 +11,10 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
+#include "catalog/list_files.hpp"
 #include "core/failure.hpp"
 #include "core/message.hpp"
 #include "formats/formats.hpp"
@@ -152,12 +154,34 @@ std::vector<std::string> numbered_groups(const std::vector<std::string>& dataset
   return groups;
 }
 
+// The groups that a glob names, those of numbers in the order of these; "/" is the whole file.
+std::vector<std::string> named_groups(const std::vector<std::string>& datasets, const std::string& pattern) {
+  if (pattern == "/") return {""};
+  std::set<std::string> found;
+  for (const std::string& path : datasets) {
+    for (std::size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+      if (matches_glob(pattern, path.substr(0, end))) found.insert(path.substr(0, end));
+    }
+  }
+  std::vector<std::string> groups(found.begin(), found.end());
+  std::ranges::sort(groups, {}, [](const std::string& group) {
+    const std::size_t digits = group.find_last_not_of("0123456789") + 1;
+    const std::string number = group.substr(std::min(group.find_first_not_of('0', digits), group.size()));
+    return std::tuple(group.substr(0, digits), number.size(), number, group.size());
+  });
+  return groups;
+}
+
+std::vector<std::string> groups_of(const std::vector<std::string>& datasets, const Hdf5Choice& choice) {
+  return choice.groups.empty() ? numbered_groups(datasets) : named_groups(datasets, choice.groups);
+}
+
 // Those of numbers, or else all that can be read: batches of text are of little use to a loop, and compounds
 // often describe the others.
 void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
   const std::vector<std::string> all = links.datasets();
   std::vector<std::string> others;
-  if (const auto groups = numbered_groups(all); !groups.empty()) {
+  if (const auto groups = groups_of(all, choice); !groups.empty()) {
     for (const std::string& name : all) {
       if (name.starts_with(groups[0] + "/") && ask_what(links, name).has_numbers)
         choice.datasets.push_back(name.substr(groups[0].size()));
@@ -172,9 +196,9 @@ void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
       others.push_back(name);
     } else if (found.rank >= 1 && found.has_numbers) {
       choice.datasets.push_back(name);
-    } else if (found.rank >= 1) {
-      choice.left_out.push_back(fmt::format("\"{}\" ({})", name, found.type));
-      if (found.is_known) others.push_back(name);
+    } else if (found.kind != H5T_NO_CLASS) {
+      choice.left_out.push_back(fmt::format("\"{}\" ({})", name, found.rank == 0 ? "a scalar" : found.type));
+      if (found.is_known && found.rank >= 1) others.push_back(name);
     }
   }
   for (const std::string& name : links.may_leave() ? std::vector<std::string>() : links.external())
@@ -261,6 +285,13 @@ Hdf5Field ask_field(Hdf5Links& links, const Hdf5Choice& choice, const std::strin
         .link = at.link, .path = at.subject->path, .bytes = static_cast<std::int64_t>(at.subject->bytes)};
   }
   const bool ragged = is_ragged(links, choice, name);
+  if (ragged && is_by_columns(*at.subject, at.name)) {
+    throw failure(
+        ErrorCode::unsupported,
+        "{} is of a matrix that is stored by columns (csc_matrix), which would come for its rows; write it "
+        "by rows (AnnData: adata.X = adata.X.tocsr())",
+        at.subject->what(at.name));
+  }
   result.field = {name.substr(1), result.values.dtype, result.values.row_shape(), ragged};
   if (result.values.type.is_numbers()) ask_scaling(open_dataset(at), result);
   if (ragged) result.offsets = read_offsets(links.follow(choice.offsets_of(name)), result.values.rows());
@@ -316,11 +347,12 @@ Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& cho
   Hdf5Links links(subject, reads, may_leave);
   if (choice.datasets.empty()) choose_datasets(links, choice);
   Hdf5File found;
-  if (choice.are_in_groups) {
-    const auto groups = numbered_groups(links.datasets());
-    if (groups.empty()) {
-      throw failure(ErrorCode::invalid_argument,
-                    "open {}: its groups are not one for each sample, as in the first file; {}", file.path(),
+  if (choice.are_in_groups || !choice.groups.empty()) {
+    const auto groups = groups_of(links.datasets(), choice);
+    if (groups.empty() || choice.datasets.empty()) {
+      throw failure(ErrorCode::invalid_argument, "open {}: {}; {}", file.path(),
+                    choice.groups.empty() ? "its groups are not one for each sample, as in the first file"
+                                          : fmt::format("no group with numbers is \"{}\"", choice.groups),
                     listing(links.datasets()));
     }
     for (const std::string& name : choice.datasets)

@@ -128,6 +128,9 @@ struct Hdf5Field {
 
 /// Whether NetCDF's attributes say that it is the scale of a dimension: where samples lie along that.
 bool is_dimension_scale(const hdf5::Dataset& dataset);
+/// Whether the group of the dataset `name` says that it holds a sparse matrix by columns (AnnData's
+/// "csc_matrix").
+bool is_by_columns(const Hdf5Subject& subject, const std::string& name);
 /// Asks for NetCDF's scale_factor, add_offset, _FillValue and missing_value of a dataset of numbers.
 void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field);
 
@@ -146,7 +149,8 @@ struct Hdf5Choice {
   std::vector<std::string> datasets;
   std::vector<std::string> left_out = {};  ///< each with what it is, in words
   bool are_in_groups = false;              ///< of those names in each group, which is a sample
-  std::string offsets = {};                ///< Hdf5Options has it
+  std::string offsets = {};                ///< Hdf5Options has it, and the next
+  std::string groups = {};
 
   /// Of a dataset, the name of that of its offsets, should it be ragged.
   [[nodiscard]] std::string offsets_of(const std::string& name) const;
@@ -155,7 +159,7 @@ struct Hdf5Choice {
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(datasets, left_out, are_in_groups, offsets);
+    archive(datasets, left_out, are_in_groups, offsets, groups);
   }
 };
 

@@ -39,6 +39,21 @@ void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, s
                 found == expected ? ", stored otherwise" : "");
 }
 
+// Samples of groups are ragged where any of any file has another first extent.
+void join_extents(std::vector<Hdf5File>& contents) {
+  for (std::size_t f = 0; f < contents[0].fields.size(); ++f) {
+    const auto of = [&](Hdf5File& file) -> Hdf5Field& { return file.fields[f]; };
+    const Hdf5Field first = of(contents[0]);
+    const bool are_alike = std::ranges::all_of(
+        contents, [&](Hdf5File& file) { return file.fields.size() <= f || of(file).field == first.field; });
+    if (are_alike) continue;
+    for (Hdf5File& file : contents) {
+      if (file.fields.size() > f && !of(file).values.is_scalar)
+        of(file).field = {of(file).field.name, of(file).field.dtype, of(file).values.row_shape(), true};
+    }
+  }
+}
+
 // From the directory that `files` are in, for FileList::beside.
 std::string relative_name(const FileList& files, const std::string& path) {
   const std::string& directory = files.directory();
@@ -178,7 +193,8 @@ bool is_hdf5(const FileList& files, std::size_t i) {
 
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options& options) {
   FileList files = files_of(catalog).only(is_hdf5_name);
-  Hdf5Choice choice{.datasets = absolute_names(options.datasets), .offsets = options.offsets};
+  Hdf5Choice choice{
+      .datasets = absolute_names(options.datasets), .offsets = options.offsets, .groups = options.groups};
   if (choice.datasets.empty()) {
     choice = made_on_first_rank(files.context(), "look into the first file", [&] {
       (void)ask_file(files.open_unchanged(0), choice, options.allow_external_links);
@@ -186,19 +202,22 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
       return choice;
     });
   }
-  if (choice.are_in_groups && (options.unpack || !options.offsets.empty())) {
+  if ((choice.are_in_groups || !choice.groups.empty()) && (options.unpack || !options.offsets.empty())) {
     throw failure(ErrorCode::unsupported,
                   "open {}: its groups are samples, for which unpack and offsets do not work; leave them out",
                   files.path(0));
   }
   // What lies in other files may change without these.
-  const std::string signature = options.allow_external_links ? ""
-                                                             : fmt::format("hdf5 3 datasets {} offsets {}",
-                                                                           choice.datasets, choice.offsets);
+  const std::string signature =
+      options.allow_external_links
+          ? ""
+          : fmt::format("hdf5 3 datasets {} offsets {}{}", choice.datasets, choice.offsets,
+                        choice.groups.empty() ? "" : " groups " + choice.groups);
   auto contents = look_into_files<Hdf5File>(files, signature, [&](const DatasetFile& file) {
     Hdf5Choice same = choice;
     return ask_file(file, same, options.allow_external_links);
   });
+  if (!contents[0].fields.empty() && !contents[0].fields[0].samples.empty()) join_extents(contents);
   for (std::size_t i = 1; i < contents.size(); ++i) check_alike(files, contents, i);
   tell_unwritten(files, contents);
   tell_left_to_library(files, contents[0]);

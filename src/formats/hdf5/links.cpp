@@ -134,9 +134,14 @@ void Hdf5Links::leave(Hdf5Object& at, const std::string& file, const std::string
                   "copy the data",
                   what, file);
   }
-  const std::filesystem::path path = std::filesystem::path(at.subject->path).parent_path() / file;
+  const std::filesystem::path from = at.subject->path;
+  std::filesystem::path path = from.parent_path() / file;
   std::error_code error;
-  const bool is_file = std::filesystem::is_regular_file(path, error);
+  bool is_file = std::filesystem::is_regular_file(path, error);
+  if (const auto real = std::filesystem::canonical(from, error).parent_path() / file; !is_file && !error) {
+    is_file = std::filesystem::is_regular_file(real, error);  // beside what a symbolic link leads to
+    if (is_file) path = real;
+  }
   Descriptor opened = is_file ? open_for_reading(AT_FDCWD, path.c_str()) : Descriptor();
   if (!opened.is_open()) {
     throw failure(ErrorCode::not_found,
