@@ -69,7 +69,8 @@ struct CheckpointDirectory::Impl {
           path,
           "checkpoints go to a file system first; name a directory there, and as the option mirror the "
           "store, which gets a copy of each");
-      path = internal::absolute_path(on_disk.native());  // though the working directory may change
+      // Though the working directory may change.
+      path = on_disk.empty() ? on_disk : internal::absolute_path(on_disk.native());
     });
     ranks::require_same(ranks, kOpen, checkpoint::describe(policy));
     ranks::on_first_rank(ranks, kOpen, [&] { open_directory(); });

@@ -5,6 +5,11 @@ It runs alone, with nothing but Python: the tool calls it so.
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it imports, too
+
 import argparse
 import contextlib
 import html
@@ -12,7 +17,6 @@ import json
 import math
 import os
 import re
-import signal
 import statistics
 import subprocess
 import sys

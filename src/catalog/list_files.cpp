@@ -130,7 +130,7 @@ void require_next(const std::string& path, const std::string& beginning,
 
 // Visits the names that begin with or match `path` in a storage, or the one file of that name.
 Listed list_stored(const std::string& path, const StoredPath& stored, bool all_names,
-                   const NameVisitor& visit) {
+                   const NameVisitor& visit, bool may_be_glob = true) {
   const std::string& name = stored.name;
   const std::string scheme = path.substr(0, path.size() - name.size());
   if (!name.empty() && !name.ends_with('/')) {
@@ -146,8 +146,13 @@ Listed list_stored(const std::string& path, const StoredPath& stored, bool all_n
                  [&](const StoredFile& /*file*/) { return !(is_there = true); });  // one will do
     return is_there;
   };
-  const bool is_pattern = is_glob(name) && !has_below(name.substr(0, name.find_last_not_of('/') + 1));
-  const std::string pattern = is_pattern ? glob_of(name, has_below) : std::string();
+  // Brackets are what names have. Each look is a request.
+  const auto is_name = [&](const std::string& directory) {
+    return directory.find('[') != std::string::npos && has_below(directory);
+  };
+  const std::string plain = name.substr(0, name.find_last_not_of('/') + 1);
+  const bool is_pattern = may_be_glob && is_glob(name) && !is_name(plain);
+  const std::string pattern = is_pattern ? glob_of(name, is_name) : std::string();
   const std::string prefix = is_pattern                            ? fixed_directory(pattern)
                              : name.empty() || name.ends_with('/') ? name
                                                                    : name + '/';
@@ -172,6 +177,7 @@ Listed list_stored(const std::string& path, const StoredPath& stored, bool all_n
     return true;
   });
   if (!listed.stats.empty()) return listed;
+  if (is_pattern && has_below(plain)) return list_stored(path, stored, all_names, visit, false);
   throw failure(ErrorCode::not_found, "open {}: its storage has no file {}{}; check the path", path,
                 is_pattern ? "that matches" : "of that name, nor below it", left_out_text(listed));
 }

@@ -27,7 +27,9 @@ Words page_maker() {
 }
 
 // Of the package, wherever that is; where it was built with this program, beside that.
-constexpr const char* kModule = R"(import sys
+constexpr const char* kModule = R"(import signal, sys
+if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # while it imports, too
 sys.path = [path for path in sys.path if path] + [sys.argv.pop(1)]  # without the user's own files
 try:
     from rota import _report, {0} as it

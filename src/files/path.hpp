@@ -20,6 +20,6 @@ std::string plain_path(std::string path);
 /// The same, which may be of a file system alone. Throws Error{unsupported} for a URL, with that `remedy`.
 std::filesystem::path path_on_disk(
     const std::filesystem::path& path,
-    std::string_view remedy = "only datasets are read from a store; copy it to a file system first");
+    std::string_view remedy = "only datasets are read from a store; copy it to a disk first");
 
 }  // namespace rota::internal

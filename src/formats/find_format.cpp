@@ -48,19 +48,15 @@ constexpr std::array<Foreign, 13> kForeign{{
     {"SQLite format 3", "an SQLite database"},
 }};
 
-const Foreign* find_foreign(const DatasetFile& file) {
-  constexpr std::size_t kMost = 24;
-  const std::string head = decompress_head(file, Compression::none, kMost);
+void refuse_foreign(std::string_view path, std::string_view head, std::string_view otherwise) {
   const auto* found =
       std::ranges::find_if(kForeign, [&](const Foreign& one) { return head.starts_with(one.begin); });
-  return found == kForeign.end() ? nullptr : found;
+  if (found == kForeign.end()) return;
+  throw failure(ErrorCode::unsupported, "open {}: it is {}: {}; {}", path, found->what, found->remedy,
+                otherwise);
 }
-
 void refuse_foreign(const DatasetFile& file, std::string_view otherwise) {
-  if (const Foreign* found = find_foreign(file)) {
-    throw failure(ErrorCode::unsupported, "open {}: it is {}: {}; {}", file.path(), found->what,
-                  found->remedy, otherwise);
-  }
+  refuse_foreign(file.path(), decompress_head(file, Compression::none, kForeignHead), otherwise);
 }
 
 // Such a directory has other files, too.
@@ -289,7 +285,7 @@ std::string format_of(const FileList& files) {
   if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
   if (all_of(files, is_megatron)) return "megatron";
   if (are_json_lines(files)) {
-    for (const std::size_t i : some_of(files)) refuse_foreign(files.open(i), kWhatToDo);
+    require_no_pointers(files);
     return "lines";
   }
   refuse_mixed(files);
@@ -300,11 +296,14 @@ std::string format_of(const FileList& files) {
 
 }  // namespace
 
-void require_ours(const DatasetFile& file) { refuse_foreign(file, "or name another file"); }
-
-std::string foreign_text(const DatasetFile& file) {
-  const Foreign* found = find_foreign(file);
-  return found == nullptr ? "" : fmt::format("it is {}: {}", found->what, found->remedy);
+void require_ours(std::string_view path, std::string_view head) {
+  refuse_foreign(path, head, "or name another file");
+}
+void require_no_pointers(const FileList& files) {
+  if (!files.location().is_stored() && files.size() > 0) require_ours(files.open(0));
+}
+void require_ours(const DatasetFile& file) {
+  require_ours(file.path(), decompress_head(file, Compression::none, kForeignHead));
 }
 
 }  // namespace rota::internal

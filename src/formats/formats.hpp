@@ -45,10 +45,13 @@ void append_tfrecord(std::string& to, std::span<const std::byte> bytes);
 /// Throws Error{invalid_argument} that names the datasets of MDS which are in folders of this one.
 void refuse_splits(const FileList& files);
 
-/// What a file is that rota does not read, by how it begins, and what to do; empty of another one.
-[[nodiscard]] std::string foreign_text(const DatasetFile& file);
-/// Throws Error{unsupported} where there is such a text.
+/// Throws Error{unsupported} where a file begins as what rota does not read, with what to do.
 void require_ours(const DatasetFile& file);
+/// The same of the first file, of a file system: any bytes are lines, and so are pointers of Git LFS.
+void require_no_pointers(const FileList& files);
+/// The same of its first bytes, up to `kForeignHead`.
+void require_ours(std::string_view path, std::string_view head);
+inline constexpr std::size_t kForeignHead = 24;
 
 /// Whether a name is that of JSON lines, compressed or not.
 [[nodiscard]] bool is_json_lines(std::string_view name);

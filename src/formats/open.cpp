@@ -93,9 +93,8 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const std::string&
   if (name == "tar") return open_as(catalog, TarOptions());
   if (name == "lines") {
     const FileList& files = files_of(catalog);
-    ranks::on_first_rank(files.context().nodes.all(), "look which format it is", [&] {
-      if (files.size() > 0) require_ours(files.open(0));  // any bytes are lines
-    });
+    ranks::on_first_rank(files.context().nodes.all(), "look which format it is",
+                         [&] { require_no_pointers(files); });
     return make_lines_source(files_of(catalog).with_sizes());
   }
   if (name == "npy") return open_as(catalog, NpyOptions());

@@ -159,7 +159,7 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
     throw failure(ErrorCode::not_found, "{}: {}{}", what, said,
                   code == "NoSuchBucket" ? "; check its name, and the endpoint (AWS_ENDPOINT_URL)" : "");
   }
-  throw failure(ErrorCode::io, "{}: {}{}", what, said, advice_on(code, answer.status, may_be_over));
+  throw failure(ErrorCode::io, "{}: {}{}", what, said, advice_on(word, answer.status, may_be_over));
 }
 
 void S3Server::require_own(const HttpAnswer& answer, const std::string& what) const {

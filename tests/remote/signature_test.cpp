@@ -67,7 +67,8 @@ TEST(Profiles, AreReadAsOtherProgramsReadThem) {
 TEST(Profiles, AreReadAsBotocoreReadsThem) {
   const ProfileFile file = parse_profiles(
       "[profile \"my own\"]\n  AWS_Access_Key_Id : k=1\n  region = here\n    and more of it\n  s3 =\n"
-      "    addressing_style = virtual\n    use_accelerate_endpoint: no\n  aws_security_token = t\n[profile\tb]\nx:y\n"
+      "    addressing_style = virtual\n    use_accelerate_endpoint: no\n  aws_security_token = "
+      "t\n[profile\tb]\nx:y\n"
       "['c']\nregion=c\n");
   const auto& own = file.at("my own");
   EXPECT_EQ(own.at("aws_access_key_id"), "k=1");

@@ -36,7 +36,9 @@ std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes) {
 void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes) {
   const auto superblock = find_hdf5_signature(bytes);
   if (!superblock) {
-    require_ours(file);
+    std::array<char, kForeignHead> head{};
+    if (bytes.size >= head.size() && bytes.read(0, std::as_writable_bytes(std::span(head))))
+      require_ours(file.path(), {head.data(), head.size()});
     throw failure(ErrorCode::corrupt,
                   "open {}: it is not an HDF5 file (no signature); check the path, or open it as \"files\"",
                   file.path());
