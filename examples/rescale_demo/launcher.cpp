@@ -150,10 +150,11 @@ void launch(int ranks, const std::vector<std::string>& arguments, const std::fil
 }
 
 void prepare_mpi_environment() {
-  constexpr std::array<std::array<const char*, 2>, 6> kSettings{{
+  constexpr std::array<std::array<const char*, 2>, 7> kSettings{{
       {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
       {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
       {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+      {"PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"},  // Open MPI 5
       {"OMPI_MCA_hwloc_base_binding_policy", "none"},
       {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
       {"OMPI_MCA_mpi_yield_when_idle", "1"},
