@@ -360,8 +360,8 @@ void add_speed(CLI::App& app, int& code) {
           .add_option("--shape", options->shape,
                       fmt::format("a workload of MLPerf Storage 3.0: {}", fmt::join(names, ", ")))
           ->check(CLI::IsMember(names).description(""));
-  const CLI::Option& epochs =
-      add_number(command, "--epochs", options->epochs, 1, "that accelerators take", 1'000'000);
+  const CLI::Option* const epochs =
+      &add_number(command, "--epochs", options->epochs, 1, "that accelerators take", 1'000'000);
   const CLI::Option& cold = *command.add_flag(
       "--cold", options->is_cold, "drops the dataset from the page cache before each of them, and not once");
   command
@@ -369,8 +369,8 @@ void add_speed(CLI::App& app, int& code) {
                   "GiB: writes so much data of --shape to PATH, by Python, and measures nothing")
       ->check(amount)
       ->needs(shape);
-  command.callback([options, &code, &epochs, &cold] {
-    if (options->accelerator().step_ms == 0 && epochs.count() + cold.count() > 0)
+  command.callback([options, &code, epochs, &cold] {
+    if (options->accelerator().step_ms == 0 && epochs->count() + cold.count() > 0)
       throw CLI::ValidationError("--epochs, --cold", "they go with --shape or --step-ms");
     code = speed(*options);
   });

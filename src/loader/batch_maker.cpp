@@ -49,8 +49,7 @@ void BatchMaker::plan_anew(World world) {
   if (world != std::exchange(world_, world)) ++worlds_;
   planner_ = Planner(run_order_, options_, world);
   told_.emplace(*source_, run_order_, options_, world);
-  ahead_.reset();
-  if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, run_order_, options_, world_);
+  if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, run_order_, options_, world);
   pins_.reset();
   if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, run_order_, options_, world);
 }

@@ -300,16 +300,16 @@ void save_parts(const StreamParts& parts, Snapshot& snapshot, std::string_view n
   for (const TensorPart& part : parts.tensors) {
     const std::string tensor = part_of_loader(name, part.name);
     const DType dtype = part.columns == 0 ? DType::uint8 : DType::int64;
-    std::vector<std::int64_t> row_shape;
-    if (part.columns > 0) row_shape.push_back(part.columns);
+    std::vector<std::int64_t> row_shape(part.columns > 0 ? 1 : 0, part.columns);
     const auto bytes = std::as_bytes(std::span(part.data));
     std::vector<std::byte> data(bytes.begin(), bytes.end());
     if (part.has_rows) {
       std::vector<RowRange> ranges;
       for (const std::int64_t row : part.rows) ranges.push_back({.first = row, .count = 1});
-      snapshot.tensor(tensor, dtype, row_shape, ranges, std::move(data));
+      snapshot.tensor(tensor, dtype, std::move(row_shape), ranges, std::move(data));
     } else {
-      snapshot.tensor(tensor, dtype, row_shape, std::ssize(part.data) / part.row_bytes(), std::move(data));
+      snapshot.tensor(tensor, dtype, std::move(row_shape), std::ssize(part.data) / part.row_bytes(),
+                      std::move(data));
     }
   }
   snapshot.blob(part_of_loader(name, kState), parts.head);
