@@ -142,7 +142,8 @@ class Placed:
     def __iter__(self: Any) -> Iterator[_rota.Batch]:
         if not self._is_placed:
             check_world(self.world)
-        return super().__iter__()  # type: ignore
+        super().__iter__()  # type: ignore
+        return iter(super().next, None)  # type: ignore # not self: a comprehension of Python 3.13 asks what it gets once more
 
     def next(self: Any) -> _rota.Batch | None:
         """The next batch, or None after the last epoch. Waits until it is read; of streams, on all ranks: **collective**.
