@@ -34,7 +34,7 @@ def sizes_of(shape: str, size: float) -> list[int]:
     """Of samples of that shape, of about `size` bytes in all."""
     mean, spread, _ = SHAPES[shape]
     drawn = np.random.default_rng(1).normal(mean, spread, max(round(size / mean), 1))
-    return drawn.clip(mean // 16).astype(int).tolist()  # type: ignore[no-any-return]
+    return drawn.clip(mean // 16).astype(int).tolist()  # type: ignore
 
 
 def main(arguments: Sequence[str]) -> int:

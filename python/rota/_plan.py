@@ -46,7 +46,7 @@ def most_alive(first: np.ndarray, last: np.ndarray) -> int:
     return int((np.searchsorted(begun, begun, "right") - np.searchsorted(ended, begun, "left")).max(initial=0))
 
 
-def decodes(parts: Sequence[np.ndarray], row_bytes: float, limit: int) -> int:
+def decodes(parts: Sequence[Any], row_bytes: float, limit: int) -> int:
     """How often one rank decodes units whose numbers `parts` has, batch by batch, in memory that does not hold them.
 
     A decoded unit's rows stay that are needed soonest, as src/formats/hdf5/chunk_memory.hpp has it.

@@ -96,7 +96,7 @@ def open(
     lines     lines of text or JSON: `text`, bytes
     npy       rows of arrays: `data`; or each file, with `file_is_sample`
     npz       each file, or with `rows` each row of its `arrays` (all)
-    tokens    windows over flat files: `tokens` of `dtype` "uint16" or "uint32"; `length`, `stride` (0: `length`)
+    tokens    windows over flat files: `tokens` of `dtype` "uint16" or "uint32"; `length`, `stride` (0: `length`); `skip_bytes` of a head
     megatron  documents: `tokens`; or their sequences, with `sequence_is_sample`; of x, x.idx, x.bin, or a directory
     mds       MosaicML's shards: `columns` (all)
     ========  ======================================================================================================

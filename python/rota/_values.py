@@ -122,7 +122,7 @@ class Ragged(Sequence["np.ndarray"]):
 
     def to_list(self) -> list[list]:
         """A list for each sample."""
-        return [rows.tolist() for rows in self]
+        return [rows.tolist() for rows in self]  # type: ignore
 
     def __repr__(self) -> str:
         return f"Ragged({len(self)} samples, {len(self.values)} rows of {self.values.dtype}{list(self.values.shape[1:])})"
@@ -215,7 +215,7 @@ class Items:
                 made.append((self._array(value, field._replace(shape=(samples, *field.shape)), dtype), []))
                 continue
             ragged = value if isinstance(value, Ragged) else Ragged.from_list(value, dtype)
-            rows = np.diff(np.asarray(ragged.offsets, dtype=np.int64))
+            rows: Any = np.diff(np.asarray(ragged.offsets, dtype=np.int64))
             values = self._array(ragged.values, field, dtype)
             if len(values) != rows.sum():
                 raise Refusal(f'{self._task}, "{field.name}": its offsets are not those of its values')

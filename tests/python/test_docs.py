@@ -96,10 +96,11 @@ def run(ranks, output, *options):
     command = [sys.executable, os.path.join(os.environ["ROTA_EXAMPLES"], "quickstart.py"), *map(str, options)]
     if ranks > 1:  # each prints to a file of its own: mpirun mixes the lines of several
         command[1:1] = ["-m", "mpi4py"]
-        command = ["mpirun", "-n", str(ranks), "--output-filename", str(output), *command]
+        output.mkdir()
+        command = ["mpirun", "-n", str(ranks), "sh", "-c", 'exec "$@" >"$0/$OMPI_COMM_WORLD_RANK"', str(output), *command]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    text = "".join(file.read_text() for file in sorted(output.rglob("stdout"))) if ranks > 1 else done.stdout
+    text = "".join(file.read_text() for file in sorted(output.iterdir())) if ranks > 1 else done.stdout
     begins = re.findall(r"goes on at .*step=(\d+)", text)
     return [int(step) for step in begins], sum(map(int, re.findall(r"read (\d+) bytes", text)))
 

@@ -1,7 +1,7 @@
 """Loaders that end in mid-read, in other threads, in forked children, and with Python."""
 
+import bz2
 import gc
-import gzip
 import os
 import random
 import resource
@@ -97,9 +97,9 @@ HOLDERS = [
 def test_what_a_script_wrote_is_there_when_python_ends(held, tmp_path):
     python(
         f"""
-        import gzip, sys
+        import bz2, sys
         import rota
-        log, packed = open(sys.argv[1], "w"), gzip.open(sys.argv[2], "wt")
+        log, packed = open(sys.argv[1], "w"), bz2.open(sys.argv[2], "wt")
         class Rows:
             def __len__(self): return 10
             def __getitem__(self, i): return {{"x": i}}
@@ -116,7 +116,7 @@ def test_what_a_script_wrote_is_there_when_python_ends(held, tmp_path):
         tmp_path / "packed",
     )
     lines = "".join(f"{i}\n" for i in range(100))
-    assert (tmp_path / "log").read_text() == lines and gzip.open(tmp_path / "packed", "rt").read() == lines
+    assert (tmp_path / "log").read_text() == lines and bz2.open(tmp_path / "packed", "rt").read() == lines
 
 
 def test_python_ends_while_another_thread_waits_for_a_batch():

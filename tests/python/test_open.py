@@ -3,9 +3,11 @@
 import io
 import os
 import pickle
+import re
 import signal
 import tarfile
 import time
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -239,7 +241,10 @@ def test_that_shards_are_read_back(tmp_path, kind):
         rota.write_shards(source, shards, format=kind)
 
 
-@pytest.mark.skipif(h5py.version.hdf5_version_tuple < (1, 14), reason="this h5py writes what rota's HDF5 reads")
+READS_NEWER = re.search(r"/libhdf5_\w+\.so\.3", Path("/proc/self/maps").read_text())  # rota's is 1.14
+
+
+@pytest.mark.skipif(READS_NEWER or h5py.version.hdf5_version_tuple < (1, 14), reason="this h5py writes what rota's HDF5 reads")
 def test_what_a_newer_hdf5_wrote_is_refused_and_not_left_out(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
         file["rows"] = np.arange(10.0)

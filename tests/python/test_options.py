@@ -60,7 +60,7 @@ def test_the_table_of_a_loaders_options_in_the_docs_is_whole():
 
 
 def test_the_documentation_of_open_names_the_options_of_each_format():
-    rows = dict(re.findall(r"^    (\w+) {2,}(\S.*)$", rota.open.__doc__, re.M))
+    rows = dict(re.findall(r"^(\w+) {2,}(\S.*)$", inspect.getdoc(rota.open), re.M))
     for format, options in _rota.format_options().items():
         assert set(options) <= set(re.findall(r"`(\w+)`", rows[format])), format
 
