@@ -5,7 +5,7 @@
 #include "source/reading.hpp"
 #include "test.hpp"
 
-namespace {
+namespace rota::test::saved_faults_test {
 
 /// What is called while it lives; the call of number `fails`, counted from 0, fails, a write half way.
 struct Watch {
@@ -23,8 +23,6 @@ bool is_to_fail(const char* name) {
   return true;
 }
 
-}  // namespace
-
 // NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the C library's are reserved
 extern "C" ssize_t pwrite(int fd, const void* data, size_t size, off_t at) {
   const bool is_rest = watch != nullptr && !watch->calls.empty() && watch->calls.back() == "half a write";
@@ -37,8 +35,6 @@ extern "C" int rename(const char* from, const char* to) noexcept {
                               : static_cast<int>(::syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0));
 }
 // NOLINTEND(readability-inconsistent-declaration-parameter-name)
-
-namespace rota::test::saved_faults_test {
 
 class SavedFaults : public Test {
  protected:

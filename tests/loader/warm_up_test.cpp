@@ -46,7 +46,7 @@ TEST(WarmUp, LeavesWhatFailsToItsBatch) {
   Loader loader(source, {.global_batch_size = 10, .shards = 1, .shuffle = Shuffle::none, .workers = 2});
   loader.warm_up();
   EXPECT_TRUE(loader.next());
-  EXPECT_THROW(loader.next(), Error);
+  EXPECT_THROW(static_cast<void>(loader.next()), Error);
   is_broken = false;
   loader.warm_up();
   EXPECT_TRUE(is_read);
