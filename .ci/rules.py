@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # What a line may say, and in which files.
 LINES = [
     (r"\bstderr\b|std::c(err|out)|\bfmt::print|\bstd::(printf|puts)", "prints", {"src/core/message.cpp", "src/mpi/session.cpp", "src/cli/", "python/src/bundle.cpp"}),
-    (r"\bgetenv\b", "reads the environment", {"src/core/world.cpp", "src/remote/credentials.cpp", "src/cli/scripts.cpp"}),
+    (r"\bgetenv\b", "reads the environment", {"src/core/world.cpp", "src/files/path.cpp", "src/remote/credentials.cpp", "src/cli/scripts.cpp"}),
 ]
 
 # State outside objects: the symbol in a library, and why it is there.
@@ -25,6 +25,7 @@ STATE = {
     "Wait::here()::never": "the Wait of a thread without one",
     "ReadTally::here()::tally": "what a thread has read",
     "last_failure": "the error of glob's callback",
+    "File::sync() const::is_told": "what a file system cannot do is told once",
     "kept_descriptors": "how many descriptors of the process files may keep",
     "process_mutex()::mutex": "HDF5's lock",
     "storages_from_environment[abi:cxx11]()::all": "connections are shared by all catalogs",

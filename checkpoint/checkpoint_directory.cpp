@@ -65,12 +65,11 @@ struct CheckpointDirectory::Impl {
       : system(files), nodes(comm.duplicate(rules.deadline)), path(std::move(where)), policy(rules) {
     ranks.together(kOpen, [&] {
       rules.validate();
-      const auto on_disk = internal::path_on_disk(
+      path = internal::path_on_disk(
           path,
           "checkpoints go to a file system first; name a directory there, and as the option mirror the "
           "store, which gets a copy of each");
-      // Though the working directory may change.
-      path = on_disk.empty() ? on_disk : internal::absolute_path(on_disk.native());
+      if (!path.empty()) path = internal::absolute_path(path.native());  // the working directory may change
     });
     ranks::require_same(ranks, kOpen, checkpoint::describe(policy));
     ranks::on_first_rank(ranks, kOpen, [&] { open_directory(); });

@@ -54,7 +54,8 @@ struct Hdf5Options {
   bool unpack = false;
   /// Groups that are a sample each, by a glob: "/data/demo_*", or "/*". "/" is the whole file: each file is a
   /// sample. `datasets` are then names in the group; scalars are fields, too, and fields whose first extents
-  /// differ are ragged. Groups of numbers come in their order. Empty: those at the top that differ by a number.
+  /// differ are ragged. Groups of numbers come in their order. Empty: those at the top that differ by a
+  /// number.
   std::string groups = {};
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.

@@ -90,7 +90,7 @@ def open(
 
     ========  ======================================================================================================
     files     each file is a sample: `data`, its bytes; `keys` adds `path` and `folder`, the name of its directory
-    hdf5      rows of `datasets`; ragged: `x` with `x_offsets`, or `offsets`; `unpack`; `allow_external_links`
+    hdf5      rows of `datasets`; ragged: `x` with `x_offsets`, or `offsets`; `groups` that are samples; `unpack`; `allow_external_links`
     tfrecord  records: `data`, bytes; `verify` their checksums
     tar       WebDataset: extensions are `fields` (the first file's); `keys` adds `__key__`; `allow_missing_end`
     lines     lines of text or JSON: `text`, bytes

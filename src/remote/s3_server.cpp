@@ -68,17 +68,6 @@ bool is_yes(std::string text) {
   return text == "yes" || text == "true" || text == "1";
 }
 
-// "s3", "s3-fips.dualstack": as the environment or the profile wants Amazon's.
-std::string service_name() {
-  const auto wants = [](const char* variable, const char* value) {
-    return is_yes(environment(variable)) || is_yes(profile_value(value));
-  };
-  static const std::string name =
-      fmt::format("s3{}{}", wants("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint") ? "-fips" : "",
-                  wants("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint") ? ".dualstack" : "");
-  return name;
-}
-
 // What the options leave open, from the environment.
 S3Options completed(S3Options options) {
   const auto complete = [](std::string& option, std::initializer_list<const char*> names) {
@@ -104,6 +93,14 @@ S3Options completed(S3Options options) {
 }
 
 }  // namespace
+
+std::string service_name() {
+  const auto wants = [](const char* variable, const char* value) {
+    return is_yes(environment(variable)) || is_yes(profile_value(value));
+  };
+  return fmt::format("s3{}{}", wants("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint") ? "-fips" : "",
+                     wants("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint") ? ".dualstack" : "");
+}
 
 std::string S3Server::path(std::string_view name) const { return fmt::format("s3://{}", name); }
 
@@ -185,7 +182,7 @@ HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string
   made.path = "/" + percent_encoded(at.key, true);
   const bool is_host = options_.addressing.empty() ? server.empty() && bucket.find('.') == std::string::npos
                                                    : options_.addressing == "virtual";
-  if (server.empty()) server = fmt::format("https://{}.{}.{}", service_name(), region, domain_of(region));
+  if (server.empty()) server = fmt::format("https://{}.{}.{}", service_, region, domain_of(region));
   if (is_host) server.insert(server.find("://") + 3, bucket + '.');
   if (!is_host) made.path = "/" + percent_encoded(bucket, false) + made.path;
   const std::size_t authority = server.find("://") + 3;

@@ -35,6 +35,9 @@ struct ObjectName {
 /// Puts the bytes from `offset` on.
 using Fill = std::function<void(std::uint64_t offset, std::span<std::byte> to)>;
 
+/// "s3", "s3-fips.dualstack": as the environment or the profile wants Amazon's.
+std::string service_name();
+
 /// S3, or a store that is compatible. Any thread.
 class S3Server final : public Server {
  public:
@@ -74,6 +77,7 @@ class S3Server final : public Server {
                 std::uint64_t bytes) const;
 
   S3Options options_;
+  std::string service_ = service_name();
   Credentials credentials_;
   mutable Mutex mutex_;
   mutable std::map<std::string, std::string> regions_

@@ -163,6 +163,10 @@ struct Hdf5Choice {
   }
 };
 
+/// Of the names of datasets, the groups that are a sample each, in order: those that the choice names, or at
+/// the top of the file those that differ by a number alone, and hold datasets of the same names; else none.
+std::vector<std::string> groups_of(const std::vector<std::string>& datasets, const Hdf5Choice& choice);
+
 /// Asks `file` for the `choice`; where that names none, it becomes all datasets of numbers in the file, by
 /// name, or else all that can be read; or, of groups that differ by a number alone and hold datasets of the
 /// same names, those names. External links are followed where it `may_leave` the file. Throws as

@@ -1,0 +1,64 @@
+// Which groups of a file are samples.
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include "catalog/list_files.hpp"
+#include "formats/hdf5/file.hpp"
+
+namespace rota::internal {
+namespace {
+
+// Groups of the same name but for a number behind it, in the order of these, that hold datasets of the same
+// names, and all that there are: a writer's samples. Else none.
+std::vector<std::string> numbered_groups(const std::vector<std::string>& datasets) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::map<std::string, std::set<std::string>> names;  // by group
+  std::set<std::string> stems;
+  for (const std::string& path : datasets) {
+    const std::size_t end = path.rfind('/');
+    const std::size_t digits = path.substr(0, end).find_last_not_of(kDigits) + 1;
+    if (end == 0 || path.find('/', 1) != end || digits == end || end - digits > 18) return {};
+    names[path.substr(0, end)].insert(path.substr(end + 1));
+    stems.insert(path.substr(0, digits));
+  }
+  std::vector<std::string> groups;
+  for (const auto& [group, own] : names) {
+    if (own != names.begin()->second) return {};
+    groups.push_back(group);
+  }
+  if (groups.size() < 2 || stems.size() != 1) return {};
+  std::ranges::sort(groups, {}, [&](const std::string& group) {
+    return std::pair(std::stoll(group.substr(stems.begin()->size())), group.size());
+  });
+  return groups;
+}
+
+// The groups that a glob names, those of numbers in the order of these; "/" is the whole file.
+std::vector<std::string> named_groups(const std::vector<std::string>& datasets, const std::string& pattern) {
+  if (pattern == "/") return {""};
+  std::set<std::string> found;
+  for (const std::string& path : datasets) {
+    for (std::size_t end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+      if (matches_glob(pattern, path.substr(0, end))) found.insert(path.substr(0, end));
+    }
+  }
+  std::vector<std::string> groups(found.begin(), found.end());
+  std::ranges::sort(groups, {}, [](const std::string& group) {
+    const std::size_t digits = group.find_last_not_of("0123456789") + 1;
+    const std::string number = group.substr(std::min(group.find_first_not_of('0', digits), group.size()));
+    return std::tuple(group.substr(0, digits), number.size(), number, group.size());
+  });
+  return groups;
+}
+
+}  // namespace
+
+std::vector<std::string> groups_of(const std::vector<std::string>& datasets, const Hdf5Choice& choice) {
+  return choice.groups.empty() ? numbered_groups(datasets) : named_groups(datasets, choice.groups);
+}
+
+}  // namespace rota::internal
