@@ -166,6 +166,7 @@ for batch in loader:
 if saved: saved.result()
 print(parts)
 dist.destroy_process_group()
+time.sleep(0.2)  # threads of gloo still have calls of torch's own, and would want Python's lock when it has ended
 """
 
 
