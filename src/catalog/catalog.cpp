@@ -203,14 +203,14 @@ const CatalogChanges& Catalog::changes() const noexcept { return contents_->chan
 
 const std::string& Catalog::origin() const noexcept { return contents_->origin.path; }
 
-void Catalog::save(const std::filesystem::path& written, const std::string& format) const {
+void Catalog::save(const std::filesystem::path& file, const std::string& format) const {
   const internal::FileList& files = contents_->files;
   const Communicator& all = files.context().nodes.all();
   ranks::require_same(all, "save a catalog",
-                      fmt::format("the file \"{}\" and the format \"{}\"", written.native(), format));
+                      fmt::format("the file \"{}\" and the format \"{}\"", file.native(), format));
   all.together("save a catalog", [&] {
-    const std::filesystem::path file = internal::plain_path(written.native());
-    const std::string attempt = fmt::format("save a catalog to {}", file.native());
+    const std::filesystem::path to = internal::plain_path(file.native());
+    const std::string attempt = fmt::format("save a catalog to {}", to.native());
     internal::require_format(attempt, format);
     if (files.listing().is_computed()) {
       throw Error(ErrorCode::unsupported,
@@ -223,8 +223,8 @@ void Catalog::save(const std::filesystem::path& written, const std::string& form
     }
     if (all.rank() > 0) return;
     const Storages& storages = files.context().options.storages;
-    internal::require_savable(file, contents_->origin, storages);
-    internal::refuse_in_place_of(file, files);
+    internal::require_savable(to, contents_->origin, storages);
+    internal::refuse_in_place_of(to, files);
     auto kept = files.kept().get();
     if (format != "auto") kept.format = format;
     const auto bytes = internal::encode_catalog({.origin = contents_->origin,
@@ -232,7 +232,7 @@ void Catalog::save(const std::filesystem::path& written, const std::string& form
                                                  .files = files.shared_listing(),
                                                  .kept = std::move(kept)});
     try {
-      internal::replace_file(file.native(), bytes, storages);
+      internal::replace_file(to.native(), bytes, storages);
     } catch (...) {
       throw internal::caught().as_error(attempt);
     }

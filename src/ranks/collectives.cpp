@@ -1,7 +1,6 @@
 #include "ranks/collectives.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -85,14 +84,14 @@ void gather(Exchange& exchange, std::string_view phase, std::span<const std::byt
                         is_one ? fmt::format(" of {} values", call.values) : "")]
         .push_back(rank);
   }
-  std::vector<std::pair<std::vector<int>, std::string>> by_ranks;
-  for (auto& [call, ranks] : callers) by_ranks.emplace_back(ranks, call);
-  std::ranges::sort(by_ranks);
-  std::vector<std::string> texts;
-  for (auto& [ranks, call] : by_ranks) texts.push_back(fmt::format("{} in {}", exchange.shown(ranks), call));
+  std::map<std::vector<int>, std::string> texts;  // in the order of their first ranks
+  for (const auto& [call, ranks] : callers)
+    texts[ranks] = fmt::format("{} in {}", exchange.shown(ranks), call);
+  std::string all_texts;
+  for (const auto& [ranks, text] : texts) all_texts += (all_texts.empty() ? "" : ", ") + text;
   throw internal::failure(ErrorCode::mismatch,
                           "ranks are in different calls: {}; all ranks make the same calls in the same order",
-                          fmt::join(texts, ", "));
+                          all_texts);
 }
 
 // **Collective.** Whether all ranks give the same. One number goes around them at once, where several go in

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/text.hpp"
 #include "remote/http_session.hpp"
 
 namespace rota::internal {
