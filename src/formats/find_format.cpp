@@ -225,6 +225,10 @@ std::string_view find_store(const FileList& files) {
   if (files.listing().is_computed()) return {};
   bool has_index = false;
   bool has_chunk = false;
+  const int most =
+      files.location().is_stored() ? 1 : 16;  // directories; each look into a storage is a request
+  int asked = 0;
+  std::string before;
   const auto names = files.read_names();
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string& name = (*names)[i];
@@ -234,10 +238,12 @@ std::string_view find_store(const FileList& files) {
     has_index |= last == "index.json";
     has_chunk |= last.starts_with("chunk-") && last.ends_with(".bin");
     if (has_index && has_chunk) return "litData";
-    constexpr std::size_t kAsked = 16;
     const std::string directory = name.substr(0, name.rfind('/') + 1);
-    for (const std::string_view mark : {".zarray", ".zgroup"}) {
-      if (i < kAsked && files.location().probe(fmt::format("{}{}", directory, mark)) == 0) return "Zarr";
+    if (asked >= most || (asked > 0 && directory == before)) continue;
+    ++asked;
+    before = directory;
+    for (const char* const mark : {".zarray", ".zgroup"}) {
+      if (files.location().probe(directory + mark) == 0) return "Zarr";
     }
   }
   return files.location().probe(".zgroup") == 0 ? "Zarr" : "";
