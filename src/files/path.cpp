@@ -37,7 +37,7 @@ std::string plain_path(std::string path) {
   if (path.starts_with('~')) {
     if (is_there(path.substr(0, path.find('/')))) return path;
     const char* home = std::getenv("HOME");  // NOLINT(concurrency-mt-unsafe): nothing here sets it
-    if (home == nullptr || path.substr(1, 1) > "/")
+    if (home == nullptr || (path.size() > 1 && path[1] != '/'))
       throw refuse("only \"~/\" is known, the home directory of HOME; name the directory from the root");
     return home + path.substr(1);
   }

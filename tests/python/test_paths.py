@@ -46,7 +46,7 @@ def uses(top):
     }
 
 
-@pytest.mark.parametrize("path, words", [("s3:/bucket/x", "two slashes"), ("hf:/datasets/x", "two slashes"), ("~nobody/x", "from the root"),
+@pytest.mark.parametrize("path, words", [("s3:/bucket/x", "two slashes"), ("hf:/datasets/x", "two slashes"), ("~nobody/x", "from the root"), ("~-x", "from the root"),
                                          ("file://other/x", "file:///path")])  # fmt: skip
 def test_what_is_no_path_is_refused_by_all_that_takes_one_and_makes_no_directory(top, path, words):
     for name, use in uses(top).items():
