@@ -91,6 +91,9 @@ struct CatalogOptions {
   /// Lists hidden names (".x"), too, and those that programs leave: "x~", "#x#", "x.crc", "Thumbs.db",
   /// "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata".
   bool all_names = false;
+  /// Files that are missing, damaged or unreadable are passed over when they are listed or opened, up to so
+  /// many, as WebDataset's handlers do; a message names each. The dataset is then one without them. Rank 0's.
+  int max_bad_files = 0;
   /// Called on each rank with the progress of its part of listing and indexing; may be null.
   ProgressFunction progress = {};
 

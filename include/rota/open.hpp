@@ -50,13 +50,16 @@ struct Hdf5Options {
   bool allow_external_links = false;
   /// Undoes NetCDF's attributes, of each file its own: numbers times `scale_factor` plus `add_offset`, as
   /// float32, or float64 where one of these is that wide or the numbers need it; NaN for `_FillValue` and
-  /// `missing_value`. Integers without a scale stay. Workers do it.
+  /// `missing_value`. Integers without a scale stay; `_Unsigned` says which they are. Workers do it.
   bool unpack = false;
   /// Groups that are a sample each, by a glob: "/data/demo_*", or "/*". "/" is the whole file: each file is a
   /// sample. `datasets` are then names in the group; scalars are fields, too, and fields whose first extents
   /// differ are ragged. Groups of numbers come in their order. Empty: those at the top that differ by a
   /// number.
   std::string groups = {};
+  /// Reads files that a writer has open and lets others read (h5py: `swmr_mode`): the rows that it had flushed
+  /// when they were opened. Later ones are another dataset's.
+  bool swmr = false;
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
   void validate() const;
@@ -161,6 +164,9 @@ struct MdsOptions {
   /// To read, as fields in this order; empty: all. "NAME.shape" is the shape of arrays of any shape: a byte
   /// of dimensions x 4 + log2(bytes of an extent), then the extents.
   std::vector<std::string> columns = {};
+  /// Checks the hash that index.json has of each shard (xxh32, xxh64, xxh128, xxh3_64) when it is indexed,
+  /// which reads all of it. Error{unsupported} where it has none of these.
+  bool verify = false;
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
   void validate() const;

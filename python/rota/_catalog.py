@@ -73,6 +73,8 @@ class Catalog(_rota.Catalog):
       use: for distant files. `shared_directory`, on a local disk, takes the place of that memory.
     - `decoded_bytes` of memory keep decoded chunks of HDF5 files until their rows were read.
     - `all_names` takes hidden files, too, and those that programs leave, such as `x~`, `_SUCCESS` and `Thumbs.db`.
+    - `max_bad_files` may be missing, damaged or unreadable, and are passed over, as WebDataset's handlers do; a message
+      names each. The dataset is then one without them: what was saved with them is refused.
     - `progress(Progress)` is called about ten times a second, by the thread that lists or opens.
     - `storages`: file systems of fsspec by scheme, such as `{"gs": fsspec.filesystem("gs", token="anon")}`. Without it,
       `gs://`, `az://`, `hf://` and whatever else rota has not itself are those of fsspec, where it is installed.
@@ -104,6 +106,7 @@ class Catalog(_rota.Catalog):
         decoded_bytes: int = 1 << 28,
         shared_directory: PathLike = "",
         all_names: bool = False,
+        max_bad_files: int = 0,
         progress: Callable[[Progress], Any] | None = None,
         storages: Mapping[str, Any] | None = None,
         comm: Any = None,

@@ -76,19 +76,29 @@ def decodes(parts: Sequence[Any], row_bytes: float, limit: int) -> int:
     return count
 
 
-def looks(ids: np.ndarray, files: np.ndarray, workers: np.ndarray, row: float) -> np.ndarray:
+def looks(ids: np.ndarray, files: np.ndarray, workers: np.ndarray, row: float, is_fixed: bool) -> np.ndarray:
     """Reads, and the requests that a store would get, with their bytes, for a batch whose slots these workers have.
 
-    What lies side by side in a file is one read, and what is up to 1 MiB apart one request of up to 16 MiB. A longer
-    sample is asked for by 8 MiB: see src/remote/server.cpp.
+    What lies side by side in a file is one read, and what is up to 1 MiB apart one request, up to 16 MiB. What is
+    longer is asked for by 8 MiB: a sample, or several of a fixed size that lie so in memory, too. See src/files/reads.hpp.
     """
-    near = np.lexsort((ids, workers))
-    gaps, others = np.diff(ids[near]) - 1, (np.diff(workers[near]) > 0) | (np.diff(files[near]) != 0)
-    far = np.flatnonzero(others | (gaps * row > 1 << 20))
-    first, last = ids[near][np.append(0, far + 1)], ids[near][np.append(far, -1)]
-    lengths = (last - first + 1) * row
-    most = np.where((first == last) & (lengths > 16 << 20), 8 << 20, 16 << 20)
-    return np.array([1 + (others | (gaps > 0)).sum(), np.ceil(lengths / most).sum(), lengths.sum()])
+    most = int((16 << 20) // max(row, 1))
+    starts = np.append(0, np.flatnonzero((not is_fixed) | (np.diff(ids) != 1) | (np.diff(workers) > 0) | (np.diff(files) != 0)) + 1)
+    order = np.lexsort((ids[starts], workers[starts]))
+    first, long = ids[starts][order], np.diff(np.append(starts, ids.size))[order]
+    ends, workers, files = first + long, workers[starts][order], files[starts][order]
+    gaps, others = first[1:] - ends[:-1], (np.diff(workers) > 0) | (np.diff(files) != 0)
+    begins = np.append(0, np.flatnonzero(others | (gaps * row > 1 << 20)) + 1)
+    while True:  # behind as much as a request takes, the next begins
+        stops = np.append(begins[1:], first.size)
+        full = np.flatnonzero((ends[stops - 1] - first[begins] > most) & (stops - begins > 1))
+        if not full.size:
+            break
+        fits = [np.searchsorted(ends[i:j], first[i] + most, "right") for i, j in zip(begins[full], stops[full])]
+        begins = np.insert(begins, full + 1, begins[full] + np.maximum(fits, 1))
+    taken = (ends[stops - 1] - first[begins]) * row
+    each = np.where(taken > 16 << 20, np.ceil(taken / (8 << 20)), 1)
+    return np.array([1 + (others | (gaps > 0)).sum(), each.sum(), taken.sum()])
 
 
 class Uses:
@@ -143,7 +153,7 @@ def plan(
         of_node.add(worker_of // workers // node, of_files)
         chunks.add(worker_of // workers, of_units)
         of_ranks.append(np.split(of_units, bounds[1:-1]) if units.size else [])
-        counts += looks(ids, of_files, worker_of, row)
+        counts += looks(ids, of_files, worker_of, row, not any(field.ragged for field in source.fields))
         shares.append(np.diff(bounds))
         bytes_.append(np.diff(np.append(0, np.cumsum(source._bytes(ids)))[bounds]))
         touched.append(np.unique(of_files).size)

@@ -90,7 +90,7 @@ def open(
 
     ========  ======================================================================================================
     files     each file is a sample: `data`, its bytes; `keys` adds `path` and `folder`, the name of its directory
-    hdf5      rows of `datasets`; ragged: `x` with `x_offsets`, or `offsets`; `groups` that are samples; `unpack`; `allow_external_links`
+    hdf5      rows of `datasets`; ragged: `x` with `x_offsets`, or `offsets`; `groups` that are samples; `unpack`; `allow_external_links`; `swmr`
     tfrecord  records: `data`, bytes; `verify` their checksums
     tar       WebDataset: extensions are `fields` (the first file's); `keys` adds `__key__`; `allow_missing_end`
     lines     lines of text or JSON: `text`, bytes
@@ -98,7 +98,7 @@ def open(
     npz       each file, or with `rows` each row of its `arrays` (all)
     tokens    windows over flat files: `tokens` of `dtype` "uint16" or "uint32"; `length`, `stride` (0: `length`); `skip_bytes` of a head
     megatron  documents: `tokens`; or their sequences, with `sequence_is_sample`; of x, x.idx, x.bin, or a directory
-    mds       MosaicML's shards: `columns` (all)
+    mds       MosaicML's shards: `columns` (all); `verify` their hashes
     ========  ======================================================================================================
 
     With `comm`, which `rota.Communicator` takes, its ranks open the files together. Files may be in a bucket, or in

@@ -79,7 +79,8 @@ const std::vector<FormatOptions>& formats_with_options() {
       format<Hdf5Options>(
           "hdf5", {option("datasets", &Hdf5Options::datasets), option("offsets", &Hdf5Options::offsets),
                    option("allow_external_links", &Hdf5Options::allow_external_links),
-                   option("unpack", &Hdf5Options::unpack), option("groups", &Hdf5Options::groups)}),
+                   option("unpack", &Hdf5Options::unpack), option("groups", &Hdf5Options::groups),
+                   option("swmr", &Hdf5Options::swmr)}),
       format<TfRecordOptions>("tfrecord", {option("verify", &TfRecordOptions::verify)}),
       format<TarOptions>("tar", {option("fields", &TarOptions::fields), option("keys", &TarOptions::keys),
                                  option("allow_missing_end", &TarOptions::allow_missing_end)}),
@@ -91,7 +92,8 @@ const std::vector<FormatOptions>& formats_with_options() {
            option("stride", &TokensOptions::stride), option("skip_bytes", &TokensOptions::skip_bytes)}),
       format<MegatronOptions>("megatron",
                               {option("sequence_is_sample", &MegatronOptions::sequence_is_sample)}),
-      format<MdsOptions>("mds", {option("columns", &MdsOptions::columns)})};
+      format<MdsOptions>("mds",
+                         {option("columns", &MdsOptions::columns), option("verify", &MdsOptions::verify)})};
   return formats;
 }
 

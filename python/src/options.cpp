@@ -83,8 +83,8 @@ const OptionTable<CatalogOptions> kCatalogOptions{
      option("shared_memory_limit", &CatalogOptions::shared_memory_limit),
      option("decoded_bytes", &CatalogOptions::decoded_bytes),
      option("shared_directory", &CatalogOptions::shared_directory),
-     option("all_names", &CatalogOptions::all_names), option("progress", &CatalogOptions::progress),
-     option("storages", &CatalogOptions::storages)}};
+     option("all_names", &CatalogOptions::all_names), option("max_bad_files", &CatalogOptions::max_bad_files),
+     option("progress", &CatalogOptions::progress), option("storages", &CatalogOptions::storages)}};
 
 const OptionTable<PatternOptions> kPatternOptions{
     "make a catalog",

@@ -23,6 +23,7 @@ OpenContext::OpenContext(const Communicator& comm, CatalogOptions how)
   options.change_detection = ranks::broadcast(nodes.all(), options.change_detection);
   options.share_files = ranks::broadcast(nodes.all(), options.share_files);
   options.shared_memory_limit = ranks::broadcast(nodes.all(), options.shared_memory_limit);
+  options.max_bad_files = ranks::broadcast(nodes.all(), options.max_bad_files);
   // Other ranks wait for this one, and see that it goes on.
   options.progress = [this, shown = std::move(options.progress)](const Progress& progress) {
     nodes.show_progress();
@@ -121,6 +122,7 @@ void CatalogOptions::validate() const {
   kCheck.in_range("max_open_files", max_open_files, 1);
   kCheck.in_range("shared_memory_limit", shared_memory_limit, 0);
   kCheck.in_range("decoded_bytes", decoded_bytes, 0);
+  kCheck.in_range("max_bad_files", max_bad_files, 0);
   for (const auto& [scheme, storage] : storages) {
     constexpr std::string_view kFirst = "abcdefghijklmnopqrstuvwxyz";
     constexpr std::string_view kAll = "abcdefghijklmnopqrstuvwxyz0123456789+-.";

@@ -1,13 +1,16 @@
 #include "catalog/files.hpp"
 
+#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <array>
+#include <iterator>
 #include <utility>
 
 #include "core/bytes.hpp"
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "core/parallel.hpp"
 #include "ranks/collectives.hpp"
 #include "rota/types.hpp"
@@ -21,15 +24,18 @@ constexpr std::int64_t kFilesPerLook = 1024;
 }  // namespace
 
 FileList::FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection,
-                   const Lister& list)
+                   const Lister& list, bool passes_over_missing)
     : context_(std::move(context)), change_detection_(change_detection) {
   Listed listed;
   NameTable names = broadcast_names(list, listed);
-  fetch_stats(names, listed.stats);
+  BadFiles missing(*context_);
+  fetch_stats(names, listed.stats, missing);
   listing_ = std::make_shared<Listing>(
       std::move(names),
       all_gather_to_nodes(context_->nodes, "hand out sizes", std::as_bytes(std::span(listed.stats))));
   expect(listed.samples);
+  if (!passes_over_missing) return;
+  if (const auto good = missing.pass_over(*this)) *this = *good;
 }
 
 FileList::FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection,
@@ -78,7 +84,7 @@ void FileList::open_location(const std::string& directory) {
 }
 
 // `stats` becomes that of this rank's share of the files. Where it is known, rank 0 has all. Collective.
-void FileList::fetch_stats(const NameTable& names, std::vector<FileStat>& stats) {
+void FileList::fetch_stats(const NameTable& names, std::vector<FileStat>& stats, BadFiles& bad) {
   if (change_detection_ == ChangeDetection::by_name) return stats.clear();
   const Communicator& all = context_->nodes.all();
   const auto first_of = [&](int rank) { return share(std::ssize(names), rank, all.size()); };
@@ -87,7 +93,7 @@ void FileList::fetch_stats(const NameTable& names, std::vector<FileStat>& stats)
   all.together("ask for sizes", [&] {
     if (is_known) return;
     stats.resize(static_cast<std::size_t>(first_of(all.rank() + 1) - first));
-    fetch_stats(names, static_cast<std::size_t>(first), stats);
+    fetch_stats(names, static_cast<std::size_t>(first), stats, bad);
   });
   std::array<std::int64_t, 2> sum{};
   for (std::size_t i = 0; i < stats.size(); ++i) {
@@ -101,7 +107,8 @@ void FileList::fetch_stats(const NameTable& names, std::vector<FileStat>& stats)
 }
 
 // Of the files from `first` on. The error of the first file that has one is thrown.
-void FileList::fetch_stats(const NameTable& names, std::size_t first, std::span<FileStat> stats) const {
+void FileList::fetch_stats(const NameTable& names, std::size_t first, std::span<FileStat> stats,
+                           BadFiles& bad) const {
   ProgressReporter reporter(context_->options.progress, "ask for sizes", std::ssize(stats));
   const bool is_stored = location_->is_stored();
   const int threads = std::max(context_->options.listing_threads, is_stored ? kStoredAtOnce : 1);
@@ -109,7 +116,7 @@ void FileList::fetch_stats(const NameTable& names, std::size_t first, std::span<
                [&](const LoopPart& part) {
                  NameReader reader(names);
                  for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
-                   stats[i] = location_->stat(reader[first + i]);
+                   bad.unless(first + i, [&] { stats[i] = location_->stat(reader[first + i]); });
                  }
                  reporter.add(part.end - part.begin);
                  if (part.is_callers) reporter.look();
@@ -128,8 +135,10 @@ std::int64_t FileList::expected_samples(std::size_t i) const noexcept {
 
 // A list of files in the same directory, with changes detected by size, with what is known of files.
 FileList FileList::derive(const Lister& list) const {
-  FileList files(context_, ChangeDetection::by_size, list);
+  FileList files(context_, ChangeDetection::by_size, list, false);
   files.kept_ = kept_;
+  files.passed_over_ += passed_over_;
+  files.may_grow_ = may_grow_;
   return files;
 }
 
@@ -141,20 +150,25 @@ FileList FileList::beside(std::span<const std::string> names) const {
 }
 
 FileList FileList::only(NameFilter passes) const {
-  const auto is_wanted = [&](std::string_view name) { return passes(name.substr(name.rfind('/') + 1)); };
   const auto names = read_names();
-  std::size_t count = 0;
+  std::vector<bool> wanted(size(), passes == nullptr);
   for (std::size_t i = 0; passes != nullptr && i < size(); ++i) {
-    if (is_wanted((*names)[i])) ++count;
+    const std::string_view name = (*names)[i];
+    wanted[i] = passes(name.substr(name.rfind('/') + 1));
   }
-  const bool takes_all = count == 0 || count == size();
-  if (takes_all && change_detection_ == ChangeDetection::by_size) return *this;
+  const bool is_any = std::ranges::find(wanted, true) != wanted.end();
+  return those(is_any ? wanted : std::vector<bool>(size(), true));
+}
+
+FileList FileList::those(const std::vector<bool>& wanted) const {
+  const bool are_all = std::ranges::find(wanted, false) == wanted.end();
+  if (are_all && change_detection_ == ChangeDetection::by_size) return *this;
+  const auto names = read_names();
   return derive([&](const NameVisitor& visit) {
     Listed listed{.directory = directory()};
     for (std::size_t i = 0; i < size(); ++i) {
-      const std::string& name = (*names)[i];
-      if (!takes_all && !is_wanted(name)) continue;
-      visit("", name);
+      if (!wanted[i]) continue;
+      visit("", (*names)[i]);
       if (change_detection_ == ChangeDetection::by_size) listed.stats.push_back(listing_->stat(i));
       if (knows_samples()) listed.samples.push_back(expected_samples(i));
     }
@@ -185,11 +199,57 @@ DatasetFile FileList::open(std::size_t i, Access access) const {
 
 DatasetFile FileList::open_unchanged(std::size_t i, Access access) const {
   DatasetFile file = open(i, access);
-  if (static_cast<std::int64_t>(file.bytes()) == bytes(i)) return file;
+  const auto found = static_cast<std::int64_t>(file.bytes());
+  if (found == bytes(i) || (may_grow_ && found > bytes(i))) return file;
   throw failure(ErrorCode::corrupt,
                 "read {}: it has {} bytes now and had {} when it was listed; restore the file, or open the "
                 "dataset anew as another one",
                 file.path(), file.bytes(), bytes(i));
+}
+
+namespace {
+
+/// What says that a file is bad, for other ranks.
+struct BadFile {
+  std::uint64_t number = 0;
+  ErrorCode code = ErrorCode::io;
+  std::string what = {};
+
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(number, code, what);
+  }
+};
+
+}  // namespace
+
+std::optional<FileList> BadFiles::pass_over(const FileList& files) {
+  if (context_.options.max_bad_files == 0) return std::nullopt;
+  std::vector<BadFile> bad;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [i, error] : found_)
+      bad.push_back({.number = i, .code = error.code(), .what = error.what()});
+  }
+  std::vector<BadFile> all;  // in order, as ranks have files in theirs
+  for (const std::string& of_rank : ranks::all_gather(context_.nodes.all(), "open files", to_blob(bad)))
+    std::ranges::move(from_blob<std::vector<BadFile>>(of_rank), std::back_inserter(all));
+  if (all.empty()) return std::nullopt;
+  const int most = context_.options.max_bad_files - files.passed_over();
+  if (std::cmp_greater(all.size(), most) || all.size() == files.size()) {
+    throw failure(all[0].code,
+                  "{}; {} of {} files are missing, damaged or unreadable, and max_bad_files allows {}{}",
+                  all[0].what, all.size(), files.size(), context_.options.max_bad_files,
+                  files.passed_over() > 0 ? fmt::format(", {} of them before", files.passed_over()) : "");
+  }
+  std::vector<bool> is_good(files.size(), true);
+  for (const BadFile& one : all) is_good[one.number] = false;
+  for (const BadFile& one : all) {
+    if (context_.nodes.all().rank() == 0) tell(fmt::format("passed over (max_bad_files): {}", one.what));
+  }
+  FileList good = files.those(is_good);
+  good.passed_over_ += static_cast<int>(all.size());
+  return good;
 }
 
 }  // namespace rota::internal

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,11 +17,14 @@
 #include "catalog/listing.hpp"
 #include "catalog/location.hpp"
 #include "catalog/open_context.hpp"
+#include "core/mutex.hpp"
 #include "files/dataset_file.hpp"
 #include "rota/catalog.hpp"
 #include "rota/fingerprint.hpp"
 
 namespace rota::internal {
+
+class BadFiles;
 
 /// Says whether a file with this last name passes.
 using NameFilter = bool (*)(std::string_view name);
@@ -44,8 +49,10 @@ class FileList {
   /// Visits names in order. Runs on rank 0.
   using Lister = std::function<Listed(const NameVisitor&)>;
 
-  /// What `list` lists. Throws what that does, Error{io} naming a file whose size cannot be read.
-  FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection, const Lister& list);
+  /// What `list` lists. Throws what that does, Error{io} naming a file whose size cannot be read. Where such
+  /// may be passed over, they are not in it, or have no bytes, if not here.
+  FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection, const Lister& list,
+           bool passes_over_missing = true);
   /// Files whose names and `facts` all ranks have, from another process, or computed. Throws
   /// Error{not_found}, Error{io} naming the directory.
   FileList(std::shared_ptr<const OpenContext> context, ChangeDetection change_detection,
@@ -56,6 +63,8 @@ class FileList {
   [[nodiscard]] FileList beside(std::span<const std::string> names) const;
   /// Those whose last names pass, with changes detected by size; all, where none does.
   [[nodiscard]] FileList only(NameFilter passes) const;
+  /// Those for which it is true.
+  [[nodiscard]] FileList those(const std::vector<bool>& wanted) const;
   /// These files with changes detected by size, for formats that look into files.
   [[nodiscard]] FileList with_sizes() const { return only(nullptr); }
 
@@ -89,6 +98,9 @@ class FileList {
   /// than when it was listed: where its data lie is no longer known.
   [[nodiscard]] DatasetFile open_unchanged(std::size_t i, Access access = Access::cached) const;
 
+  /// Of files that somebody writes, which may have more bytes than when they were listed.
+  void let_grow() noexcept { may_grow_ = true; }
+
   /// Expects as many samples in each file as `other`, of as many files, does.
   void expect_as(const FileList& other) { expected_ = other.expected_; }
   [[nodiscard]] bool knows_samples() const noexcept { return !expected_.bytes.empty(); }
@@ -97,17 +109,21 @@ class FileList {
 
   /// On rank 0, names that were left out as none of a dataset's, where this process listed them.
   [[nodiscard]] std::int64_t left_out() const noexcept { return left_out_; }
+  /// How many files were passed over (CatalogOptions::max_bad_files).
+  [[nodiscard]] int passed_over() const noexcept { return passed_over_; }
 
   /// What sources have found in files; copies of the list share it, as do lists that are made of it.
   [[nodiscard]] KeptIndices& kept() const noexcept { return *kept_; }
 
  private:
+  friend class BadFiles;
+
   [[nodiscard]] FileList derive(const Lister& list) const;
   [[nodiscard]] NameTable broadcast_names(const Lister& list, Listed& listed);
   void open_location(const std::string& directory);
   void expect(std::span<const std::int64_t> samples);
-  void fetch_stats(const NameTable& names, std::vector<FileStat>& stats);
-  void fetch_stats(const NameTable& names, std::size_t first, std::span<FileStat> stats) const;
+  void fetch_stats(const NameTable& names, std::vector<FileStat>& stats, BadFiles& bad);
+  void fetch_stats(const NameTable& names, std::size_t first, std::span<FileStat> stats, BadFiles& bad) const;
 
   std::shared_ptr<const OpenContext> context_;
   ChangeDetection change_detection_;
@@ -117,8 +133,58 @@ class FileList {
   Fingerprint names_;    // of all names
   Fingerprint sizes_;    // of all sizes, where changes are detected by size
   std::int64_t left_out_ = 0;
+  int passed_over_ = 0;
+  bool may_grow_ = false;
   std::shared_ptr<KeptIndices> kept_ = std::make_shared<KeptIndices>();
 };
+
+/// Files that cannot be read, of which CatalogOptions::max_bad_files may be passed over. Any thread.
+class BadFiles {
+ public:
+  explicit BadFiles(const OpenContext& context) noexcept : context_(context) {}
+
+  /// Calls `look`. If it throws what tells that file i is missing, damaged or unreadable, where such may be
+  /// passed over, file i is noted.
+  template <typename Look>
+  void unless(std::size_t i, Look&& look) {
+    try {
+      look();
+    } catch (const Error& error) {
+      if (!may_be_passed_over(error)) throw;
+      const MutexLock lock(mutex_);
+      found_.emplace(i, error);
+    }
+  }
+  [[nodiscard]] bool may_be_passed_over(const Error& error) const noexcept {
+    const bool is_bad = error.code() == ErrorCode::not_found || error.code() == ErrorCode::corrupt ||
+                        error.code() == ErrorCode::io;
+    return is_bad && context_.options.max_bad_files > 0;
+  }
+  /// `files` without those that ranks have noted, which rank 0 tells of; nullopt if there are none.
+  /// **Collective.** Throws on all ranks the error of the first, where they are too many, or all.
+  [[nodiscard]] std::optional<FileList> pass_over(const FileList& files);
+
+ private:
+  const OpenContext& context_;
+  Mutex mutex_;
+  std::map<std::size_t, Error> found_ ROTA_GUARDED_BY(mutex_);
+};
+
+/// **Collective** over the context of `files`. What `look` returns on rank 0 for the first file, or the first
+/// for which it does not throw, where those before may be passed over.
+template <typename Look>
+auto look_into_first(const FileList& files, std::string_view phase, const Look& look) {
+  return made_on_first_rank(files.context(), phase, [&] {
+    const auto most = static_cast<std::size_t>(files.context().options.max_bad_files);
+    for (std::size_t i = 0;; ++i) {
+      try {
+        return look(i);
+      } catch (const Error& error) {
+        if (i >= most || i + 1 >= files.size() || !BadFiles(files.context()).may_be_passed_over(error)) throw;
+      }
+    }
+  });
+}
 
 /// **Collective** over `context`. The files of `pattern`. Throws as Catalog::from_pattern does.
 FileList generate_files(const std::shared_ptr<const OpenContext>& context, const std::string& pattern,

@@ -137,7 +137,7 @@ FileIndex::FileIndex(std::shared_ptr<const Listing> files, NodeBuffer bytes)
   if (found_.size() != files_->size()) rest.fail("it ends early");
 }
 
-std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
+std::shared_ptr<const FileIndex> index_files(FileList& files, const std::string& signature,
                                              const LookIntoFile& look) {
   const auto indices = files.kept().get().indices;
   const auto kept = indices.find(signature);
@@ -149,6 +149,7 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
   const auto range = share_of_rank(files);
   const std::size_t first = range.first;
   std::vector<std::vector<std::byte>> found(range.second - first);
+  BadFiles bad(context);
   context.nodes.all().together("index files", [&] {
     std::vector<std::size_t> unknown;
     for (std::size_t i = first; i < range.second; ++i) {
@@ -168,13 +169,19 @@ std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::s
     parallel_for("index files", std::ssize(unknown), 1, context.options.indexing_threads,
                  [&](const LoopPart& part) {
                    const std::size_t i = unknown[static_cast<std::size_t>(part.begin)];
-                   DatasetFile file = files.open_unchanged(i);
-                   found[i - first] = look(file);
+                   bad.unless(i, [&] {
+                     DatasetFile file = files.open_unchanged(i);
+                     found[i - first] = look(file);
+                   });
                    reporter.add(1);
                    if (part.is_callers) reporter.look();
                  });
     reporter.end();
   });
+  if (const auto good = bad.pass_over(files)) {
+    std::erase_if(found, [](const auto& bytes) { return bytes.empty(); });
+    files = *good;
+  }
   auto index = std::make_shared<const FileIndex>(
       files.shared_listing(), all_gather_to_nodes(context.nodes, "hand out the index", encode_part(found)));
   if (!signature.empty()) files.kept().change([&](auto& all) { all.indices[signature] = index; });

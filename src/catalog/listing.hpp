@@ -135,13 +135,14 @@ using LookIntoFile = std::function<std::vector<std::byte>(DatasetFile& file)>;
 /// **Collective** over the context of `files`, whose sizes are known. What `look` finds in each of them;
 /// ranks and threads share the work, and files that an index of this signature has, and that are as they were
 /// then, are not looked into, nor counted as progress. An empty signature: the index is not kept. Throws on
-/// all ranks what `look` threw for the first file of those for which it threw.
-std::shared_ptr<const FileIndex> index_files(const FileList& files, const std::string& signature,
+/// all ranks what `look` threw for the first file of those for which it threw; or `files` become those for
+/// which it did not, as CatalogOptions::max_bad_files allows.
+std::shared_ptr<const FileIndex> index_files(FileList& files, const std::string& signature,
                                              const LookIntoFile& look);
 
 /// The same of values, which `look` returns: one for each file.
 template <typename Found, typename Look>
-std::vector<Found> look_into_files(const FileList& files, const std::string& signature, const Look& look) {
+std::vector<Found> look_into_files(FileList& files, const std::string& signature, const Look& look) {
   const auto index =
       index_files(files, signature, [&](DatasetFile& file) { return serialize<Found>(look(file)); });
   std::vector<Found> found;

@@ -73,18 +73,26 @@ bool is_mds(const FileList& files) {
   return has_index && (has_shard || files.size() == 1);
 }
 
-// Those of a storage, whose answers are long on their way, are looked at beside each other, unless the first
-// one tells.
+// All but a lesser part, where so many may be passed over. Those of a storage, whose answers are long on
+// their way, are looked at beside each other, unless the first one tells.
 template <typename Test>
 bool all_of(const FileList& files, Test&& test) {
-  if (files.size() == 0 || !test(files, 0)) return files.size() == 0;
-  std::atomic<bool> are_all = true;
+  if (files.size() == 0) return true;
+  const auto most =
+      std::min(std::int64_t{files.context().options.max_bad_files}, (std::ssize(files) - 1) / 2);
+  std::atomic<std::int64_t> others = 0;
+  const auto look = [&](std::size_t i) {
+    bool is_one = false;
+    BadFiles(files.context()).unless(i, [&] { is_one = test(files, i); });
+    if (!is_one) ++others;
+  };
+  look(0);
+  if (others > most) return false;
   parallel_for("look into files", std::ssize(files) - 1, 1, files.location().is_stored() ? kStoredAtOnce : 1,
                [&](const LoopPart& part) {
-                 const auto i = static_cast<std::size_t>(part.end);
-                 if (are_all && !test(files, i)) are_all = false;
+                 if (others <= most) look(static_cast<std::size_t>(part.end));
                });
-  return are_all;
+  return others <= most;
 }
 
 bool are_json_lines(const FileList& files) {

@@ -1,11 +1,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <xxhash.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "catalog/open_context.hpp"
@@ -26,10 +29,14 @@ constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 30;
 // Places in a shard are numbers of 32 bits.
 constexpr std::uint64_t kMostDecompressed = std::uint64_t{1} << 32;
 
+/// What index.json says of the contents of files: hexadecimal digits, by the name of the function.
+using Hashes = std::map<std::string, std::string>;
+
 /// A shard's file that is compressed as a whole.
 struct CompressedFile {
   std::string name;
   std::uint64_t bytes = 0;
+  Hashes hashes;
   std::string compression;  ///< as index.json has it
 };
 
@@ -38,6 +45,7 @@ struct Shard {
   std::string name;
   std::uint64_t bytes = 0;
   std::int64_t samples = 0;
+  Hashes hashes;
   std::optional<CompressedFile> compressed;  ///< read in place of the file `name`
 };
 
@@ -89,6 +97,38 @@ std::optional<Compression> find_compression(std::string_view text) {
   return algorithm == "bz2" ? std::optional(Compression::other) : std::nullopt;
 }
 
+Hashes read_hashes(const json& file) {
+  const auto hashes = file.find("hashes");
+  return hashes == file.end() || hashes->is_null() ? Hashes() : hashes->get<Hashes>();
+}
+
+// As Python's xxhash has it: the number, from its most significant digit on.
+std::optional<std::string> hash_of(std::string_view function, std::span<const std::byte> bytes) {
+  if (function == "xxh64") return fmt::format("{:016x}", XXH64(bytes.data(), bytes.size(), 0));
+  if (function == "xxh32") return fmt::format("{:08x}", XXH32(bytes.data(), bytes.size(), 0));
+  if (function == "xxh3_64") return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+  if (function != "xxh128" && function != "xxh3_128") return std::nullopt;
+  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+// All bytes of `file`, by one of the functions that index.json names.
+void verify_hash(const DatasetFile& file, const Hashes& hashes) {
+  for (const auto& [function, expected] : hashes) {
+    if (!hash_of(function, {})) continue;
+    std::vector<std::byte> bytes(file.bytes());
+    file.read(0, bytes);
+    const std::string found = hash_of(function, bytes).value();
+    if (found == expected) return;
+    throw file.damage(0, "its {} is {}, and index.json says {}", function, found, expected);
+  }
+  throw failure(ErrorCode::unsupported,
+                "open {}: index.json has {} for it, and rota checks xxh32, xxh64, xxh128, xxh3_64: write "
+                "shards with one of these (hashes of MDSWriter), or leave out the option verify",
+                file.path(),
+                hashes.empty() ? "no hash" : fmt::format("{}", fmt::join(hashes | std::views::keys, ", ")));
+}
+
 std::optional<CompressedFile> read_compressed(const json& shard) {
   const auto zip = shard.find("zip_data");
   if (zip == shard.end() || zip->is_null()) return std::nullopt;
@@ -96,6 +136,7 @@ std::optional<CompressedFile> read_compressed(const json& shard) {
   const bool is_named = compression != shard.end() && !compression->is_null();
   return CompressedFile{.name = zip->at("basename").get<std::string>(),
                         .bytes = zip->at("bytes").get<std::uint64_t>(),
+                        .hashes = read_hashes(*zip),
                         .compression = is_named ? compression->get<std::string>() : "nothing known"};
 }
 
@@ -115,6 +156,7 @@ Shard read_shard(const json& shard, const std::string& where) {
   Shard result{.name = raw.at("basename").get<std::string>(),
                .bytes = raw.at("bytes").get<std::uint64_t>(),
                .samples = shard.at("samples").get<std::int64_t>(),
+               .hashes = read_hashes(raw),
                .compressed = read_compressed(shard)};
   if (!is_inside(result.name) || result.samples < 0) {
     throw failure(ErrorCode::corrupt, "{}: a file \"{}\" with {} samples cannot be", where, result.name,
@@ -183,8 +225,8 @@ void choose_files(Index& index, const FileList& index_file) {
 
 class MdsFormat final : public RecordFormat {
  public:
-  MdsFormat(Index index, std::vector<ChosenField> chosen)
-      : index_(std::move(index)), chosen_(std::move(chosen)) {
+  MdsFormat(Index index, std::vector<ChosenField> chosen, bool verify)
+      : index_(std::move(index)), chosen_(std::move(chosen)), verify_(verify) {
     has_head_.resize(index_.columns.size());
     for (const ChosenField& one : chosen_) {
       fields_.push_back(one.field);
@@ -202,6 +244,7 @@ class MdsFormat final : public RecordFormat {
     if (file.bytes() != expected) {
       throw file.damage(0, "it has {} bytes, and index.json says {}", file.bytes(), expected);
     }
+    if (verify_) verify_hash(file, shard.compressed ? shard.compressed->hashes : shard.hashes);
     return {.compression = shard.compressed ? find_compression(shard.compressed->compression).value()
                                             : Compression::none,
             .raw_bytes = static_cast<std::int64_t>(shard.bytes)};
@@ -293,6 +336,7 @@ class MdsFormat final : public RecordFormat {
 
   Index index_;
   std::vector<ChosenField> chosen_;
+  bool verify_;
   std::vector<Field> fields_;
   std::vector<bool> has_head_;  // of columns: a field tells what stands before the values
   std::size_t head_bytes_ = 0;
@@ -336,13 +380,14 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
   for (const Shard& shard : index.shards)
     names.push_back(shard.compressed ? shard.compressed->name : shard.name);
   FileList shards = index_file.beside(names);
-  auto format = std::make_unique<MdsFormat>(std::move(index), chosen);
+  auto format = std::make_unique<MdsFormat>(std::move(index), chosen, options.verify);
   std::vector<std::string> columns;
   for (const Field& field : format->fields()) columns.push_back(field.name);
   check_fields(format->fields(), "open " + path, "the index", ErrorCode::unsupported);
   return make_record_source(
       std::move(shards), std::move(format),
-      fmt::format("mds {} of {}", columns, to_string(FingerprintBuilder().add(text).finish())));
+      fmt::format("mds {} of {}{}", columns, to_string(FingerprintBuilder().add(text).finish()),
+                  options.verify ? ", verified" : ""));
 }
 
 }  // namespace rota::internal

@@ -221,8 +221,9 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MegatronOpti
   FileList data = indices.beside(data_names);
   data.expect_as(indices);
   if (indices.size() > 0 && indices.path(0).ends_with(".bin")) indices = indices.beside(index_names);
-  const auto dtype = made_on_first_rank(indices.context(), "look into the first index",
-                                        [&] { return read_head(indices.open_unchanged(0)).dtype; });
+  const auto dtype = look_into_first(indices, "look into the first index", [&](std::size_t i) {
+    return read_head(indices.open_unchanged(i)).dtype;
+  });
   // All that is found in X.bin comes from X.idx.
   const std::string signature =
       fmt::format("{} of megatron {}", options.sequence_is_sample ? "sequences" : "documents",

@@ -96,7 +96,15 @@ void require_alike(const FileList& files, const std::vector<Arrays>& contents, s
 
 void require_rows(const FileList& files, const std::vector<Arrays>& contents, std::string_view option) {
   for (std::size_t i = 0; i < contents.size(); ++i) {
-    for (const auto& [member, header] : contents[i]) {
+    for (std::size_t f = 0; f < contents[i].size(); ++f) {
+      const auto& [member, header] = contents[i][f];
+      if (header.type != contents[0][f].header.type) {
+        throw failure(ErrorCode::unsupported,
+                      "open {}: array \"{}\" is {}, and {} in {}: write texts as wide in all files "
+                      "(numpy: x.astype(\"S32\")), or take each file for a sample ({})",
+                      files.path(i), member.name, describe(header), describe(contents[0][f].header),
+                      files.path(0), option);
+      }
       const std::vector<std::int64_t>& first = contents[i][0].header.shape;
       const bool has_rows = !header.shape.empty() && header.shape[0] == first[0];
       if (has_rows && !header.has_columns() && !member.is_deflated) continue;
@@ -116,13 +124,15 @@ void require_rows(const FileList& files, const std::vector<Arrays>& contents, st
 /// Each file is one record.
 class ArrayFiles final : public RecordFormat {
  public:
-  ArrayFiles(std::vector<Arrays> contents, bool is_npy) : contents_(std::move(contents)), is_npy_(is_npy) {
+  // Of these types, which texts in some files are narrower than.
+  ArrayFiles(std::vector<Arrays> contents, std::vector<StoredType> types, bool is_npy)
+      : contents_(std::move(contents)), types_(std::move(types)), is_npy_(is_npy) {
     for (std::size_t f = 0; f < contents_[0].size(); ++f) {
       const NpyHeader& header = contents_[0][f].header;
       const bool is_ragged = std::ranges::any_of(
           contents_, [&](const Arrays& other) { return other[f].header.shape != header.shape; });
-      fields_.push_back(header.type.as_stored(contents_[0][f].member.name,
-                                              is_ragged ? row_shape(header) : header.shape, is_ragged));
+      fields_.push_back(types_[f].as_stored(contents_[0][f].member.name,
+                                            is_ragged ? row_shape(header) : header.shape, is_ragged));
     }
   }
 
@@ -130,18 +140,23 @@ class ArrayFiles final : public RecordFormat {
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     RecordIndex index{.samples = 1, .ranges = {}, .keys = {}};
-    for (const auto& [member, header] : contents_[file.number()]) {
+    for (std::size_t f = 0; f < types_.size(); ++f) {
+      const auto& [member, header] = contents_[file.number()][f];
       index.ranges.push_back(
-          {.offset = is_npy_ ? header.data_at : member.offset, .bytes = header.data_bytes()});
+          {.offset = is_npy_ ? header.data_at : member.offset,
+           .bytes = header.data_bytes() / std::max<std::size_t>(header.type.bytes, 1) * types_[f].bytes});
     }
     return index;
   }
   [[nodiscard]] bool has_plain_ranges(const DatasetFile& file) const override {
-    return is_npy_ && !contents_[file.number()][0].header.has_columns();
+    const NpyHeader& header = contents_[file.number()][0].header;
+    return is_npy_ && !header.has_columns() && header.type == types_[0];
   }
   void read(const DatasetFile& file, std::size_t field, const ByteRange& range,
             std::span<std::byte> to) const override {
     const auto& [member, header] = contents_[file.number()][field];
+    std::ranges::fill(to.subspan(header.data_bytes()), std::byte{0});  // behind the only text
+    to = to.first(header.data_bytes());
     std::vector<std::byte> columns(header.has_columns() ? to.size() : 0);
     const std::span<std::byte> stored = header.has_columns() ? columns : to;
     if (is_npy_) {
@@ -158,6 +173,7 @@ class ArrayFiles final : public RecordFormat {
 
  private:
   std::vector<Arrays> contents_;  // of each file
+  std::vector<StoredType> types_;
   bool is_npy_;
   std::vector<Field> fields_;
 };
@@ -202,9 +218,24 @@ StridedLayout npy_rows(const std::vector<Arrays>& contents) {
   return layout;
 }
 
-std::vector<StoredType> types_of(const Arrays& arrays) {
+// `contents` are known by the numbers of files, of which none may be passed over any more.
+std::shared_ptr<const Source> make_source(FileList files, std::unique_ptr<const RecordFormat> format,
+                                          const std::string& signature) {
+  const std::size_t size = files.size();
+  auto source = make_record_source(std::move(files), std::move(format), signature);
+  if (source->part_sizes().size() == size) return source;
+  throw failure(ErrorCode::io,
+                "open NumPy's files: some vanished while they were looked into; open them again");
+}
+
+// Of each array; of texts, the widest of all files.
+std::vector<StoredType> types_of(const std::vector<Arrays>& contents) {
   std::vector<StoredType> types;
-  for (const Array& array : arrays) types.push_back(array.header.type);
+  for (std::size_t f = 0; f < contents[0].size(); ++f) {
+    const auto widest = std::ranges::max_element(
+        contents, {}, [&](const Arrays& arrays) { return arrays[f].header.type.bytes; });
+    types.push_back((*widest)[f].header.type);
+  }
   return types;
 }
 
@@ -219,11 +250,10 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpyOptions& 
   FileList files = files_of(catalog).with_sizes();
   auto contents = look_into_files<Arrays>(files, "npy array", read_npy);
   require_alike(files, contents, "");
-  const auto types = types_of(contents[0]);
+  const auto types = types_of(contents);
   if (options.file_is_sample) {
-    auto format = std::make_unique<ArrayFiles>(std::move(contents), true);
-    return decode_stored(make_record_source(std::move(files), std::move(format), "npy files"), types,
-                         kNpyTask);
+    auto format = std::make_unique<ArrayFiles>(std::move(contents), types, true);
+    return decode_stored(make_source(std::move(files), std::move(format), "npy files"), types, kNpyTask);
   }
   require_rows(files, contents, "the option file_is_sample");
   return decode_stored(make_strided_source(std::move(files), npy_rows(contents)), types, kNpyTask);
@@ -236,17 +266,16 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpzOptions& 
                                           [&](DatasetFile& file) { return read_npz(file, options.arrays); });
   require_alike(files, contents, "name those to read with the option arrays; ");
   if (options.rows) require_rows(files, contents, "without the option rows");
-  const auto types = types_of(contents[0]);
+  const auto types = types_of(contents);
   std::unique_ptr<const RecordFormat> format;
   if (options.rows) {
     format = std::make_unique<NpzRows>(std::move(contents));
   } else {
-    format = std::make_unique<ArrayFiles>(std::move(contents), false);
+    format = std::make_unique<ArrayFiles>(std::move(contents), types, false);
   }
-  return decode_stored(
-      make_record_source(std::move(files), std::move(format),
-                         fmt::format("{} of {}", options.rows ? "rows" : "files", signature)),
-      types, "open NPZ files");
+  return decode_stored(make_source(std::move(files), std::move(format),
+                                   fmt::format("{} of {}", options.rows ? "rows" : "files", signature)),
+                       types, "open NPZ files");
 }
 
 }  // namespace rota::internal

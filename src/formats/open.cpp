@@ -29,8 +29,9 @@ std::string describe(const std::string& name) { return fmt::format("the format \
 std::string describe(const FilesOptions& options) { return fmt::format("files with keys {}", options.keys); }
 std::string describe(const Hdf5Options& options) {
   return fmt::format(
-      "hdf5 with datasets {}, offsets \"{}\", allow_external_links {}, unpack {}, groups \"{}\"",
-      options.datasets, options.offsets, options.allow_external_links, options.unpack, options.groups);
+      "hdf5 with datasets {}, offsets \"{}\", allow_external_links {}, unpack {}, groups \"{}\", swmr {}",
+      options.datasets, options.offsets, options.allow_external_links, options.unpack, options.groups,
+      options.swmr);
 }
 std::string describe(const TfRecordOptions& options) {
   return fmt::format("tfrecord with verify {}", options.verify);
@@ -53,7 +54,7 @@ std::string describe(const MegatronOptions& options) {
   return fmt::format("megatron with sequence_is_sample {}", options.sequence_is_sample);
 }
 std::string describe(const MdsOptions& options) {
-  return fmt::format("mds with columns {}", options.columns);
+  return fmt::format("mds with columns {}, verify {}", options.columns, options.verify);
 }
 
 // **Collective**: what all ranks do together next depends on the format.

@@ -236,12 +236,12 @@ class TarFormat final : public RecordFormat {
   std::map<std::string, std::size_t, std::less<>> numbers_;
 };
 
-// Of the first file, in order.
-std::vector<std::string> extensions_of(const FileList& files, const TarOptions& options) {
-  DatasetFile file = files.open(std::size_t{0});
+// Of file i, in order.
+std::vector<std::string> extensions_of(const FileList& files, std::size_t i, const TarOptions& options) {
+  DatasetFile file = files.open(i);
   file.read_on();
   const FileEncoding as{.compression = compression_of(file)};
-  if (as.compression != Compression::none) file = decompress_file(files, 0, as);
+  if (as.compression != Compression::none) file = decompress_file(files, i, as);
   refuse_compressed(file);
   std::set<std::string> extensions;
   TarMembers members(file, options.allow_missing_end);
@@ -262,6 +262,11 @@ std::vector<std::string> extensions_of(const FileList& files, const TarOptions& 
                 file.path());
 }
 
+std::vector<std::string> first_extensions(const FileList& files, const TarOptions& options) {
+  return look_into_first(files, "look into the first tar file",
+                         [&](std::size_t i) { return extensions_of(files, i, options); });
+}
+
 // Of what was asked for by name.
 void require_fields(const Source& source, const FileList& files, const TarOptions& options) {
   constexpr std::int64_t kAtOnce = 4096;
@@ -279,8 +284,7 @@ void require_fields(const Source& source, const FileList& files, const TarOption
   };
   for (std::size_t f = 0; f < options.fields.size(); ++f) {
     if (has_any(f)) continue;
-    const auto found = made_on_first_rank(files.context(), "look into the first tar file",
-                                          [&] { return extensions_of(files, options); });
+    const auto found = first_extensions(files, options);
     if (std::ranges::find(found, options.fields[f]) != found.end()) continue;  // empty, and there
     throw failure(ErrorCode::invalid_argument,
                   "open {}: no sample has anything in \"{}\", which the option fields names; the first file "
@@ -322,11 +326,7 @@ bool is_tar(const FileList& files, std::size_t i) {
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const TarOptions& options) {
   const FileList files = files_of(catalog).with_sizes();
   const bool is_open = options.fields.empty();
-  std::vector<std::string> fields = options.fields;
-  if (is_open) {
-    fields = made_on_first_rank(files.context(), "look into the first tar file",
-                                [&] { return extensions_of(files, options); });
-  }
+  const std::vector<std::string> fields = is_open ? first_extensions(files, options) : options.fields;
   const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
                                             options.allow_missing_end ? ", with or without an end" : "");
   auto source = make_record_source(files, std::make_unique<TarFormat>(fields, options), signature);

@@ -37,17 +37,28 @@ std::int64_t head_bytes(const DatasetFile& file, DType dtype) {
                 magic == kOfUint32 ? "uint32" : "uint16", to_string(dtype));
 }
 
+void require_whole(const DatasetFile& file, std::int64_t head, DType dtype) {
+  const std::int64_t bytes = std::max<std::int64_t>(static_cast<std::int64_t>(file.bytes()) - head, 0);
+  if (bytes % static_cast<std::int64_t>(size_of(dtype)) == 0) return;
+  throw failure(
+      ErrorCode::corrupt,
+      "open {}: {} bytes are no whole number of {} tokens; the file was cut short, or holds another type",
+      file.path(), bytes, to_string(dtype));
+}
+
 }  // namespace
 
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const TokensOptions& options) {
   FileList files = files_of(catalog).with_sizes();
-  std::vector<std::int64_t> heads(files.size(), options.skip_bytes);
-  if (options.skip_bytes == 0) {
-    heads = look_into_files<std::int64_t>(
-        files, fmt::format("heads of tokens {}", to_string(options.dtype)),
-        [&](const DatasetFile& file) { return head_bytes(file, options.dtype); });
-  }
   const auto token_bytes = static_cast<std::int64_t>(size_of(options.dtype));
+  const auto heads = look_into_files<std::int64_t>(
+      files, fmt::format("heads of tokens {} {}", to_string(options.dtype), options.skip_bytes),
+      [&](const DatasetFile& file) {
+        const std::int64_t head =
+            options.skip_bytes == 0 ? head_bytes(file, options.dtype) : options.skip_bytes;
+        require_whole(file, head, options.dtype);
+        return head;
+      });
   const std::int64_t stride = options.stride == 0 ? options.length : options.stride;
   StridedLayout layout{
       .format =
@@ -58,12 +69,6 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const TokensOption
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::int64_t bytes = std::max<std::int64_t>(files.bytes(i) - heads[i], 0);
     const std::int64_t tokens = bytes / token_bytes;
-    if (bytes % token_bytes != 0) {
-      throw failure(
-          ErrorCode::corrupt,
-          "open {}: {} bytes are no whole number of {} tokens; the file was cut short, or holds another type",
-          files.path(i), bytes, to_string(options.dtype));
-    }
     const std::int64_t windows = tokens < options.length ? 0 : (tokens - options.length) / stride + 1;
     layout.files.push_back({.first = static_cast<std::uint64_t>(heads[i]), .samples = windows});
   }

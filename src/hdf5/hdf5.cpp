@@ -152,12 +152,14 @@ Driver drive(const Properties& access, Medium* medium, std::string_view what) {
   return driver;
 }
 
-AddressFile::AddressFile(const std::string& path, FileBytes bytes) : bytes_(std::move(bytes)) {
+AddressFile::AddressFile(const std::string& path, FileBytes bytes, bool is_growing)
+    : bytes_(std::move(bytes)) {
   const auto guard = lock();
   const auto what = fmt::format("open {}", path);
   const Properties access(H5Pcreate(H5P_FILE_ACCESS), what);
   driver_ = drive(access, this, what);
-  file_ = {H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), what};
+  const unsigned flags = H5F_ACC_RDONLY | (is_growing ? H5F_ACC_SWMR_READ : 0U);
+  file_ = {H5Fopen(path.c_str(), flags, access.get()), what};
 }
 
 void AddressFile::read(std::uint64_t at, std::span<std::byte> out, bool is_data) {

@@ -128,8 +128,9 @@ Driver drive(const Properties& access, Medium* medium, std::string_view what);
 /// notes where they are and reads nothing, with any version of HDF5. One thread, under `lock()`.
 class AddressFile : private Medium {
  public:
-  /// `path` goes into messages. Throws Error{io} as `fail` does.
-  AddressFile(const std::string& path, FileBytes bytes);
+  /// `path` goes into messages. A file that `is_growing` is being written by one that lets others read
+  /// (SWMR). Throws Error{io} as `fail` does.
+  AddressFile(const std::string& path, FileBytes bytes, bool is_growing = false);
   AddressFile(const AddressFile&) = delete;
   AddressFile& operator=(const AddressFile&) = delete;
 
@@ -146,7 +147,7 @@ class AddressFile : private Medium {
 
  private:
   [[nodiscard]] unsigned features() const noexcept override {
-    return H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE;
+    return H5FD_FEAT_ACCUMULATE_METADATA | H5FD_FEAT_DATA_SIEVE | H5FD_FEAT_SUPPORTS_SWMR_IO;
   }
   [[nodiscard]] std::uint64_t end() const noexcept override { return bytes_.size; }
   void read(std::uint64_t at, std::span<std::byte> out, bool is_data) override;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -226,27 +227,30 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
                 World{});  // each process seeks its own shards
   ProgressReporter progress(options.progress, kTask, end - first, "shards");
   std::int64_t written = 0;
-  bool is_changed = false;  // the dataset, since shards were written
+  // The first one that lacks, while others behind it may be of other data: they are not all there without it.
+  std::optional<std::pair<std::string, std::string>> last;
   for (std::int64_t shard = first; shard < end; ++shard) {
     const Position at{.epoch = 0, .consumed = shard * layout.per_shard(), .step = shard};
     if (loader.position() != at) loader.seek(at);
     const Batch batch = loader.next().value();
-    const std::string text = encoding.encode(batch);
+    std::string text = encoding.encode(batch);
+    const std::string name = layout.name(shard);
     const auto bytes = std::as_bytes(std::span(text));
-    const bool is_there = found.shards.contains(shard) && !is_changed;
-    if (!is_there || !to.holds(layout.name(shard), bytes)) {
+    if (!found.shards.contains(shard) || !to.holds(name, bytes)) {
       if (written == 0) to.put(layout.unfinished(), std::as_bytes(std::span(kMark)));
-      is_changed = is_changed || is_there;
-      for (std::int64_t later = shard + 1; is_there && later < end; ++later) {
-        if (found.shards.contains(later))
-          to.remove(layout.name(later));  // lest another process takes it for done
+      const auto later = found.shards.upper_bound(shard);
+      if (written == 0 && later != found.shards.end() && later->first < end) {
+        to.remove(name);
+        last.emplace(name, std::move(text));
+      } else {
+        to.put(name, bytes);
       }
-      to.put(layout.name(shard), bytes);
       ++written;
     }
     progress.add(1);
     progress.look();
   }
+  if (last) to.put(last->first, std::as_bytes(std::span(last->second)));
   progress.end();
   return written;
 }

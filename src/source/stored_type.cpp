@@ -24,6 +24,15 @@ bool StoredType::is_numbers() const noexcept {
   return parts.size() == 1 && !parts[0].is_long() && parts[0].bytes == bytes;
 }
 
+bool StoredType::is_short_text() const noexcept {
+  return parts.size() == 1 && parts[0].name.empty() && parts[0].is_text() && !parts[0].is_elsewhere();
+}
+
+bool StoredType::becomes_as(const StoredType& other) const noexcept {
+  if (!is_short_text() || !other.is_short_text()) return *this == other;
+  return parts[0].kind == other.parts[0].kind && parts[0].is_swapped == other.parts[0].is_swapped;
+}
+
 bool StoredType::add_to(StoredType& whole, std::string_view name, std::size_t offset,
                         const std::vector<std::int64_t>& shape) const {
   const bool is_one = std::ranges::all_of(shape, [](std::int64_t extent) { return extent == 1; });
@@ -79,7 +88,8 @@ std::string text_of(const StoredPart& part, std::span<const std::byte> from) {
                                         : load<std::uint32_t>(from, i));
     return text;
   }
-  std::size_t bytes = without_last(from, std::byte(part.kind == StoredKind::text_of_blanks ? ' ' : '\0'));
+  std::size_t bytes = without_last(from, std::byte{0});  // where others have wider places
+  if (part.kind == StoredKind::text_of_blanks) bytes = without_last(from.first(bytes), std::byte{' '});
   if (part.kind == StoredKind::text_to_zero)
     bytes = static_cast<std::size_t>(std::ranges::find(from, std::byte{0}) - from.begin());
   return {reinterpret_cast<const char*>(from.data()), bytes};

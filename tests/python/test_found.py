@@ -1,6 +1,8 @@
 """What `open` takes files for, or refuses by name: of formats, of stores of other programs, of files with a head."""
 
 import io
+import subprocess
+import sys
 import tarfile
 import zipfile
 
@@ -187,3 +189,131 @@ def test_a_matrix_by_columns_is_not_read_as_rows(tmp_path, kind):
         return
     with pytest.raises(rota.UnsupportedError, match="csc_matrix.*tocsr"):
         read()
+
+
+def write_text(path, values, kind):
+    """Texts of one width, as long as the longest."""
+    wide = max(map(len, values))
+    if kind == "hdf5":
+        with h5py.File(path, "w") as file:
+            file["label"] = np.array(values, f"S{wide}")
+            file["x"] = np.arange(len(values))
+    elif kind == "blanks":  # as Fortran has them
+        with h5py.File(path, "w") as file:
+            text = h5py.h5t.C_S1.copy()
+            text.set_size(wide)
+            text.set_strpad(h5py.h5t.STR_SPACEPAD)
+            space = h5py.h5s.create_simple((len(values),))
+            dataset = h5py.h5d.create(file.id, b"label", text, space)
+            dataset.write(space, space, np.array([value.ljust(wide).encode() for value in values], f"S{wide}"), text)
+            file["x"] = np.arange(len(values))
+    else:
+        np.savez(path, label=np.array(values[0], kind), x=np.arange(3))
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "blanks", "U", "S"])
+def test_texts_of_other_widths_join(tmp_path, kind):
+    words = [["cat"], ["crocodile"], ["", "ox", "elephant"][: 1 if kind in "US" else 3], ["ape"]]
+    ending = "npz" if kind in "US" else "h5"
+    for i, values in enumerate(words):
+        write_text(tmp_path / f"{i}.{ending}", values, kind)
+    source = rota.open(tmp_path, "npz") if kind in "US" else rota.open(tmp_path, "hdf5", datasets=["label", "x"])
+    assert [bytes(sample["label"]).decode() for sample in source] == sum(words, [])
+    got = [bytes(row).decode() for batch in rota.Loader(source, 2, shuffle="none") for row in batch["label"]]
+    assert got == sum(words, [])
+
+
+def test_rows_of_texts_of_other_widths_are_refused_in_their_terms(tmp_path):
+    np.save(tmp_path / "0.npy", np.array(["cat"]))
+    np.save(tmp_path / "1.npy", np.array(["crocodile"]))
+    with pytest.raises(rota.UnsupportedError, match="write texts as wide"):
+        rota.open(tmp_path)
+    assert bytes(rota.open(tmp_path, "npy", file_is_sample=True)[1]["data"]) == b"crocodile"
+
+
+def test_offsets_that_are_none_are_a_field_where_both_are_named(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"], file["x_offsets"] = np.arange(5.0), np.array([3, 1, 4, 1, 5])
+        file["y"], file["y_offsets"] = np.arange(9.0), np.array([0, 2, 2, 5, 8, 9])
+    with pytest.raises(rota.CorruptError, match="begins with 3.*name both"):
+        rota.open(tmp_path)
+    source = rota.open(tmp_path, "hdf5", datasets=["x", "x_offsets", "y", "y_offsets"])
+    assert [field.name for field in source.fields] == ["x", "x_offsets", "y"]
+    assert source[2]["x_offsets"] == 4 and source[3]["y"].tolist() == [5, 6, 7]
+
+
+def test_tables_of_pytables_are_found_and_their_indices_left_alone(tmp_path):
+    """As pandas writes them with format="table"."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["df/table"] = np.array([(1, 2.5), (2, 3.5)], [("index", "i8"), ("a", "f8")])
+        file["df/_i_table/index/sortedLR"] = np.zeros(131201)
+        file["df/_i_table/index/abounds"] = np.zeros(0)
+    source = rota.open(tmp_path)
+    assert [field.name for field in source.fields] == ["df/table.index", "df/table.a"] and source[1]["df/table.a"] == 3.5
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["w"], file["e"], file["_i_w/of_nothing"] = np.zeros(3), np.zeros(6), np.zeros(4)
+        del file["_i_w"]
+    with pytest.raises(rota.InvalidArgumentError, match='"/w" holds 3.*left out "/df/table"'):
+        rota.open(tmp_path)
+
+
+@pytest.mark.parametrize("stored, said, meant", [("i1", "true", "u1"), ("u2", "false", "i2"), ("i4", "true", "u4"), ("i1", "false", "i1")])
+def test_unpacking_takes_integers_for_what_netcdf_says_they_are(tmp_path, caplog, stored, said, meant):
+    values = np.arange(-3, 3).astype(stored)
+    with h5py.File(tmp_path / "a.nc", "w") as file:
+        for name in "xyz":
+            file[name] = values
+            file[name].attrs["_Unsigned"] = said if name == "x" else np.bytes_(said)
+        file["y"].attrs["scale_factor"], file["y"].attrs["add_offset"] = np.float32(0.5), np.float32(1)
+        file["y"].attrs["_FillValue"] = values[1]
+    assert rota.open(tmp_path)[0]["x"].dtype == stored and (meant == stored or "_Unsigned" in caplog.text)
+    source = rota.open(tmp_path, "hdf5", unpack=True)
+    expected = values.view(meant)
+    assert source[0]["x"].dtype == meant and [sample["x"] for sample in source] == expected.tolist()
+    found = np.array([sample["y"] for sample in source])
+    assert np.isnan(found[1]) and np.array_equal(np.delete(found, 1), np.delete(expected * 0.5 + 1.0, 1))
+
+
+WRITER = """
+import sys, h5py
+file = h5py.File(sys.argv[1], "w", libver="latest")
+x = file.create_dataset("x", (0, 3), "i4", maxshape=(None, 3), chunks=(4, 3), compression="gzip")
+if sys.argv[2] == "swmr": file.swmr_mode = True
+for line in sys.stdin:
+    at, more = len(x), int(line)
+    x.resize(at + more, 0)
+    x[at:] = [[i] * 3 for i in range(at, at + more)]
+    x.flush()
+    print("written", flush=True)
+"""
+
+
+def test_rows_that_a_swmr_writer_has_flushed_are_read_by_an_explicit_word(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", WRITER, tmp_path / "a.h5", "swmr"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        def write(rows):
+            print(rows, file=writer.stdin, flush=True)
+            assert writer.stdout.readline() == "written\n"
+
+        write(10)
+        with pytest.raises(rota.BusyError, match="the option swmr"):
+            rota.open(tmp_path)
+        catalog = rota.Catalog(tmp_path)
+        write(3)  # after it was listed
+        first = rota.open(catalog, "hdf5", swmr=True)
+        assert len(first) == 13
+        write(500)
+        for _ in range(2):
+            got = [row.tolist() for batch in rota.Loader(first, 4, shuffle="global") for row in batch["x"]]
+            assert sorted(got) == [[i] * 3 for i in range(13)]
+        assert len(rota.open(tmp_path, "hdf5", swmr=True)) == 513
+        writer.stdin.close()
+    assert rota.open(tmp_path, "hdf5", swmr=True)[512]["x"].tolist() == rota.open(tmp_path)[512]["x"].tolist() == [512] * 3
+
+
+def test_a_writer_that_lets_nobody_read_is_not_read(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", WRITER, tmp_path / "a.h5", ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        print(5, file=writer.stdin, flush=True)
+        assert writer.stdout.readline() == "written\n"
+        with pytest.raises(rota.BusyError):
+            rota.open(tmp_path, "hdf5", swmr=True)
+        writer.stdin.close()

@@ -1,11 +1,13 @@
 """`rota plan`: what is planned is what runs read."""
 
+import io
 import json
 import os
 import random
 import shutil
 import subprocess
 import sys
+import tarfile
 
 import numpy as np
 import pytest
@@ -136,7 +138,7 @@ import rota
 from rota import _plan
 
 log = pathlib.Path({directory!r}, "requests")
-for length, batch, workers in (32768, 8, 1), (32768, 40, 2), (1 << 22, 2, 1), (1 << 24, 1, 1), (1024, 2000, 3):
+for length, batch, workers in (32768, 8, 1), (32768, 40, 2), (1 << 22, 2, 1), (1 << 24, 1, 1), (9 << 19, 6, 1), (1024, 2000, 3):
     source = rota.open("s3://b/tokens", "tokens", length=length)
     for shuffle in "none", "global":
         planned = _plan.plan(source, batch, ranks=2, workers=workers, shuffle=shuffle, shards=4)
@@ -147,6 +149,11 @@ for length, batch, workers in (32768, 8, 1), (32768, 40, 2), (1 << 22, 2, 1), (1
         made = log.read_text().count("range b/") - before
         assert made == planned["requests"], (length, shuffle, made, planned)
         assert planned["requested_bytes"] >= planned["bytes"]
+source = rota.open("s3://b/tars", "tar")
+planned = _plan.plan(source, 6, shuffle="none")
+before = log.read_text().count("range b/")
+assert len([*rota.Loader(source, 6, shuffle="none")]) == 1
+assert log.read_text().count("range b/") - before == planned["requests"] == 6
 """
 
 
@@ -154,6 +161,13 @@ def test_a_store_gets_the_requests_that_were_planned(tmp_path):
     (tmp_path / "b" / "tokens").mkdir(parents=True)
     for i in range(3):
         np.zeros((6 + i) << 20 if i else 1 << 24, np.uint16).tofile(tmp_path / "b" / "tokens" / f"{i}.tokens")
+    (tmp_path / "b" / "tars").mkdir()
+    for i in range(2):
+        with tarfile.open(tmp_path / "b" / "tars" / f"{i}.tar", "w") as archive:
+            for k in range(3):
+                info = tarfile.TarInfo(f"{k}.bin")
+                info.size = 9 << 20
+                archive.addfile(info, io.BytesIO(bytes(9 << 20)))
     run_with_server(tmp_path, REQUESTS.format(directory=str(tmp_path)))
 
 

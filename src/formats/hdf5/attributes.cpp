@@ -37,37 +37,40 @@ std::vector<long double> ask_numbers(const hdf5::Dataset& dataset, const char* n
   return numbers;
 }
 
+// The text of an attribute, up to a zero; empty for what is none, or long.
+std::string ask_text(const hdf5::Attribute& attribute) {
+  constexpr std::size_t kMostBytes = 64;
+  const hdf5::Datatype type(H5Aget_type(attribute.get()), "ask for the type of an attribute");
+  const hdf5::Dataspace space(H5Aget_space(attribute.get()), "ask for the extent of an attribute");
+  std::array<char, kMostBytes + 1> text{};
+  char* long_text = nullptr;
+  const bool is_variable = H5Tis_variable_str(type.get()) > 0;
+  if (H5Tget_class(type.get()) != H5T_STRING || H5Sget_simple_extent_npoints(space.get()) != 1 ||
+      (!is_variable && H5Tget_size(type.get()) > kMostBytes) ||
+      H5Aread(attribute.get(), type.get(), is_variable ? static_cast<void*>(&long_text) : text.data()) < 0)
+    return {};
+  std::string said = is_variable ? (long_text == nullptr ? "" : long_text) : text.data();
+  if (long_text != nullptr) H5free_memory(long_text);
+  return said;
+}
+
+constexpr bool is_integer(DType dtype) { return dtype >= DType::int8 && dtype <= DType::uint64; }
+constexpr bool is_signed(DType dtype) { return dtype <= DType::int64; }
+
 }  // namespace
 
 bool is_dimension_scale(const hdf5::Dataset& dataset) {
-  constexpr std::string_view kClass = "DIMENSION_SCALE";
-  std::array<char, kClass.size() + 1> text{};
   if (!has(dataset, "CLASS")) return false;
-  const hdf5::Attribute attribute(H5Aopen(dataset.get(), "CLASS", H5P_DEFAULT), "open the attribute CLASS");
-  const hdf5::Datatype type(H5Aget_type(attribute.get()), "ask for the type of CLASS");
-  if (H5Tis_variable_str(type.get()) != 0 || H5Tget_size(type.get()) > text.size()) return false;
-  if (H5Aread(attribute.get(), type.get(), text.data()) < 0) return false;
-  return std::string_view(text.data(), kClass.size()) == kClass;
+  return ask_text({H5Aopen(dataset.get(), "CLASS", H5P_DEFAULT), "open the attribute CLASS"}) ==
+         "DIMENSION_SCALE";
 }
 
 bool is_by_columns(const Hdf5Subject& subject, const std::string& name) {
   const std::string group = name.substr(0, std::max<std::size_t>(name.rfind('/'), 1));
-  const char* const attribute_name = "encoding-type";
-  if (H5Aexists_by_name(subject.file.get(), group.c_str(), attribute_name, H5P_DEFAULT) <= 0) return false;
-  const hdf5::Attribute attribute(
-      H5Aopen_by_name(subject.file.get(), group.c_str(), attribute_name, H5P_DEFAULT, H5P_DEFAULT),
-      attribute_name);
-  const hdf5::Datatype type(H5Aget_type(attribute.get()), attribute_name);
-  if (H5Tget_class(type.get()) != H5T_STRING) return false;
-  std::array<char, 64> text{};
-  char* long_text = nullptr;
-  const bool is_variable = H5Tis_variable_str(type.get()) > 0;
-  if (!is_variable && H5Tget_size(type.get()) >= text.size()) return false;
-  if (H5Aread(attribute.get(), type.get(), is_variable ? static_cast<void*>(&long_text) : text.data()) < 0)
-    return false;
-  const std::string said = is_variable ? (long_text == nullptr ? "" : long_text) : text.data();
-  if (long_text != nullptr) H5free_memory(long_text);
-  return said == "csc_matrix";
+  const char* const attribute = "encoding-type";
+  if (H5Aexists_by_name(subject.file.get(), group.c_str(), attribute, H5P_DEFAULT) <= 0) return false;
+  return ask_text({H5Aopen_by_name(subject.file.get(), group.c_str(), attribute, H5P_DEFAULT, H5P_DEFAULT),
+                   attribute}) == "csc_matrix";
 }
 
 void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field) {
@@ -92,10 +95,29 @@ void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field) {
   }
   const bool is_plain = field.values.type.parts[0].shape.empty();
   const bool is_float = stored == DType::float32 || stored == DType::float64;
-  const bool is_integer = stored >= DType::int8 && stored <= DType::uint64;
-  const bool is_known = (is_plain && (is_float || is_integer)) || found == Scaling();
-  if (!is_known || std::isnan(found.offset) || has(dataset, "_Unsigned")) found.scale = kUnknown;
+  const bool is_known = (is_plain && (is_float || is_integer(stored))) || found == Scaling();
+  if (!is_known || std::isnan(found.offset)) found.scale = kUnknown;
   if (is_scaled) field.meant = is_wide ? DType::float64 : DType::float32;
+  if (!is_plain || !is_integer(stored) || !has(dataset, "_Unsigned")) return;
+  const std::string said =
+      ask_text({H5Aopen(dataset.get(), "_Unsigned", H5P_DEFAULT), "open the attribute _Unsigned"});
+  if (said != "true" && said != "false") found.scale = kUnknown;
+  field.is_of_other_sign = said == (is_signed(stored) ? "true" : "false");
+}
+
+void change_sign(Hdf5Field& field) {
+  constexpr int kFromSigned = static_cast<int>(DType::uint8) - static_cast<int>(DType::int8);
+  const DType stored = field.field.dtype;
+  const bool was_signed = is_signed(stored);
+  const auto dtype = static_cast<DType>(static_cast<int>(stored) + (was_signed ? kFromSigned : -kFromSigned));
+  const long double all = std::ldexp(1.0L, static_cast<int>(8 * size_of(stored)));
+  for (long double& value : field.scaling.missing) {
+    if (was_signed && value < 0) value += all;
+    if (!was_signed && value >= all / 2) value -= all;
+  }
+  if (field.meant == stored) field.meant = dtype;
+  field.field.dtype = field.values.dtype = field.values.type.parts[0].dtype = dtype;
+  field.is_of_other_sign = false;
 }
 
 }  // namespace rota::internal

@@ -30,7 +30,7 @@ std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes) {
   return std::nullopt;
 }
 
-void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes) {
+bool require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes, bool may_grow) {
   const auto superblock = find_hdf5_signature(bytes);
   if (!superblock) {
     std::array<char, kForeignHead> head{};
@@ -43,16 +43,20 @@ void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes) {
   std::array<std::uint8_t, 12> head{};
   if (bytes.size - *superblock >= head.size())
     (void)bytes.read(*superblock, std::as_writable_bytes(std::span(head)));
-  constexpr unsigned kOpenForWriting = 0x01U | 0x04U;  // the latter: others may read meanwhile
+  constexpr unsigned kOthersMayRead = 0x04U;
+  constexpr unsigned kOpenForWriting = 0x01U | kOthersMayRead;
   const bool is_marked = head[8] >= 2 && (head[11] & kOpenForWriting) != 0;
+  const bool is_shared = is_marked && (head[11] & kOthersMayRead) != 0;
   const bool is_local = file.descriptor() >= 0;
   const bool is_locked =
       is_local && ::flock(file.descriptor(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   if (is_local && !is_locked) ::flock(file.descriptor(), LOCK_UN);
-  if (!is_marked && !is_locked) return;
+  if (!is_locked && (!is_marked || (may_grow && is_shared))) return is_shared;
   throw failure(ErrorCode::busy, "open {}: {}", file.path(),
-                is_locked
-                    ? "a writer has locked it; close it first"
+                is_locked ? "a writer has locked it; close it first"
+                : is_shared
+                    ? "a writer has it open and lets others read (SWMR), or ended without closing "
+                      "it; the option swmr reads the rows that are there"
                     : "it is open for writing, or its writer ended without closing it; close it first. Where "
                       "nobody writes it any more, look at what it has, and clear the mark (h5clear -s)");
 }
@@ -122,17 +126,41 @@ Holds ask_what(Hdf5Links& links, const std::string& name) {
   return found;
 }
 
+std::vector<std::int64_t> read_offsets(const Hdf5Object& at, std::int64_t rows);
+
 bool is_ragged(Hdf5Links& links, const Hdf5Choice& choice, const std::string& name) {
-  if (choice.offsets_of(name) == name) return false;
-  const Holds offsets = ask_what(links, choice.offsets_of(name));
-  return offsets.rank == 1 && offsets.kind == H5T_INTEGER;
+  const std::string of = choice.offsets_of(name);
+  if (of == name) return false;
+  const Holds offsets = ask_what(links, of);
+  if (offsets.rank != 1 || offsets.kind != H5T_INTEGER) return false;
+  if (!choice.are_named || std::ranges::count(choice.datasets, of) == 0) return true;
+  const Hdf5Object at = links.follow(name);  // who names both may mean two fields
+  try {
+    (void)read_offsets(links.follow(of), ask_dataset(*at.subject, at.name, true).rows());
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::corrupt) throw;
+    return false;
+  }
+}
+
+// PyTables keeps the indices of a table "x" in a group "_i_x" beside it (User's Guide, "PyTables file
+// format").
+bool is_of_index(const std::vector<std::string>& datasets, const std::string& name) {
+  constexpr std::string_view kIndex = "/_i_";
+  const std::size_t at = name.find(kIndex);
+  if (at == std::string::npos) return false;
+  const std::size_t table = at + kIndex.size();
+  const std::string of = name.substr(0, at + 1) + name.substr(table, name.find('/', table) - table);
+  return std::ranges::find(datasets, of) != datasets.end();
 }
 
 // Those of numbers, or else all that can be read: batches of text are of little use to a loop, and compounds
 // often describe the others.
 void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
-  const std::vector<std::string> all = links.datasets();
+  std::vector<std::string> all = links.datasets();
   std::vector<std::string> others;
+  std::erase_if(all, [names = all](const std::string& name) { return is_of_index(names, name); });
   if (const auto groups = groups_of(all, choice); !groups.empty()) {
     for (const std::string& name : all) {
       if (name.starts_with(groups[0] + "/") && ask_what(links, name).has_numbers)
@@ -199,8 +227,9 @@ std::vector<std::string> without_offsets(Hdf5Links& links, const Hdf5Choice& cho
 void check_offsets(const std::string& what, const std::vector<std::int64_t>& offsets, std::int64_t rows) {
   const auto fail = [&](const std::string& reason) {
     throw failure(ErrorCode::corrupt,
-                  "{} {}; write it again: it must rise from 0 to the {} rows of the field", what, reason,
-                  rows);
+                  "{} {}, and offsets rise from 0 to the {} rows of the field: write it again; or name both "
+                  "(the option datasets), if it is a field of its own",
+                  what, reason, rows);
   };
   if (offsets.empty()) fail("is empty");
   if (offsets.front() != 0) fail(fmt::format("begins with {}", offsets.front()));
@@ -277,7 +306,16 @@ std::int64_t samples_of(const Hdf5Field& field) {
   return field.field.ragged ? static_cast<std::int64_t>(field.offsets.size()) - 1 : field.values.rows();
 }
 
-void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
+// Some of what was left out, and how many more.
+std::string shown(const std::vector<std::string>& left_out) {
+  constexpr std::size_t kMostShown = 5;
+  const auto some = std::span(left_out).first(std::min(left_out.size(), kMostShown));
+  return fmt::format(
+      "left out {}{}", fmt::join(some, ", "),
+      left_out.size() > kMostShown ? fmt::format(" and {} more", left_out.size() - kMostShown) : "");
+}
+
+void check_extents(const Hdf5Subject& subject, const Hdf5File& file, const Hdf5Choice& choice) {
   std::vector<std::string> held;
   bool are_equal = true;
   for (const Hdf5Field& field : file.fields) {
@@ -286,15 +324,16 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file) {
   }
   if (are_equal) return;
   if (held.size() > kNamesInMessage) held.resize(kNamesInMessage);
-  throw failure(
-      ErrorCode::invalid_argument,
-      "open {}: fields need the same number of samples, and {}: name those to read with the option datasets",
-      subject.path, fmt::join(held, ", "));
+  throw failure(ErrorCode::invalid_argument,
+                "open {}: fields need the same number of samples, and {}: name those to read with the option "
+                "datasets{}",
+                subject.path, fmt::join(held, ", "),
+                choice.left_out.empty() ? "" : "; " + shown(choice.left_out));
 }
 
 Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& choice, bool may_leave) {
-  require_finished(file, reads.of(file));
-  hdf5::AddressFile address_file(file.path(), reads.of(file));
+  const bool is_growing = require_finished(file, reads.of(file), choice.swmr);
+  hdf5::AddressFile address_file(file.path(), reads.of(file), is_growing);
   const Hdf5Subject subject{address_file, file.path(), file.bytes(), file.storage() != nullptr, may_leave};
   Hdf5Links links(subject, reads, may_leave);
   if (choice.datasets.empty()) choose_datasets(links, choice);
@@ -316,7 +355,7 @@ Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& cho
   for (const std::string& name : without_offsets(links, choice))
     found.fields.push_back(ask_field(links, choice, name));
   found.samples = samples_of(found.fields[0]);
-  check_extents(subject, found);
+  check_extents(subject, found, choice);
   return found;
 }
 
@@ -327,13 +366,8 @@ std::string Hdf5Choice::offsets_of(const std::string& name) const {
 }
 
 void Hdf5Choice::tell_left_out(const std::string& path) const {
-  constexpr std::size_t kMostShown = 5;
   if (left_out.empty()) return;
-  const auto shown = std::span(left_out).first(std::min(left_out.size(), kMostShown));
-  tell(fmt::format(
-      "open {}: left out {}{}; name what you want of them (the option datasets)", path,
-      fmt::join(shown, ", "),
-      left_out.size() > kMostShown ? fmt::format(" and {} more", left_out.size() - kMostShown) : ""));
+  tell(fmt::format("open {}: {}; name what you want of them (the option datasets)", path, shown(left_out)));
 }
 
 // What HDF5 itself cannot make sense of in a file that can be read is damage.

@@ -86,8 +86,9 @@ std::optional<std::uint64_t> find_hdf5_signature(const hdf5::FileBytes& bytes);
 
 /// Throws Error{corrupt} where `file`, whose bytes are `bytes`, has no signature of HDF5; Error{busy} where
 /// it is being written, or was left so by its writer. The file says so, from version 2 of its superblock on,
-/// or a lock does: what was written may not be there yet, and would be read as zeros.
-void require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes);
+/// or a lock does: what was written may not be there yet, and would be read as zeros. One whose writer lets
+/// others read `may_grow`; returns whether it is one.
+bool require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes, bool may_grow = false);
 
 /// Another file, into which an external link leads.
 struct Hdf5Target {
@@ -111,11 +112,12 @@ struct Hdf5Field {
   std::vector<Hdf5Dataset> samples;   ///< one for each, in a file of groups; `values` is the first
   Scaling scaling;                    ///< as NetCDF has it; its scale is NaN where it cannot be undone
   DType meant = DType::uint8;         ///< what is behind it; of integers without a scale the same
+  bool is_of_other_sign = false;      ///< of integers: `_Unsigned` says so
 
   template <typename Archive>
   void serialize(Archive& archive) {
     archive(field.name, field.dtype, field.shape, field.ragged, values, target, offsets, samples,
-            scaling.scale, scaling.offset, scaling.missing, meant);
+            scaling.scale, scaling.offset, scaling.missing, meant, is_of_other_sign);
   }
   /// Which has a sample.
   [[nodiscard]] const Hdf5Dataset& dataset(std::int64_t sample) const noexcept {
@@ -131,8 +133,11 @@ bool is_dimension_scale(const hdf5::Dataset& dataset);
 /// Whether the group of the dataset `name` says that it holds a sparse matrix by columns (AnnData's
 /// "csc_matrix").
 bool is_by_columns(const Hdf5Subject& subject, const std::string& name);
-/// Asks for NetCDF's scale_factor, add_offset, _FillValue and missing_value of a dataset of numbers.
+/// Asks for NetCDF's scale_factor, add_offset, _FillValue, missing_value and _Unsigned of a dataset of
+/// numbers.
 void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field);
+/// The field of the integers that it says it has.
+void change_sign(Hdf5Field& field);
 
 struct Hdf5File {
   std::int64_t samples = 0;
@@ -151,6 +156,8 @@ struct Hdf5Choice {
   bool are_in_groups = false;              ///< of those names in each group, which is a sample
   std::string offsets = {};                ///< Hdf5Options has it, and the next
   std::string groups = {};
+  bool swmr = false;
+  bool are_named = false;  ///< the datasets, by the user
 
   /// Of a dataset, the name of that of its offsets, should it be ragged.
   [[nodiscard]] std::string offsets_of(const std::string& name) const;
@@ -159,7 +166,7 @@ struct Hdf5Choice {
 
   template <typename Archive>
   void serialize(Archive& archive) {
-    archive(datasets, left_out, are_in_groups, offsets, groups);
+    archive(datasets, left_out, are_in_groups, offsets, groups, swmr, are_named);
   }
 };
 

@@ -29,7 +29,7 @@ void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, s
   const std::vector<Field> expected = fields_of(contents[0]);
   const std::vector<Field> found = fields_of(contents[i]);
   const auto is_stored_alike = [](const Hdf5Field& a, const Hdf5Field& b) {
-    return a.values.type == b.values.type;
+    return a.values.type.becomes_as(b.values.type);
   };
   const bool are_stored_alike = std::ranges::equal(contents[0].fields, contents[i].fields, is_stored_alike);
   if (found == expected && are_stored_alike) return;
@@ -50,6 +50,22 @@ void join_extents(std::vector<Hdf5File>& contents) {
     for (Hdf5File& file : contents) {
       if (file.fields.size() > f && !of(file).values.is_scalar)
         of(file).field = {of(file).field.name, of(file).field.dtype, of(file).values.row_shape(), true};
+    }
+  }
+}
+
+// Texts have the widest place that they have in any file.
+void join_widths(std::vector<Hdf5File>& contents) {
+  for (std::size_t f = 0; f < contents[0].fields.size(); ++f) {
+    const auto is_text = [&](const Hdf5File& file) {
+      return file.fields.size() > f && file.fields[f].values.type.is_short_text();
+    };
+    std::int64_t widest = 0;
+    for (const Hdf5File& file : contents) {
+      if (is_text(file)) widest = std::max(widest, file.fields[f].field.shape.back());
+    }
+    for (Hdf5File& file : contents) {
+      if (is_text(file)) file.fields[f].field.shape.back() = widest;
     }
   }
 }
@@ -123,14 +139,16 @@ void tell_scaled(const FileList& files, const std::vector<Hdf5File>& contents,
                  const std::map<std::string, ScaledField>& unscaled, bool are_unscaled) {
   std::vector<std::string> fields;
   for (std::size_t f = 0; f < contents[0].fields.size(); ++f) {
-    const auto file = std::ranges::find_if(
-        contents, [&](const Hdf5File& one) { return one.fields[f].scaling != Scaling(); });
+    const auto file = std::ranges::find_if(contents, [&](const Hdf5File& one) {
+      return one.fields[f].scaling != Scaling() || one.fields[f].is_of_other_sign;
+    });
     if (file == contents.end() || unscaled.contains(file->fields[f].field.name)) continue;
     const auto& [scale, offset, missing] = file->fields[f].scaling;
     fields.push_back(fmt::format("\"{}\" of {} ", file->fields[f].field.name,
                                  files.path(static_cast<std::size_t>(file - contents.begin()))));
-    fields.back() += std::isnan(scale)
-                         ? "(which unpack cannot undo)"
+    fields.back() += std::isnan(scale) ? "(which unpack cannot undo)"
+                     : scale == 1 && offset == 0 && missing.empty()
+                         ? "(of the other sign, by _Unsigned)"
                          : fmt::format("(times {} plus {}, missing: {})", scale, offset + 0.0, missing);
   }
   if (fields.empty() || files.context().nodes.all().rank() != 0) return;
@@ -193,12 +211,16 @@ bool is_hdf5(const FileList& files, std::size_t i) {
 
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options& options) {
   FileList files = files_of(catalog).only(is_hdf5_name);
-  Hdf5Choice choice{
-      .datasets = absolute_names(options.datasets), .offsets = options.offsets, .groups = options.groups};
+  if (options.swmr) files.let_grow();
+  Hdf5Choice choice{.datasets = absolute_names(options.datasets),
+                    .offsets = options.offsets,
+                    .groups = options.groups,
+                    .swmr = options.swmr,
+                    .are_named = !options.datasets.empty()};
   if (choice.datasets.empty()) {
-    choice = made_on_first_rank(files.context(), "look into the first file", [&] {
-      (void)ask_file(files.open_unchanged(0), choice, options.allow_external_links);
-      choice.tell_left_out(files.path(0));
+    choice = look_into_first(files, "look into the first file", [&](std::size_t i) {
+      (void)ask_file(files.open_unchanged(i), choice, options.allow_external_links);
+      choice.tell_left_out(files.path(i));
       return choice;
     });
   }
@@ -209,15 +231,21 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
   }
   // What lies in other files may change without these.
   const std::string signature =
-      options.allow_external_links
+      options.allow_external_links || options.swmr
           ? ""
-          : fmt::format("hdf5 3 datasets {} offsets {}{}", choice.datasets, choice.offsets,
+          : fmt::format("hdf5 4 datasets {} offsets {}{}", choice.datasets, choice.offsets,
                         choice.groups.empty() ? "" : " groups " + choice.groups);
   auto contents = look_into_files<Hdf5File>(files, signature, [&](const DatasetFile& file) {
     Hdf5Choice same = choice;
     return ask_file(file, same, options.allow_external_links);
   });
   if (!contents[0].fields.empty() && !contents[0].fields[0].samples.empty()) join_extents(contents);
+  for (Hdf5File& file : contents) {
+    for (Hdf5Field& field : file.fields) {
+      if (options.unpack && field.is_of_other_sign) change_sign(field);
+    }
+  }
+  join_widths(contents);
   for (std::size_t i = 1; i < contents.size(); ++i) check_alike(files, contents, i);
   tell_unwritten(files, contents);
   tell_left_to_library(files, contents[0]);

@@ -387,7 +387,11 @@ std::vector<Field> fields_of(const Hdf5File& file) {
 std::shared_ptr<const Source> read_hdf5(FileList files, std::shared_ptr<SharedFiles> shared,
                                         std::optional<FileList> targets, std::vector<Hdf5File> contents) {
   std::vector<StoredType> types;
-  for (const Hdf5Field& field : contents[0].fields) types.push_back(field.values.type);
+  for (const auto& [field, values, target, offsets, samples, scaling, meant, sign] : contents[0].fields) {
+    types.push_back(values.type);
+    if (values.type.is_short_text())
+      types.back().bytes = types.back().parts[0].bytes = static_cast<std::size_t>(field.shape.back());
+  }
   const auto stored = std::make_shared<const Hdf5Source>(std::move(files), std::move(shared),
                                                          std::move(targets), std::move(contents));
   return decode_stored(stored, types, "open HDF5 files",

@@ -1,0 +1,151 @@
+"""Files that are missing, damaged or unreadable, of which so many may be passed over."""
+
+import io
+import json
+import os
+import tarfile
+
+import h5py
+import numpy as np
+import pytest
+import rota
+from runs import needs_mpi, python
+
+
+def as_tar(path, k):
+    with tarfile.open(path, "w") as archive:
+        for i in range(4):
+            info = tarfile.TarInfo(f"{i}.jpg")
+            info.size = 600
+            archive.addfile(info, io.BytesIO(bytes([k]) * 600))
+
+
+def as_hdf5(path, k):
+    with h5py.File(path, "w") as file:
+        file["x"] = np.full((4, 300), k, np.uint8)
+
+
+KINDS = {
+    "tar": as_tar,
+    "hdf5": as_hdf5,
+    "npy": lambda path, k: np.save(path, np.full((4, 300), k, np.uint8)),
+    "npz": lambda path, k: np.savez(path, x=np.full((4, 300), k, np.uint8)),
+    "tokens": lambda path, k: np.full(800, k, np.uint16).tofile(path),
+    "tfrecord": lambda path, k: rota.write_shards(rota.PythonSource([{"x": bytes([k]) * 600}] * 4), path.with_suffix(""), format="tfrecord")
+    and next(path.with_suffix("").iterdir()).rename(path),
+}
+ENDINGS = {"hdf5": "h5", "tokens": "bin"}
+
+
+def made(folder, kind, count=7):
+    files = [folder / f"{k}.{ENDINGS.get(kind, kind)}" for k in range(count)]
+    for k, file in enumerate(files):
+        KINDS[kind](file, k)
+    for leftover in filter(os.path.isdir, folder.iterdir()):
+        leftover.rmdir()
+    return files
+
+
+def cut(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2 - 1])
+
+
+def values(source):
+    return sorted({int(np.ravel(sample[source.fields[0].name])[0]) for sample in source})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_so_many_damaged_files_are_passed_over(tmp_path, kind, caplog):
+    files = made(tmp_path, kind)
+    options = {"length": 800} if kind == "tokens" else {}
+    whole = rota.open(tmp_path, kind, **options)
+    cut(files[0])  # from which fields are known
+    cut(files[3])
+    with pytest.raises(rota.CorruptError):
+        rota.open(tmp_path, kind, **options)
+    with pytest.raises(rota.CorruptError, match="2 of 7 files .* max_bad_files allows 1"):
+        rota.open(rota.Catalog(tmp_path, max_bad_files=1), kind, **options)
+    catalog = rota.Catalog(tmp_path, max_bad_files=2)
+    source = rota.open(catalog, kind, **options)
+    assert values(source) == [1, 2, 4, 5, 6] and len(source) * 7 == len(whole) * 5
+    assert source.fingerprint == rota.open(catalog, kind, **options).fingerprint != whole.fingerprint
+    told = [record.message for record in caplog.records if "passed over" in record.message]
+    assert len(told) == 4 and all(str(file) in "".join(told) for file in (files[0], files[3]))
+    state = rota.Loader(whole, 2).state_dict()
+    with pytest.raises(rota.MismatchError):
+        rota.Loader(source, 2).load_state_dict(state)
+
+
+def test_a_look_finds_the_format_where_a_lesser_part_is_bad(tmp_path):
+    files = made(tmp_path, "tar")
+    files[0].write_bytes(b"")
+    files[5].write_bytes(bytes(5000))
+    assert values(rota.open(rota.Catalog(tmp_path, max_bad_files=2))) == [1, 2, 3, 4, 6]
+    with pytest.raises(rota.CorruptError):
+        rota.open(rota.Catalog(tmp_path, max_bad_files=1))
+
+
+@pytest.mark.parametrize("change_detection", ["by_size", "by_name"])
+def test_names_of_files_that_are_missing_are_passed_over(tmp_path, change_detection):
+    made(tmp_path, "tar", 5)
+    brace = str(tmp_path / "{0..6}.tar")
+    manifest = tmp_path / "list"
+    manifest.write_text("".join(json.dumps({"path": f"{k}.tar", "samples": 4}) + "\n" for k in (9, 1, 4)))
+    options = dict(change_detection=change_detection)
+    with pytest.raises(rota.Error, match="5.tar"):
+        rota.open(rota.Catalog(brace, max_bad_files=1, **options), "tar")
+    assert values(rota.open(rota.Catalog(brace, max_bad_files=2, **options))) == [0, 1, 2, 3, 4]
+    assert values(rota.open(rota.Catalog.from_manifest(manifest, max_bad_files=1, **options))) == [1, 4]
+    cut(tmp_path / "1.tar")  # the missing one counts, too
+    with pytest.raises(rota.CorruptError, match="max_bad_files allows 1" if change_detection == "by_size" else "1.tar"):
+        rota.open(rota.Catalog.from_manifest(manifest, max_bad_files=1, **options), "tar")
+
+
+def test_all_files_are_never_passed_over(tmp_path):
+    for file in made(tmp_path, "tar", 2):
+        cut(file)
+    with pytest.raises(rota.CorruptError):
+        rota.open(rota.Catalog(tmp_path, max_bad_files=9), "tar")
+    with pytest.raises(rota.InvalidArgumentError, match="max_bad_files"):
+        rota.Catalog(tmp_path, max_bad_files=-1)
+
+
+def test_what_no_file_should_have_is_an_error_as_ever(tmp_path):
+    made(tmp_path, "npy", 3)
+    np.save(tmp_path / "9.npy", np.zeros((4, 7)))  # another shape is no damage
+    with pytest.raises(rota.InvalidArgumentError, match="9.npy"):
+        rota.open(rota.Catalog(tmp_path, max_bad_files=3), "npy")
+
+
+def test_an_index_that_was_saved_knows_the_others(tmp_path):
+    (tmp_path / "in").mkdir()
+    files = made(tmp_path / "in", "tar")
+    cut(files[2])
+    catalog = rota.Catalog(tmp_path / "in", max_bad_files=1)
+    source = rota.open(catalog)
+    catalog.save(tmp_path / "data.rota")
+    looked = []
+    again = rota.Catalog(tmp_path / "data.rota", max_bad_files=1, progress=lambda p: looked.append((p.task, p.total)))
+    assert rota.open(again).fingerprint == source.fingerprint
+    assert max(total for task, total in looked if task == "index files") == 1
+
+
+RANKS = """
+from mpi4py import MPI; import rota.mpi
+import rota
+for most in 2, 1:
+    try:
+        print(len(rota.open(rota.Catalog({folder!r}, max_bad_files=most if MPI.COMM_WORLD.rank == 0 else 0, comm=rota.mpi.Communicator(MPI.COMM_WORLD)), "tar")))
+    except rota.CorruptError as error:
+        assert "2 of 7 files" in str(error)
+        print("refused")
+"""
+
+
+@needs_mpi
+def test_ranks_agree_on_what_is_passed_over(tmp_path):
+    files = made(tmp_path, "tar")
+    cut(files[1])
+    cut(files[6])
+    done = python(RANKS.format(folder=str(tmp_path)), ranks=3)
+    assert sorted(done.stdout.split()) == ["20"] * 3 + ["refused"] * 3 and done.stderr.count("passed over") == 2
