@@ -7,7 +7,7 @@ import heapq
 import itertools
 import json
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -46,33 +46,43 @@ def most_alive(first: np.ndarray, last: np.ndarray) -> int:
     return int((np.searchsorted(begun, begun, "right") - np.searchsorted(ended, begun, "left")).max(initial=0))
 
 
-def decodes(parts: Sequence[Any], row_bytes: float, limit: int) -> int:
+def decodes(parts: Sequence[Any], row_bytes: float, rows: int, limit: int) -> int:
     """How often one rank decodes units whose numbers `parts` has, batch by batch, in memory that does not hold them.
 
-    A decoded unit's rows stay that are needed soonest, as src/formats/hdf5/chunk_memory.hpp has it.
+    Of a decoded unit, those of its `rows` stay that are needed soonest, as src/formats/hdf5/chunk_memory.hpp has it.
     """
     note_bytes = 256
-    ahead = min(int(2 * limit / row_bytes), limit // note_bytes)
-    room = int(limit // (row_bytes + note_bytes))
     uses: dict[int, list[int]] = {}
     groups: list[dict[int, list[int]]] = [{} for _ in parts]
     for at, (group, unit) in enumerate((group, unit) for group, part in zip(groups, parts) for unit in part.tolist()):
         uses.setdefault(unit, []).append(at)
         group.setdefault(unit, []).append(at)
-    kept: set[int] = set()
+    kept: dict[int, int] = {}  # rows by when they are needed, and their units
+    of_unit: Counter[int] = Counter()
     farthest: list[int] = []
-    count = 0
+    count, used = 0, 0.0
+
+    def change(unit: int, by: int) -> float:
+        before = of_unit[unit]
+        of_unit[unit] += by
+        costs = [min(n * (row_bytes + note_bytes), (rows * row_bytes + note_bytes) * (n > 0)) for n in (before, before + by)]
+        return costs[1] - costs[0]
+
     for group in groups:
         for unit, wanted in group.items():
-            if not kept.issuperset(wanted):
+            if not all(at in kept for at in wanted):
                 count += 1
-                more = [at for at in uses[unit] if wanted[-1] < at <= wanted[-1] + ahead and at not in kept]
-                kept.update(more)
-                for at in more:
-                    heapq.heappush(farthest, -at)
-            kept.difference_update(wanted)
-            while len(kept) > room:
-                kept.discard(-heapq.heappop(farthest))
+                for at in uses[unit]:
+                    if at > wanted[-1] and at not in kept:
+                        kept[at] = unit
+                        used += change(unit, 1)
+                        heapq.heappush(farthest, -at)
+            for at in wanted:
+                if kept.pop(at, None) is not None:
+                    used += change(unit, -1)
+            while used > limit:
+                gone = kept.pop(-heapq.heappop(farthest), None)
+                used += 0 if gone is None else change(gone, -1)
     return count
 
 
@@ -184,7 +194,7 @@ def plan(
     if units.size:
         row_bytes = all_bytes / max(seen, 1)
         to_hold = round(chunks.most_at_once * row_bytes * int(units.max()))
-        count = chunks.uses if to_hold <= decoded_bytes else sum(decodes(one, row_bytes, decoded_bytes) for one in zip(*of_ranks))
+        count = chunks.uses if to_hold <= decoded_bytes else sum(decodes(one, row_bytes, int(units.max()), decoded_bytes) for one in zip(*of_ranks))
         del found["requests"], found["requested_bytes"]  # of whole chunks, of which only their files know how long they are
         found |= {"chunks": int(units.size), "decodes_of_a_chunk": round(count / max(chunks.used, 1), 3), "decoded_bytes_to_hold": to_hold}
     return found

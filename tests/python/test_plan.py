@@ -80,9 +80,9 @@ def test_decodes_in_memory_that_is_too_small_are_planned_within_a_tenth(data, li
     folder.mkdir()
     with h5py.File(folder / "0.h5", "w") as file:
         file.create_dataset("x", data=np.random.rand(1200, 128), chunks=(30, 128), compression="gzip", compression_opts=1)
-    for shuffle in ("global", "within", "block"):
+    for shuffle, shards, interleave in ("global", 8, 0), ("within", 1, 0), ("within", 8, 2), ("block", 8, 0):
         for ranks in (1, 3):
-            order = dict(shuffle=shuffle, shards=1 if shuffle == "within" else 8)
+            order = dict(shuffle=shuffle, shards=shards, interleave=interleave)
             planned = _plan.plan(rota.open(folder), 48, ranks=ranks, decoded_bytes=limit, **order)
             decodes = 0
             for rank in range(ranks):
