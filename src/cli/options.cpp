@@ -43,6 +43,8 @@ CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset) {
                    "PATH is a manifest: on each line a file's path, or a JSON object with one");
   command.add_flag("--all", dataset.all_names,
                    "also hidden names, and those that programs leave (.x, x~, _SUCCESS)");
+  add_number(command, "--max-bad-files", dataset.max_bad_files, 0,
+             "missing, damaged or unreadable files that are passed over", std::numeric_limits<int>::max());
   return *command
               .add_option("--format", dataset.format,
                           fmt::format("of the files: {} (auto looks)", fmt::join(formats(), ", ")))
@@ -55,6 +57,7 @@ bool is_saved(const DatasetOptions& dataset) {
 
 Catalog make_catalog(const DatasetOptions& dataset, CatalogOptions how, const Communicator& comm) {
   how.all_names = dataset.all_names;
+  how.max_bad_files = dataset.max_bad_files;
   return dataset.is_manifest ? Catalog::from_manifest(comm, dataset.path, how)
                              : Catalog(comm, dataset.path, how);
 }

@@ -74,6 +74,7 @@ struct DatasetOptions {
   std::string format = "auto";  ///< see rota::open
   bool is_manifest = false;
   bool all_names = false;
+  int max_bad_files = 0;
 };
 
 /// Adds the options of a dataset to a verb; returns that of the format. `dataset` must live as long.

@@ -68,6 +68,13 @@ class LinesFormat final : public RecordFormat {
       throw failure(ErrorCode::invalid_argument,
                     "open {} as lines: it begins as an NPY or HDF5 file; leave the format out", file.path());
     }
+    if (is_json_lines(file.path()) && head.starts_with('<')) {
+      throw failure(
+          ErrorCode::corrupt,
+          "open {}: it begins as a page for people, and not as JSON: a login page? Check the URL, or "
+          "fetch it again",
+          file.path());
+    }
     if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
       throw failure(ErrorCode::unsupported,
                     "open {}: it is text of UTF-16 or UTF-32; convert it, as by iconv -f UTF-16 -t UTF-8",

@@ -77,6 +77,10 @@ class Pages final : public Transfer {
   bool finish(const HttpAnswer& answer) override {
     if (!answer.is_success()) return !server_.judge(answer, prefix_, what());
     server_.require_own(answer, what());
+    if (!trimmed(answer.body).starts_with('<')) {
+      throw failure(ErrorCode::io,
+                    "{}: what answers knows nothing of S3: check the endpoint (AWS_ENDPOINT_URL)", what());
+    }
     S3Page page = parse_page(answer.body, ObjectName(prefix_).bucket, page_.next, trouble);
     const bool is_below = std::ranges::all_of(page.directories, [&](const std::string& directory) {
       return directory.starts_with(prefix_) && directory.size() > prefix_.size();

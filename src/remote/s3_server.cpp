@@ -52,6 +52,8 @@ std::string_view advice_on(std::string_view code, int status, bool may_be_over) 
            "the "
            "profile's addressing_style";
   }
+  if (code == "PermanentRedirect" || code == "AuthorizationHeaderMalformed")
+    return "; the bucket is in another region, perhaps: set AWS_REGION";
   if (may_be_over) return "; check the credentials: the session token is over, or is none";
   if (code == "InvalidAccessKeyId") return "; check the credentials: there is no such access key";
   if (code == "SignatureDoesNotMatch")
@@ -131,8 +133,12 @@ std::optional<StoredFile> S3Server::find(std::string_view name) const {
 
 bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std::string& what) const {
   const std::string bucket(ObjectName(name).bucket);
+  pugi::xml_document document;
+  document.load_buffer(answer.body.data(), answer.body.size());
+  const pugi::xml_node error = document.child("Error");
   std::string_view region = answer.header("x-amz-bucket-region");
   if (region.empty()) region = region_in(answer.header("location"));
+  if (region.empty()) region = error.child_value("Region");
   // What it was signed as, for another request may have learned better meanwhile.
   const std::string_view signed_as = answer.request->signed_as;
   const auto end_of_region = signed_as.find('\n');
@@ -141,9 +147,6 @@ bool S3Server::judge(const HttpAnswer& answer, std::string_view name, const std:
     regions_[bucket] = region;
     return true;
   }
-  pugi::xml_document document;
-  document.load_buffer(answer.body.data(), answer.body.size());
-  const pugi::xml_node error = document.child("Error");
   const std::string_view code = error.child_value("Code");
   const bool may_be_over = (answer.status == 400 && code.empty()) || code == "ExpiredToken" ||
                            code == "TokenRefreshRequired" || code == "InvalidToken";

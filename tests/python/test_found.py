@@ -1,6 +1,7 @@
 """What `open` takes files for, or refuses by name: of formats, of stores of other programs, of files with a head."""
 
 import io
+import json
 import subprocess
 import sys
 import tarfile
@@ -317,3 +318,27 @@ def test_a_writer_that_lets_nobody_read_is_not_read(tmp_path):
         with pytest.raises(rota.BusyError):
             rota.open(tmp_path, "hdf5", swmr=True)
         writer.stdin.close()
+
+
+# Of one shard, by Python's xxhash.
+HASHES = {'xxh32': 'fd202383', 'xxh64': '5b9770833fb7eef8', 'xxh3_64': 'a532c653fbebadc4', 'xxh128': '69e20265e3d929d0cd172204af60881e'}
+
+
+def test_hashes_of_mds_are_checked_when_asked(tmp_path):
+    rows = rota.PythonSource([{"x": b"abc"}, {"x": b""}], fields=[rota.Field("x", "uint8", ragged=True)])
+    rota.write_shards(rows, tmp_path, format="mds")
+    index = json.loads((tmp_path / "index.json").read_text())
+
+    def opened(hashes):
+        index["shards"][0]["raw_data"]["hashes"] = hashes
+        (tmp_path / "index.json").write_text(json.dumps(index))
+        assert len(rota.open(tmp_path)) == 2  # nobody asked
+        return rota.open(tmp_path, "mds", verify=True)
+
+    for name, digits in HASHES.items():
+        assert len(opened({"sha1": "unknown", name: digits})) == 2
+        with pytest.raises(rota.CorruptError, match=f"its {name} is {digits}, and index.json says 0"):
+            opened({name: "0"})
+    for hashes, words in ({}, "no hash"), ({"sha1": "x", "md5": "y"}, "md5, sha1"):
+        with pytest.raises(rota.UnsupportedError, match=words):
+            opened(hashes)

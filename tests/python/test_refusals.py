@@ -1,5 +1,6 @@
 """What stores and web servers answer in the place of data: told at once, with what they say, and what to do."""
 
+import contextlib
 import http.server
 import json
 import os
@@ -43,11 +44,19 @@ ANSWERS = {
     "long": (403, "application/xml", error("AccessDenied", "x" * 5000), ["xxx"], ["x" * 300]),
     "control": (403, "application/xml", error("AccessDenied", "a &#27;[31mred"), ["AccessDenied"], ["\x1b"]),
     "json": (403, "application/json", '{"message": "no"}', ["status 403"], []),
+    "moved": (301, "application/xml", error("PermanentRedirect", "in eu-west-1"), ["PermanentRedirect: in eu-west-1", "set AWS_REGION"], [CREDENTIALS]),
+    "token": (400, "application/xml", error("ExpiredToken", "has expired"), ["ExpiredToken: has expired", "session token is over"], []),
+    "nowhere": (404, "application/xml", error("NoSuchBucket", "does not exist"), ["NoSuchBucket: does not exist", "check its name"], [CREDENTIALS]),
+    "unknown": (501, "application/xml", error("NotImplemented", "of a header"), ["NotImplemented: of a header"], [CREDENTIALS]),
+    "method": (405, "application/xml", error("MethodNotAllowed", "not here"), ["MethodNotAllowed: not here"], [CREDENTIALS]),
+    "account": (403, "application/xml", error("AccountProblem", "unpaid"), ["AccountProblem: unpaid"], [CREDENTIALS]),
 }
 # The same of a path on a web server.
 PAGES = {
     "gated": (401, "text/plain", "Access to dataset x/y is restricted. Please log in.", ["status 401: Access to dataset x/y is restricted", "no credentials"], []),
     "blocked": (403, "text/html", page("blocked"), ["status 403", "signed URL"], ["blocked</title>"]),
+    "signin": (200, "text/html", page("log in"), ["a page for people"], []),
+    "gone": (410, "text/plain", "moved away", ["status 410: moved away"], ["credentials"]),
     "teapot": (418, "text/plain", "short\nand stout", ["status 418: short"], ["stout"]),
 }
 
@@ -71,6 +80,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         first, _, rest = self.path.lstrip("/").partition("?")[0].partition("/")
+        self.asked.append(self.headers.get("Authorization", ""))
         status, kind, body, *_ = PAGES[rest.partition(".")[0]] if first == "web" else ANSWERS[first]
         body = body.replace("{Authorization}", self.headers.get("Authorization", "")).encode()
         self.send_response(status)
@@ -83,20 +93,28 @@ class Handler(http.server.BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
 
-@pytest.fixture(scope="module")
-def told():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+@contextlib.contextmanager
+def serving():
+    """What is asked with, and the environment that leads there."""
+    asked = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Asked", (Handler,), {"asked": asked}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     at = f"http://127.0.0.1:{server.server_port}"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     environment = kept | {"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "s" * 40, "AWS_ENDPOINT_URL": at, "AWS_CONFIG_FILE": "/none"}
-    urls = [f"s3://{bucket}/{rest}" for bucket in ANSWERS for rest in ("train/", "a.jsonl")]
-    urls += [f"{at}/web/{name}.jsonl?token=0123456789abcdef0123" for name in PAGES]
     try:
-        yield json.loads(python(ASK, *urls, env=environment).stdout)
+        yield asked, environment
     finally:
         server.shutdown()
         server.server_close()
+
+
+@pytest.fixture(scope="module")
+def told():
+    urls = [f"s3://{bucket}/{rest}" for bucket in ANSWERS for rest in ("train/", "a.jsonl")]
+    with serving() as (_, environment):
+        urls += [f"{environment['AWS_ENDPOINT_URL']}/web/{name}.jsonl?token=0123456789abcdef0123" for name in PAGES]
+        yield json.loads(python(ASK, *urls, env=environment).stdout)
 
 
 @pytest.mark.parametrize("name", [*ANSWERS, *PAGES])
@@ -106,6 +124,22 @@ def test_a_refusal_is_told_at_once_with_what_helps(told, name):
     assert len(asked) == (2 if name in ANSWERS else 1)
     for text, seconds in asked:
         assert all(word in text for word in words) and not any(word in text for word in others) and seconds < 5, (text, seconds)
+
+
+@pytest.mark.parametrize("body", ['{"ok": true}', ""])
+def test_a_list_by_what_knows_nothing_of_s3_is_told_at_once(tmp_path, body):
+    ANSWERS["stranger"] = (200, "application/json", body, [], [])
+    with serving() as (_, environment):
+        [[said, seconds]] = json.loads(python(ASK, "s3://stranger/train/", env=environment).stdout).values()
+    assert "knows nothing of S3" in said and seconds < 5
+
+
+def test_a_region_that_a_store_names_is_taken(tmp_path):
+    wrong = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>wrong</Message><Region>eu-moon-1</Region></Error>"
+    ANSWERS["far"] = (400, "application/xml", wrong, [], [])
+    with serving() as (asked, environment):
+        [[said, _]] = json.loads(python(ASK, "s3://far/train/", env=environment).stdout).values()
+    assert "set AWS_REGION" in said and any("/eu-moon-1/s3/" in one for one in asked)
 
 
 CASES = {

@@ -227,6 +227,20 @@ TEST_F(WriteShards, AChangedDatasetIsWrittenAnew) {
   }
 }
 
+// Those behind it are as they should be.
+TEST_F(WriteShards, OneDamagedShardIsOneToWriteAnew) {
+  const auto source = random_samples(kBytes, 100, 5);
+  const ShardOptions options{.shard_bytes = 5'000};
+  const auto write = [&] { return rota::write_shards(source, directory_.path(), options); };
+  const std::int64_t shards = write().shards;
+  ASSERT_GT(shards, 4);
+  const fs::path first = std::ranges::min(shards_in(directory_.path()));
+  directory_.write(first.filename().string(), std::string(fs::file_size(first), 'x'));
+  EXPECT_EQ(write().written, 1);
+  expect_equal(*source, *open(directory_.path()));
+  EXPECT_EQ(write().written, 0);
+}
+
 // What is written anew is not there, for others who end meanwhile.
 TEST_F(WriteShards, AChangedDatasetIsNotCompleteUntilAllAreWrittenAnew) {
   const auto storage = std::make_shared<MemoryStorage>();
