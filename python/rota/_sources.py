@@ -12,7 +12,7 @@ from rota import _rota
 from rota._catalog import Catalog, PathLike
 from rota._communicator import agreed
 from rota._datasets import copy_of, locks_of
-from rota._errors import CallbackError, InvalidArgumentError
+from rota._errors import CallbackError, InvalidArgumentError, MismatchError
 from rota._values import DTypeLike, Field, FieldsLike, World, as_fields
 
 Source = _rota.Source
@@ -25,15 +25,18 @@ def _made(name: str, *args: Any, comm: Any = None) -> Any:
     return made
 
 
-def _make_again(name: str, args: tuple, part: int | None) -> Any:
+def _make_again(name: str, args: tuple, part: int | None, fingerprint: str) -> Any:
     made = _made(name, *args)
-    return made if part is None else made[part]
+    made = made if part is None else made[part]
+    if name == "open" and made.fingerprint != fingerprint:
+        raise MismatchError("unpickle a source: its files have changed since it was pickled, or others can be read here")
+    return made
 
 
 def _reduce(self: Source) -> tuple:
     if self._recipe is None:
         raise TypeError("this source cannot be pickled: make it in the other process")
-    return _make_again, self._recipe
+    return _make_again, (*self._recipe, self.fingerprint)
 
 
 def _repr(self: Source) -> str:

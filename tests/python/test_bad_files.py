@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pickle
 import tarfile
 
 import h5py
@@ -99,6 +100,18 @@ def test_names_of_files_that_are_missing_are_passed_over(tmp_path, change_detect
     cut(tmp_path / "1.tar")  # the missing one counts, too
     with pytest.raises(rota.CorruptError, match="max_bad_files allows 1" if change_detection == "by_size" else "1.tar"):
         rota.open(rota.Catalog.from_manifest(manifest, max_bad_files=1, **options), "tar")
+
+
+def test_another_process_passes_over_the_same_or_says_so(tmp_path):
+    files = made(tmp_path, "tar")
+    cut(files[2])
+    bytes_of_whole = files[4].read_bytes()
+    files[4].write_bytes(b"x" * len(bytes_of_whole))
+    pickled = pickle.dumps(rota.open(rota.Catalog(tmp_path, max_bad_files=2), "tar"))
+    assert values(pickle.loads(pickled)) == [0, 1, 3, 5, 6]
+    files[4].write_bytes(bytes_of_whole)
+    with pytest.raises(rota.MismatchError, match="its files have changed"):
+        pickle.loads(pickled)
 
 
 def test_all_files_are_never_passed_over(tmp_path):

@@ -17,14 +17,14 @@ from runs import python
 
 OPTIONS = {
     "files": {"keys": True},
-    "hdf5": {"datasets": ["x"], "allow_external_links": True},
+    "hdf5": {"datasets": ["x"], "allow_external_links": True, "swmr": True},
     "tfrecord": {"verify": False},
     "tar": {"fields": ["txt"], "keys": True, "allow_missing_end": True},
     "npy": {"file_is_sample": True},
     "npz": {"arrays": ["a"], "rows": True},
     "tokens": {"dtype": "uint32", "length": 4, "stride": 2},
     "megatron": {"sequence_is_sample": True},
-    "mds": {"columns": ["n"]},
+    "mds": {"columns": ["n"], "verify": False},
 }
 
 
