@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/bytes.hpp"
+#include "core/caught.hpp"
 #include "core/failure.hpp"
 
 namespace rota::internal {
@@ -34,14 +35,13 @@ struct Stream {
 voidpf open_file(voidpf opaque, const void* /*name*/, int /*mode*/) { return opaque; }
 uLong read_file(voidpf /*opaque*/, voidpf stream, void* to, uLong bytes) {
   auto& position = *static_cast<Stream*>(stream);
-  try {
-    const std::size_t got = position.file.read_up_to_end(position.at, {static_cast<std::byte*>(to), bytes});
-    position.at += got;
-    return got;
-  } catch (...) {  // nothing may be thrown through C
-    if (position.error == nullptr) position.error = std::current_exception();
-    return 0;
-  }
+  std::size_t got = 0;
+  const auto failed = thrown_by([&] {
+    got = position.file.read_up_to_end(position.at, {static_cast<std::byte*>(to), bytes});
+  });
+  if (position.error == nullptr) position.error = failed;
+  position.at += got;
+  return got;
 }
 ZPOS64_T tell_file(voidpf /*opaque*/, voidpf stream) { return static_cast<Stream*>(stream)->at; }
 // NOLINTNEXTLINE(google-runtime-int): minizip's type

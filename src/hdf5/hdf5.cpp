@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/caught.hpp"
 #include "core/failure.hpp"
 
 namespace rota::hdf5 {
@@ -57,10 +58,8 @@ const OpenFile& ours(const H5FD_t* file) { return *reinterpret_cast<const OpenFi
 H5FD_t* open_callback(const char* /*name*/, unsigned /*flags*/, hid_t access, haddr_t /*limit*/) {
   const auto* medium = static_cast<Medium* const*>(H5Pget_driver_info(access));
   if (medium == nullptr) return nullptr;
-  auto* file = new (std::nothrow) OpenFile{};
-  if (file == nullptr) return nullptr;
-  file->medium = *medium;
-  return &file->base;
+  auto* file = new (std::nothrow) OpenFile{.base = {}, .end_of_allocation = 0, .medium = *medium};
+  return file == nullptr ? nullptr : &file->base;
 }
 
 herr_t close_callback(H5FD_t* file) {
@@ -84,24 +83,19 @@ herr_t set_allocation(H5FD_t* file, H5FD_mem_t /*type*/, haddr_t address) {
 
 haddr_t get_end(const H5FD_t* file, H5FD_mem_t /*type*/) { return ours(file).medium->end(); }
 
+// Nothing may be thrown through C.
+herr_t status_of(const auto& work) { return internal::thrown_by(work) == nullptr ? 0 : -1; }
+
 herr_t read_callback(H5FD_t* file, H5FD_mem_t type, hid_t /*transfer*/, haddr_t address, size_t bytes,
                      void* to) {
-  try {
+  return status_of([&] {
     ours(file).medium->read(address, {static_cast<std::byte*>(to), bytes}, type == H5FD_MEM_DRAW);
-    return 0;
-  } catch (...) {  // C code calls this
-    return -1;
-  }
+  });
 }
 
 herr_t write_callback(H5FD_t* file, H5FD_mem_t /*type*/, hid_t /*transfer*/, haddr_t address, size_t bytes,
                       const void* from) {
-  try {
-    ours(file).medium->write(address, {static_cast<const std::byte*>(from), bytes});
-    return 0;
-  } catch (...) {
-    return -1;
-  }
+  return status_of([&] { ours(file).medium->write(address, {static_cast<const std::byte*>(from), bytes}); });
 }
 
 }  // namespace

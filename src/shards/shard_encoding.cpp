@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/caught.hpp"
 #include "core/failure.hpp"
 #include "core/owned.hpp"
 #include "formats/formats.hpp"
@@ -55,23 +57,19 @@ class TarWriter {
 
  private:
   static la_ssize_t write(archive* /*tar*/, void* self, const void* bytes, std::size_t count) noexcept {
-    try {
-      static_cast<TarWriter*>(self)->bytes_.append(static_cast<const char*>(bytes), count);
-      return static_cast<la_ssize_t>(count);
-    } catch (...) {  // nothing may be thrown through C
-      static_cast<TarWriter*>(self)->has_no_memory_ = true;
-      return -1;
-    }
+    auto& tar = *static_cast<TarWriter*>(self);
+    tar.error_ = thrown_by([&] { tar.bytes_.append(static_cast<const char*>(bytes), count); });
+    return tar.error_ == nullptr ? static_cast<la_ssize_t>(count) : -1;
   }
   void require(int result) const {
-    if (has_no_memory_) throw std::bad_alloc();
+    if (error_ != nullptr) std::rethrow_exception(error_);
     if (result == ARCHIVE_OK) return;
     const char* text = ::archive_error_string(archive_.get());
     throw failure(ErrorCode::io, "write a tar file: {}", text == nullptr ? "?" : text);
   }
 
   std::string bytes_;
-  bool has_no_memory_ = false;
+  std::exception_ptr error_;  // nothing may be thrown through C
   std::unique_ptr<archive, FreeBy<::archive_write_free>> archive_;
   std::unique_ptr<archive_entry, FreeBy<::archive_entry_free>> entry_;
 };
