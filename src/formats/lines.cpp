@@ -11,8 +11,7 @@ namespace {
 
 class LinesFormat final : public RecordFormat {
  public:
-  [[nodiscard]] std::string_view name() const override { return "lines"; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  LinesFormat() : RecordFormat("lines", {{.name = "text", .ragged = true}}) {}
 
   [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
     const FileEncoding as{.compression = compression_of(file)};
@@ -82,8 +81,6 @@ class LinesFormat final : public RecordFormat {
     }
     return head.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
   }
-
-  std::vector<Field> fields_ = {{.name = "text", .dtype = DType::uint8, .shape = {}, .ragged = true}};
 };
 
 }  // namespace

@@ -226,17 +226,17 @@ void choose_files(Index& index, const FileList& index_file) {
 class MdsFormat final : public RecordFormat {
  public:
   MdsFormat(Index index, std::vector<ChosenField> chosen, bool verify)
-      : index_(std::move(index)), chosen_(std::move(chosen)), verify_(verify) {
-    has_head_.resize(index_.columns.size());
+      : RecordFormat("mds"),
+        index_(std::move(index)),
+        chosen_(std::move(chosen)),
+        verify_(verify),
+        has_head_(index_.columns.size()) {
     for (const ChosenField& one : chosen_) {
-      fields_.push_back(one.field);
+      add_field(one.field);
       if (one.is_head) has_head_[one.column] = true;
     }
     for (const MdsColumn& column : index_.columns) head_bytes_ += column.size ? 0 : sizeof(std::uint32_t);
   }
-
-  [[nodiscard]] std::string_view name() const override { return "mds"; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
   [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
     const Shard& shard = index_.shards[file.number()];
@@ -337,7 +337,6 @@ class MdsFormat final : public RecordFormat {
   Index index_;
   std::vector<ChosenField> chosen_;
   bool verify_;
-  std::vector<Field> fields_;
   std::vector<bool> has_head_;  // of columns: a field tells what stands before the values
   std::size_t head_bytes_ = 0;
 };
@@ -381,13 +380,11 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
     names.push_back(shard.compressed ? shard.compressed->name : shard.name);
   FileList shards = index_file.beside(names);
   auto format = std::make_unique<MdsFormat>(std::move(index), chosen, options.verify);
-  std::vector<std::string> columns;
-  for (const Field& field : format->fields()) columns.push_back(field.name);
+  const std::string signature =
+      fmt::format("mds {} of {}{}", format->fields() | std::views::transform(&Field::name),
+                  to_string(FingerprintBuilder().add(text).finish()), options.verify ? ", verified" : "");
   check_fields(format->fields(), "open " + path, "the index", ErrorCode::unsupported);
-  return make_record_source(
-      std::move(shards), std::move(format),
-      fmt::format("mds {} of {}{}", columns, to_string(FingerprintBuilder().add(text).finish()),
-                  options.verify ? ", verified" : ""));
+  return make_record_source(std::move(shards), std::move(format), signature);
 }
 
 }  // namespace rota::internal

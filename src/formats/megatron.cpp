@@ -159,22 +159,18 @@ class MegatronFormat final : public RecordFormat {
  public:
   // `indices` are the files X.idx; this format is one of the files X.bin, in the same order.
   MegatronFormat(FileList indices, DType dtype, const MegatronOptions& options)
-      : indices_(std::move(indices)),
-        options_(options),
-        fields_{{.name = "tokens", .dtype = dtype, .shape = {}, .ragged = true}} {}
-
-  [[nodiscard]] std::string_view name() const override {
-    return options_.sequence_is_sample ? "sequences of megatron" : "megatron";
-  }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+      : RecordFormat(options.sequence_is_sample ? "sequences of megatron" : "megatron",
+                     {{.name = "tokens", .dtype = dtype, .shape = {}, .ragged = true}}),
+        indices_(std::move(indices)),
+        options_(options) {}
 
   [[nodiscard]] RecordIndex index(const DatasetFile& data) const override {
     const DatasetFile file = indices_.open_unchanged(data.number());
     const IndexHead head = read_head(file);
-    if (head.dtype != fields_[0].dtype) {
+    if (head.dtype != fields()[0].dtype) {
       throw failure(ErrorCode::invalid_argument,
                     "open {}: its tokens are {}, and {} in {}; join files of one type", file.path(),
-                    to_string(head.dtype), to_string(fields_[0].dtype), indices_.path(0));
+                    to_string(head.dtype), to_string(fields()[0].dtype), indices_.path(0));
     }
     RecordIndex index{.samples = 0, .ranges = read_sequences(file, head, data), .keys = {}};
     if (!options_.sequence_is_sample) index.ranges = join_documents(file, head, index.ranges);
@@ -185,7 +181,6 @@ class MegatronFormat final : public RecordFormat {
  private:
   FileList indices_;
   MegatronOptions options_;
-  std::vector<Field> fields_;
 };
 
 bool is_idx_name(std::string_view name) { return name.ends_with(".idx"); }

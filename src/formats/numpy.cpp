@@ -126,18 +126,18 @@ class ArrayFiles final : public RecordFormat {
  public:
   // Of these types, which texts in some files are narrower than.
   ArrayFiles(std::vector<Arrays> contents, std::vector<StoredType> types, bool is_npy)
-      : contents_(std::move(contents)), types_(std::move(types)), is_npy_(is_npy) {
-    for (std::size_t f = 0; f < contents_[0].size(); ++f) {
-      const NpyHeader& header = contents_[0][f].header;
+      : RecordFormat(is_npy ? "npy files" : "npz"),
+        contents_(std::move(contents)),
+        types_(std::move(types)),
+        is_npy_(is_npy) {
+    for (std::size_t f = 0; f < types_.size(); ++f) {
+      const auto& [member, header] = contents_[0][f];
       const bool is_ragged = std::ranges::any_of(
           contents_, [&](const Arrays& other) { return other[f].header.shape != header.shape; });
-      fields_.push_back(types_[f].as_stored(contents_[0][f].member.name,
-                                            is_ragged ? row_shape(header) : header.shape, is_ragged));
+      add_field(types_[f].as_stored(member.name, is_ragged ? row_shape(header) : header.shape, is_ragged));
     }
   }
 
-  [[nodiscard]] std::string_view name() const override { return is_npy_ ? "npy files" : "npz"; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     RecordIndex index{.samples = 1, .ranges = {}, .keys = {}};
     for (std::size_t f = 0; f < types_.size(); ++f) {
@@ -175,27 +175,24 @@ class ArrayFiles final : public RecordFormat {
   std::vector<Arrays> contents_;  // of each file
   std::vector<StoredType> types_;
   bool is_npy_;
-  std::vector<Field> fields_;
 };
 
 /// Each row of the arrays is one.
 class NpzRows final : public RecordFormat {
  public:
-  explicit NpzRows(std::vector<Arrays> contents) : contents_(std::move(contents)) {
-    for (const Array& array : contents_[0]) {
-      fields_.push_back(array.header.type.as_stored(array.member.name, row_shape(array.header)));
-    }
+  explicit NpzRows(std::vector<Arrays> contents)
+      : RecordFormat("rows of npz"), contents_(std::move(contents)) {
+    for (const auto& [member, header] : contents_[0])
+      add_field(header.type.as_stored(member.name, row_shape(header)));
   }
 
-  [[nodiscard]] std::string_view name() const override { return "rows of npz"; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     const Arrays& arrays = contents_[file.number()];
     RecordIndex index{.samples = arrays[0].header.shape[0], .ranges = {}, .keys = {}};
     index.ranges.reserve(static_cast<std::size_t>(index.samples) * arrays.size());
     for (std::int64_t row = 0; row < index.samples; ++row) {
       for (std::size_t f = 0; f < arrays.size(); ++f) {
-        const std::uint64_t bytes = fields_[f].row_bytes();
+        const std::uint64_t bytes = fields()[f].row_bytes();
         index.ranges.push_back({.offset = arrays[f].member.offset + arrays[f].header.data_at +
                                           static_cast<std::uint64_t>(row) * bytes,
                                 .bytes = bytes});
@@ -206,7 +203,6 @@ class NpzRows final : public RecordFormat {
 
  private:
   std::vector<Arrays> contents_;
-  std::vector<Field> fields_;
 };
 
 StridedLayout npy_rows(const std::vector<Arrays>& contents) {
@@ -267,12 +263,8 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpzOptions& 
   require_alike(files, contents, "name those to read with the option arrays; ");
   if (options.rows) require_rows(files, contents, "without the option rows");
   const auto types = types_of(contents);
-  std::unique_ptr<const RecordFormat> format;
-  if (options.rows) {
-    format = std::make_unique<NpzRows>(std::move(contents));
-  } else {
-    format = std::make_unique<ArrayFiles>(std::move(contents), types, false);
-  }
+  auto format = options.rows ? std::unique_ptr<const RecordFormat>(new NpzRows(std::move(contents)))
+                             : std::make_unique<ArrayFiles>(std::move(contents), types, false);
   return decode_stored(make_source(std::move(files), std::move(format),
                                    fmt::format("{} of {}", options.rows ? "rows" : "files", signature)),
                        types, "open NPZ files");

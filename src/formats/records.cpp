@@ -73,14 +73,8 @@ std::vector<std::byte> index_file(const RecordFormat& format, const FileList& fi
 // Of samples that need no index.
 class StridedFormat final : public RecordFormat {
  public:
-  explicit StridedFormat(const StridedLayout& layout) : name_(layout.format), fields_{layout.field} {}
-  [[nodiscard]] std::string_view name() const override { return name_; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  using RecordFormat::RecordFormat;
   [[nodiscard]] RecordIndex index(const DatasetFile& /*file*/) const override { return {}; }
-
- private:
-  std::string name_;
-  std::vector<Field> fields_;
 };
 
 class RecordSource final : public FileSource {
@@ -390,8 +384,8 @@ std::shared_ptr<const Source> make_strided_source(FileList files, const StridedL
     const auto& [first, samples] = layout.files[i];
     tables.push_back({.samples = samples, .encoding = {.raw_bytes = files.bytes(i)}, .first = first});
   }
-  return open_records(std::move(files), std::make_unique<StridedFormat>(layout), nullptr, std::move(tables),
-                      layout.stride_bytes);
+  auto format = std::make_unique<StridedFormat>(layout.format, std::vector{layout.field});
+  return open_records(std::move(files), std::move(format), nullptr, std::move(tables), layout.stride_bytes);
 }
 
 }  // namespace rota::internal

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "catalog/files.hpp"
@@ -34,14 +35,15 @@ struct RecordIndex {
 /// Finds and reads the records of a file. *Immutable*, any thread.
 class RecordFormat {
  public:
-  RecordFormat() = default;
+  /// `name` as `open` names it.
+  explicit RecordFormat(std::string name, std::vector<Field> fields = {})
+      : name_(std::move(name)), fields_(std::move(fields)) {}
   virtual ~RecordFormat() = default;
   RecordFormat(const RecordFormat&) = delete;
   RecordFormat& operator=(const RecordFormat&) = delete;
 
-  /// As `open` names it.
-  [[nodiscard]] virtual std::string_view name() const = 0;
-  [[nodiscard]] virtual const std::vector<Field>& fields() const = 0;
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] const std::vector<Field>& fields() const noexcept { return fields_; }
   /// Whether one more field follows these: the key of each sample.
   [[nodiscard]] virtual bool has_key_field() const { return false; }
   /// How `file` is compressed as a whole; what it decompresses to is then indexed and read in its place.
@@ -66,6 +68,13 @@ class RecordFormat {
                     std::span<std::byte> to) const {
     file.read(range.offset, to);
   }
+
+ protected:
+  void add_field(Field field) { fields_.push_back(std::move(field)); }
+
+ private:
+  std::string name_;
+  std::vector<Field> fields_;
 };
 
 /// The field of keys.

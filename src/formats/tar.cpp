@@ -9,6 +9,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <ranges>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -162,15 +163,16 @@ class TarMembers {
 class TarFormat final : public RecordFormat {
  public:
   TarFormat(const std::vector<std::string>& extensions, const TarOptions& options)
-      : is_open_(options.fields.empty()), keys_(options.keys), allow_missing_end_(options.allow_missing_end) {
+      : RecordFormat("tar"),
+        is_open_(options.fields.empty()),
+        keys_(options.keys),
+        allow_missing_end_(options.allow_missing_end) {
     for (const std::string& extension : extensions) {
-      numbers_.emplace(extension, fields_.size());
-      fields_.push_back({.name = extension, .dtype = DType::uint8, .shape = {}, .ragged = true});
+      numbers_.emplace(extension, fields().size());
+      add_field({.name = extension, .ragged = true});
     }
   }
 
-  [[nodiscard]] std::string_view name() const override { return "tar"; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] bool has_key_field() const override { return keys_; }
 
   [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
@@ -199,7 +201,7 @@ class TarFormat final : public RecordFormat {
         }
         keys.add("", sample);
         ++index.samples;
-        index.ranges.resize(index.ranges.size() + fields_.size(),
+        index.ranges.resize(index.ranges.size() + fields().size(),
                             {.offset = member.range.offset, .bytes = 0});
       }
       if (!seen.insert(key.extension).second) {
@@ -209,7 +211,7 @@ class TarFormat final : public RecordFormat {
       }
       const auto field = numbers_.find(key.extension);
       if (field != numbers_.end()) {
-        index.ranges[index.ranges.size() - fields_.size() + field->second] = member.range;
+        index.ranges[index.ranges.size() - fields().size() + field->second] = member.range;
       } else if (is_open_) {
         throw unknown_extension(file, member.name, key.extension);
       }
@@ -221,18 +223,16 @@ class TarFormat final : public RecordFormat {
  private:
   [[nodiscard]] Error unknown_extension(const DatasetFile& file, const std::string& member,
                                         const std::string& extension) const {
-    std::vector<std::string> names;
-    for (const Field& field : fields_) names.push_back(field.name);
     return failure(ErrorCode::invalid_argument,
                    "open {}: \"{}\" has the extension \"{}\", and the first file has only {}; name those to "
                    "read with the option fields",
-                   file.path(), member, extension, fmt::join(names, ", "));
+                   file.path(), member, extension,
+                   fmt::join(fields() | std::views::transform(&Field::name), ", "));
   }
 
   bool is_open_;  // the fields are those of the first file
   bool keys_;
   bool allow_missing_end_;
-  std::vector<Field> fields_;
   std::map<std::string, std::size_t, std::less<>> numbers_;
 };
 

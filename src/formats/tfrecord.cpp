@@ -47,10 +47,8 @@ Compression tfrecord_compression(const DatasetFile& file) {
 
 class TfRecordFormat final : public RecordFormat {
  public:
-  explicit TfRecordFormat(bool verifies) : verifies_(verifies) {}
-
-  [[nodiscard]] std::string_view name() const override { return "tfrecord"; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  explicit TfRecordFormat(bool verifies)
+      : RecordFormat("tfrecord", {{.name = "data", .ragged = true}}), verifies_(verifies) {}
 
   [[nodiscard]] FileEncoding encoding(const DatasetFile& file) const override {
     return {.compression = tfrecord_compression(file)};
@@ -90,7 +88,6 @@ class TfRecordFormat final : public RecordFormat {
 
  private:
   bool verifies_;
-  std::vector<Field> fields_ = {{.name = "data", .dtype = DType::uint8, .shape = {}, .ragged = true}};
 };
 
 }  // namespace
