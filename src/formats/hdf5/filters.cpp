@@ -36,7 +36,7 @@ bool is_compression(int id) noexcept { return id != kShuffle && id != kFletcher3
 // The shuffle filter stores the first bytes of all elements, then all second ones, and so on; bytes that make
 // no whole element follow as they are.
 template <std::size_t fixed>
-void gather(const std::byte* from, std::size_t count, std::byte* to, std::size_t size = fixed) {
+void gather(const std::byte* from, std::size_t count, std::byte* to, std::size_t size) {
   if constexpr (fixed > 0) size = fixed;
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t b = 0; b < size; ++b) to[i * size + b] = from[b * count + i];
@@ -46,19 +46,11 @@ void gather(const std::byte* from, std::size_t count, std::byte* to, std::size_t
 void unshuffle(std::span<const std::byte> from, std::size_t element_bytes, std::span<std::byte> to) {
   const std::size_t count = from.size() / element_bytes;
   const std::size_t whole = count * element_bytes;
-  switch (element_bytes) {
-    case 2:
-      gather<2>(from.data(), count, to.data());
-      break;
-    case 4:
-      gather<4>(from.data(), count, to.data());
-      break;
-    case 8:
-      gather<8>(from.data(), count, to.data());
-      break;
-    default:
-      gather<0>(from.data(), count, to.data(), element_bytes);
-  }
+  const auto gather_all = element_bytes == 2   ? gather<2>
+                          : element_bytes == 4 ? gather<4>
+                          : element_bytes == 8 ? gather<8>
+                                               : gather<0>;
+  gather_all(from.data(), count, to.data(), element_bytes);
   if (whole < from.size()) std::memcpy(to.data() + whole, from.data() + whole, from.size() - whole);
 }
 
