@@ -29,11 +29,13 @@ Error unsupported(const Question& question, std::string_view reason, std::string
   return failure(ErrorCode::unsupported, "{} {}; {}", question.what, reason, advice);
 }
 
-std::vector<std::int64_t> ask_extent(const Question& question, bool may_be_scalar) {
+// A scalar, where there may be one, is one row.
+std::vector<std::int64_t> ask_extent(const Question& question, bool may_be_scalar, bool& is_scalar) {
   const hdf5::Dataspace space(H5Dget_space(question.dataset.get()), question.what);
-  const int rank =
-      H5Sget_simple_extent_type(space.get()) == H5S_SIMPLE ? H5Sget_simple_extent_ndims(space.get()) : 0;
-  if (may_be_scalar && H5Sget_simple_extent_type(space.get()) == H5S_SCALAR) return {1};
+  const H5S_class_t kind = H5Sget_simple_extent_type(space.get());
+  const int rank = kind == H5S_SIMPLE ? H5Sget_simple_extent_ndims(space.get()) : 0;
+  is_scalar = kind == H5S_SCALAR;
+  if (may_be_scalar && is_scalar) return {1};
   if (rank < 1) {
     throw failure(ErrorCode::invalid_argument, "{} is a scalar and has no rows; leave it out of the datasets",
                   question.what);
@@ -41,6 +43,11 @@ std::vector<std::int64_t> ask_extent(const Question& question, bool may_be_scala
   std::vector<hsize_t> extent(static_cast<std::size_t>(rank));
   hdf5::check(H5Sget_simple_extent_dims(space.get(), extent.data(), nullptr), question.what);
   return {extent.begin(), extent.end()};
+}
+
+// Error{corrupt}.
+Error damaged(const Question& question, const std::string& what) {
+  return failure(ErrorCode::corrupt, "{} {}; fetch or write the file again", question.what, what);
 }
 
 StoredType ask_type(const Question& question) {
@@ -68,18 +75,16 @@ void check_size(const Question& question, const Hdf5Dataset& dataset) {
     is_absurd |= extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(extent), &bytes);
   }
   if (!is_absurd && bytes <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return;
-  throw failure(ErrorCode::corrupt,
-                "{} claims extents [{}], more bytes than there can be; fetch or write the file again",
-                question.what, fmt::join(dataset.extent, ", "));
+  throw damaged(question, fmt::format("claims extents [{}], more bytes than there can be",
+                                      fmt::join(dataset.extent, ", ")));
 }
 
 void check_inside(const Question& question, std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t end = question.subject.bytes;
   if (address <= end && bytes <= end - address) return;
-  throw failure(
-      ErrorCode::corrupt,
-      "{} has {} bytes at byte {}, past the end of the file at {}: it was truncated; fetch or write it again",
-      question.what, bytes, address, end);
+  throw damaged(question,
+                fmt::format("has {} bytes at byte {}, past the end of the file at {}: it was truncated",
+                            bytes, address, end));
 }
 
 // Once it is known where its rows are.
@@ -129,10 +134,8 @@ void ask_compact(const Question& question, Hdf5Dataset& dataset) {
   const hdf5::Datatype type(H5Dget_type(question.dataset.get()), question.what);
   const std::size_t bytes = dataset.bytes();
   check_inside(question, 0, bytes);
-  if (H5Dget_storage_size(question.dataset.get()) < bytes) {  // which HDF5 would read past
-    throw failure(ErrorCode::corrupt, "{} has less than its {} bytes; fetch or write the file again",
-                  question.what, bytes);
-  }
+  if (H5Dget_storage_size(question.dataset.get()) < bytes)  // which HDF5 would read past
+    throw damaged(question, fmt::format("has less than its {} bytes", bytes));
   if (is_elsewhere(dataset)) {
     throw unsupported(question, "keeps sequences or text of any length in the file's header", kRewriteAdvice);
   }
@@ -233,9 +236,8 @@ std::uint64_t ratio_of(const Hdf5Dataset& dataset, std::uint32_t filter_mask) {
 void check_chunk(const Question& question, const Hdf5Dataset& dataset, const StoredChunk& chunk) {
   check_inside(question, chunk.address, chunk.bytes);
   if (dataset.chunk_bytes() / ratio_of(dataset, chunk.filter_mask) <= chunk.bytes) return;
-  throw failure(ErrorCode::corrupt,
-                "{} claims that the {} bytes at byte {} are a chunk of {}; fetch or write the file again",
-                question.what, chunk.bytes, chunk.address, dataset.chunk_bytes());
+  throw damaged(question, fmt::format("claims that the {} bytes at byte {} are a chunk of {}", chunk.bytes,
+                                      chunk.address, dataset.chunk_bytes()));
 }
 
 // Each chunk of the grid is asked about, written or not.
@@ -266,10 +268,8 @@ void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
   } while (grid.advance());
   dataset.chunks.shrink_to_fit();
   if (dataset.chunks.size() == stored) return;
-  throw failure(
-      ErrorCode::corrupt,
-      "{} has {} chunks, of which HDF5 finds {}: its index is damaged; fetch or write the file again",
-      question.what, stored, dataset.chunks.size());
+  throw damaged(question, fmt::format("has {} chunks, of which HDF5 finds {}: its index is damaged", stored,
+                                      dataset.chunks.size()));
 }
 
 void ask_chunked(const Question& question, Hdf5Dataset& dataset) {
@@ -353,26 +353,17 @@ Hdf5Dataset ask_dataset(const Hdf5Subject& subject, const std::string& name, boo
   dataset.name = name;
   dataset.type = ask_type(question);
   dataset.dtype = dataset.type.as_stored("", {}).dtype;
-  dataset.extent = ask_extent(question, may_be_scalar);
-  const hdf5::Dataspace space(H5Dget_space(question.dataset.get()), what);
-  dataset.is_scalar = H5Sget_simple_extent_type(space.get()) == H5S_SCALAR;
+  dataset.extent = ask_extent(question, may_be_scalar, dataset.is_scalar);
   add_axes(dataset.type, dataset.extent);
   check_size(question, dataset);
   if (is_elsewhere(dataset)) dataset.heap_base = ask_heap_base(question);
   if (std::find(dataset.extent.begin(), dataset.extent.end(), 0) != dataset.extent.end()) return dataset;
-  switch (H5Pget_layout(question.properties.get())) {
-    case H5D_CONTIGUOUS:
-      ask_contiguous(question, dataset);
-      break;
-    case H5D_COMPACT:
-      ask_compact(question, dataset);
-      break;
-    case H5D_CHUNKED:
-      ask_chunked(question, dataset);
-      break;
-    default:
-      ask_virtual(question, dataset);
-  }
+  const H5D_layout_t layout = H5Pget_layout(question.properties.get());
+  const auto ask_storage = layout == H5D_CONTIGUOUS ? ask_contiguous
+                           : layout == H5D_COMPACT  ? ask_compact
+                           : layout == H5D_CHUNKED  ? ask_chunked
+                                                    : ask_virtual;
+  ask_storage(question, dataset);
   if (dataset.is_decoded()) check_memory(question, dataset);
   ask_fill(question, dataset);
   return dataset;
