@@ -151,13 +151,12 @@ FileList FileList::beside(std::span<const std::string> names) const {
 
 FileList FileList::only(NameFilter passes) const {
   const auto names = read_names();
-  std::vector<bool> wanted(size(), passes == nullptr);
-  for (std::size_t i = 0; passes != nullptr && i < size(); ++i) {
+  std::vector<bool> wanted(size());
+  for (std::size_t i = 0; i < size(); ++i) {
     const std::string_view name = (*names)[i];
     wanted[i] = passes(name.substr(name.rfind('/') + 1));
   }
-  const bool is_any = std::ranges::find(wanted, true) != wanted.end();
-  return those(is_any ? wanted : std::vector<bool>(size(), true));
+  return std::ranges::find(wanted, true) != wanted.end() ? those(wanted) : with_sizes();
 }
 
 FileList FileList::those(const std::vector<bool>& wanted) const {

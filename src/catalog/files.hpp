@@ -66,7 +66,7 @@ class FileList {
   /// Those for which it is true.
   [[nodiscard]] FileList those(const std::vector<bool>& wanted) const;
   /// These files with changes detected by size, for formats that look into files.
-  [[nodiscard]] FileList with_sizes() const { return only(nullptr); }
+  [[nodiscard]] FileList with_sizes() const { return those(std::vector<bool>(size(), true)); }
 
   [[nodiscard]] std::size_t size() const noexcept { return listing_->size(); }
   [[nodiscard]] const OpenContext& context() const noexcept { return *context_; }
