@@ -316,16 +316,10 @@ class MdsFormat final : public RecordFormat {
       throw file.damage(sample.offset, "a sample is too short for its columns");
     }
     columns.clear();
+    ByteReader sizes(head, "");
     std::uint64_t at = sample.offset + head_bytes_;
-    std::size_t size_at = 0;
     for (const MdsColumn& column : index_.columns) {
-      std::uint32_t size = 0;
-      if (column.size) {
-        size = *column.size;
-      } else {
-        size = load<std::uint32_t>(head, size_at);
-        size_at += sizeof(size);
-      }
+      const std::uint32_t size = column.size ? *column.size : sizes.next<std::uint32_t>();
       columns.push_back({.offset = at, .bytes = size});
       at += size;
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <utility>
 
 #include "core/bytes.hpp"
@@ -109,11 +110,8 @@ std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
       continue;
     }
     if (found == columns.end()) {
-      std::vector<std::string> names;
-      names.reserve(columns.size());
-      for (const MdsColumn& column : columns) names.push_back(column.name);
       throw failure(ErrorCode::not_found, "open {}: no column \"{}\"; it has \"{}\"", path, name,
-                    fmt::join(names, "\", \""));
+                    fmt::join(columns | std::views::transform(&MdsColumn::name), "\", \""));
     }
     add(static_cast<std::size_t>(found - columns.begin()));
   }
