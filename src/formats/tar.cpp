@@ -24,6 +24,10 @@
 namespace rota::internal {
 namespace {
 
+// What the head of a member has, and where.
+constexpr std::string_view kUstar = "ustar";
+constexpr std::size_t kUstarAt = 257;
+
 /// A regular file in a tar file.
 struct Member {
   std::string name;
@@ -116,13 +120,11 @@ class TarMembers {
 
   // Of an archive behind the end, as `cat` joins them, nothing would be read.
   void refuse_second(std::uint64_t end) const {
-    constexpr std::uint64_t kMagicAt = 257;
-    constexpr std::string_view kMagic = "ustar";
     while (end + kTarBlock <= file_.bytes() && has_zeros(end, end + kTarBlock)) end += kTarBlock;
     if (end + kTarBlock > file_.bytes()) return;
-    std::array<char, kMagic.size()> magic{};
-    file_.read(end + kMagicAt, std::as_writable_bytes(std::span(magic)));
-    if (std::string_view(magic.data(), magic.size()) != kMagic) return;
+    std::array<char, kUstar.size()> magic{};
+    file_.read(end + kUstarAt, std::as_writable_bytes(std::span(magic)));
+    if (std::string_view(magic.data(), magic.size()) != kUstar) return;
     throw file_.damage(end,
                        "another archive begins here, behind the end of the first, as where files were joined "
                        "by cat: none of its samples would be read; keep them in files of their own");
@@ -310,13 +312,11 @@ TarKey tar_key(std::string_view name) {
 }
 
 bool is_tar(const FileList& files, std::size_t i) {
-  constexpr std::string_view kMagic = "ustar";
-  constexpr std::size_t kMagicAt = 257;
   DatasetFile file = files.open(i);
   file.read_on();
   try {
-    const std::string head = decompress_head(file, compression_of(file), kMagicAt + kMagic.size());
-    return head.size() > kMagicAt && head.substr(kMagicAt) == kMagic;
+    const std::string head = decompress_head(file, compression_of(file), kUstarAt + kUstar.size());
+    return head.size() > kUstarAt && head.substr(kUstarAt) == kUstar;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::corrupt) throw;
     return false;  // what is not as it was listed, or begins as if it were compressed
