@@ -6,9 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cctype>
-#include <cerrno>
 #include <map>
-#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -17,7 +15,6 @@
 #include "core/parallel.hpp"
 #include "formats/file_memory.hpp"
 #include "formats/formats.hpp"
-#include "ranks/collectives.hpp"
 
 namespace rota::internal {
 namespace {
@@ -163,13 +160,15 @@ bool is_of(std::string_view format, const FileList& files, std::size_t i, const 
   return format == "npy" ? is_npy(files, i) : format_by_name(name) == format;
 }
 
-// A directory with one damaged or foreign file among others is not to become a dataset of raw bytes. Names
-// that are computed end alike, and may be beyond number: one is looked at.
+// How many are looked at: of names that are computed, which end alike, and may be beyond number, `most`.
+std::size_t looked_at(const FileList& files, std::size_t most) {
+  return files.listing().is_computed() ? std::min(most, files.size()) : files.size();
+}
+
+// A directory with one damaged or foreign file among others is not to become a dataset of raw bytes.
 void refuse_mixed(const FileList& files) {
   const auto names = files.read_names();
-  const std::size_t looked_at =
-      files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
-  for (std::size_t i = 0; i < looked_at; ++i) {
+  for (std::size_t i = 0; i < looked_at(files, 1); ++i) {
     const std::string name = files.path((*names)[i]);
     const std::string_view format = format_by_name(name);
     if (format.empty()) continue;
@@ -195,8 +194,7 @@ std::vector<std::size_t> some_of(const FileList& files) {
   std::map<std::string, std::size_t> kinds;
   std::vector<std::size_t> some;
   const auto names = files.read_names();
-  const std::size_t most = files.listing().is_computed() ? std::min(kMostOfKind, files.size()) : files.size();
-  for (std::size_t i = 0; i < most; ++i) {
+  for (std::size_t i = 0; i < looked_at(files, kMostOfKind); ++i) {
     std::string kind = (*names)[i];
     kind.erase(0, std::min(kind.find_last_of("./"), kind.size()));
     std::erase_if(kind, [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -268,9 +266,7 @@ void refuse_named(const FileList& files) {
                                                       ".beton",   ".mdb",   ".zip",     ".7z",  ".rar",
                                                       ".br",      ".idx",   ".npz"};
   const auto names = files.read_names();
-  const std::size_t looked_at =
-      files.listing().is_computed() ? std::min<std::size_t>(1, files.size()) : files.size();
-  for (std::size_t i = 0; i < looked_at; ++i) {
+  for (std::size_t i = 0; i < looked_at(files, 1); ++i) {
     const std::string path = files.path((*names)[i]);
     const std::string_view name = without_query(path);
     const std::string_view compression = name.substr(without_compression(name).size());
@@ -310,6 +306,11 @@ std::string format_of(const FileList& files) {
 
 }  // namespace
 
+void refuse_arrays(const DatasetFile& file, std::string_view head, std::string_view format) {
+  if (!head.starts_with("\x93NUMPY") && !head.starts_with("\x89HDF\r\n\x1a\n")) return;
+  throw failure(ErrorCode::invalid_argument,
+                "open {} as {}: it begins as an NPY or HDF5 file; leave the format out", file.path(), format);
+}
 void require_ours(std::string_view path, std::string_view head) {
   refuse_foreign(path, head, "or name another file");
 }

@@ -45,6 +45,9 @@ void append_tfrecord(std::string& to, std::span<const std::byte> bytes);
 /// Throws Error{invalid_argument} that names the datasets of MDS which are in folders of this one.
 void refuse_splits(const FileList& files);
 
+/// Throws Error{invalid_argument} where a file, to be opened as `format`, begins as NPY or HDF5 files do:
+/// `head` are its first 8 bytes.
+void refuse_arrays(const DatasetFile& file, std::string_view head, std::string_view format);
 /// Throws Error{unsupported} where a file begins as what rota does not read, with what to do.
 void require_ours(const DatasetFile& file);
 /// The same of the first file, of a file system: any bytes are lines, and so are pointers of Git LFS.

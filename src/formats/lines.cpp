@@ -60,13 +60,8 @@ class LinesFormat final : public RecordFormat {
   // Behind a byte order mark, if there is one. Throws for what is no text of single bytes.
   static std::uint64_t begin_of_text(const DatasetFile& file) {
     constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-    constexpr std::string_view kNpy = "\x93NUMPY";
-    constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n";
-    const std::string head = decompress_head(file, Compression::none, kHdf5.size());
-    if (head.starts_with(kNpy) || head == kHdf5) {
-      throw failure(ErrorCode::invalid_argument,
-                    "open {} as lines: it begins as an NPY or HDF5 file; leave the format out", file.path());
-    }
+    const std::string head = decompress_head(file, Compression::none, 8);
+    refuse_arrays(file, head, "lines");
     if (is_json_lines(file.path()) && head.starts_with('<')) {
       throw failure(
           ErrorCode::corrupt,

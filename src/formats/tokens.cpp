@@ -23,10 +23,7 @@ std::int64_t head_bytes(const DatasetFile& file, DType dtype) {
   constexpr std::int32_t kOfUint32 = 20240801;
   constexpr std::int64_t kHead = 1024;
   const std::string head = decompress_head(file, Compression::none, 8);
-  if (head.starts_with("\x93NUMPY") || head.starts_with("\x89HDF")) {
-    throw failure(ErrorCode::invalid_argument,
-                  "open {} as tokens: it begins as an NPY or HDF5 file; leave the format out", file.path());
-  }
+  refuse_arrays(file, head, "tokens");
   require_ours(file);
   if (head.size() < 8 || file.bytes() < kHead) return 0;
   const auto magic = load<std::int32_t>(std::as_bytes(std::span(head)), 0);
