@@ -289,10 +289,7 @@ void ShardOptions::validate() const {
 ShardReport write_shards(const std::shared_ptr<const Source>& source, const std::string& destination,
                          const ShardOptions& options) {
   options.validate();
-  if (source == nullptr) {
-    throw internal::failure(ErrorCode::invalid_argument, "{}: there is no source (a null pointer)",
-                            internal::kTask);
-  }
+  internal::require_source(source, internal::kTask);
   (void)internal::ask_facts(*source, internal::kTask);
   const auto encoding = internal::make_encoding(options.format, source->fields());
   encoding->require(*source);

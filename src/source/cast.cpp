@@ -312,7 +312,7 @@ namespace rota {
 std::shared_ptr<const Source> cast(const std::shared_ptr<const Source>& source,
                                    const std::map<std::string, DType>& types) {
   using internal::kCasting;
-  if (!source) throw Error(ErrorCode::invalid_argument, "cast fields: there is no source (a null pointer)");
+  internal::require_source(source, kCasting);
   std::vector<Field> fields = internal::ask_facts(*source, kCasting).fields;
   for (const auto& [name, dtype] : types) {
     if (std::ranges::find(fields, name, &Field::name) != fields.end()) continue;

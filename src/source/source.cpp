@@ -129,9 +129,7 @@ void check_rows(const SampleRows& wanted, std::int64_t rows) {
 }
 
 SourceAdaptor::SourceAdaptor(std::shared_ptr<const Source> inner) : inner_(std::move(inner)) {
-  if (!inner_) {
-    throw Error(ErrorCode::invalid_argument, "make a source of another one: there is none (a null pointer)");
-  }
+  internal::require_source(inner_, "make a source of another one");
   scattered_ = std::make_unique<internal::ScatteredNodeFiles>(*inner_);
 }
 SourceAdaptor::~SourceAdaptor() = default;

@@ -29,6 +29,11 @@ void require_sum(std::span<const std::int64_t> lengths, std::int64_t size, std::
 
 }  // namespace
 
+void require_source(const std::shared_ptr<const Source>& source, std::string_view task) {
+  if (source != nullptr) return;
+  throw failure(ErrorCode::invalid_argument, "{}: there is no source (a null pointer)", task);
+}
+
 SourceFacts ask_facts(const Source& source, std::string_view task) {
   SourceFacts facts{.size = ask(task, "size", [&] { return source.size(); }),
                     .fields = ask(task, "fields", [&] { return source.fields(); })};

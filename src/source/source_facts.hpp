@@ -20,6 +20,9 @@ struct SourceFacts {
   std::vector<Field> fields;
 };
 
+/// Throws Error{invalid_argument} for a null source; `task` begins the message.
+void require_source(const std::shared_ptr<const Source>& source, std::string_view task);
+
 /// Throws what the source throws, as an Error, and Error{callback} for a size or fields that cannot be.
 /// `task` begins each message.
 SourceFacts ask_facts(const Source& source, std::string_view task);

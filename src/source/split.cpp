@@ -111,9 +111,7 @@ namespace rota {
 
 std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Source>& source,
                                                  std::span<const double> fractions, std::uint64_t seed) {
-  if (source == nullptr) {
-    throw Error(ErrorCode::invalid_argument, "split a dataset: there is none (a null pointer)");
-  }
+  internal::require_source(source, "split a dataset");
   internal::check_fractions(fractions);
   const internal::SourceFacts facts = internal::ask_facts(*source, "split a dataset");
   const std::int64_t size = facts.size;

@@ -253,9 +253,7 @@ void WindowOptions::validate() const {
 }
 
 std::shared_ptr<const Source> windows(std::shared_ptr<const Source> rows, const WindowOptions& options) {
-  if (rows == nullptr) {
-    throw Error(ErrorCode::invalid_argument, "make windows: there are no rows (a null pointer)");
-  }
+  internal::require_source(rows, internal::kMakingWindows);
   options.validate();
   return std::make_unique<internal::Windows>(std::move(rows), options);
 }
