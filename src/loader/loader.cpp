@@ -14,6 +14,7 @@
 #include "core/wait.hpp"
 #include "loader/loader_impl.hpp"
 #include "ranks/collectives.hpp"
+#include "source/source_facts.hpp"
 
 namespace rota {
 
@@ -36,9 +37,7 @@ void resolve_shards(LoaderOptions& options, bool shares_files) {
 }
 
 OrderedSource put_in_order(std::shared_ptr<const Source> source, LoaderOptions& options) {
-  if (!source) {
-    throw Error(ErrorCode::invalid_argument, "make a loader: there is no source (a null pointer)");
-  }
+  internal::require_source(source, "make a loader");
   resolve_shards(options, source->node_files() != nullptr);
   RunOrder order(*source, options);
   options.shards = order.orders.front().plan().shards();

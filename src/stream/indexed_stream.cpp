@@ -231,10 +231,7 @@ class IndexedShards final : public StreamSource {
 }  // namespace
 
 std::shared_ptr<const StreamSource> as_stream(std::shared_ptr<const Source> source, std::int64_t shards) {
-  if (!source) {
-    throw internal::failure(ErrorCode::invalid_argument, "{}: there is no source (a null pointer)",
-                            kMakingStream);
-  }
+  internal::require_source(source, kMakingStream);
   internal::OptionCheck(kMakingStream).in_range("shards", shards, 1, kMaxShards);
   internal::SourceFacts facts = internal::ask_facts(*source, kMakingStream);
   const auto lengths = internal::ask_shard_lengths(*source, facts.size, shards, kMakingStream);
