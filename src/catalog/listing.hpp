@@ -4,7 +4,6 @@
 // what was found in them: made once, then shared, kept and saved.
 
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>

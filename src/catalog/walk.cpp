@@ -12,7 +12,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <stop_token>
 #include <thread>
 

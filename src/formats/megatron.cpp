@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "catalog/open_context.hpp"
 #include "core/bytes.hpp"
 #include "core/failure.hpp"
 #include "formats/formats.hpp"

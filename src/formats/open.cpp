@@ -6,7 +6,6 @@
 #include <cassert>
 #include <set>
 #include <string_view>
-#include <utility>
 
 #include "catalog/file_names.hpp"
 #include "core/failure.hpp"

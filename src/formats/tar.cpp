@@ -14,7 +14,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "catalog/open_context.hpp"
 #include "core/failure.hpp"
 #include "core/owned.hpp"
 #include "formats/archive_input.hpp"

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <string_view>
 
 #include "formats/hdf5/file.hpp"
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
