@@ -375,7 +375,7 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
   FileList shards = index_file.beside(names);
   auto format = std::make_unique<MdsFormat>(std::move(index), chosen, options.verify);
   const std::string signature =
-      fmt::format("mds {} of {}{}", format->fields() | std::views::transform(&Field::name),
+      fmt::format("mds {} of {}{}", names_of(format->fields()),
                   to_string(FingerprintBuilder().add(text).finish()), options.verify ? ", verified" : "");
   check_fields(format->fields(), "open " + path, "the index", ErrorCode::unsupported);
   return make_record_source(std::move(shards), std::move(format), signature);

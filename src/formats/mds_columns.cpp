@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <utility>
 
 #include "core/bytes.hpp"
@@ -111,7 +110,7 @@ std::vector<ChosenField> choose_fields(const std::vector<MdsColumn>& columns,
     }
     if (found == columns.end()) {
       throw failure(ErrorCode::not_found, "open {}: no column \"{}\"; it has \"{}\"", path, name,
-                    fmt::join(columns | std::views::transform(&MdsColumn::name), "\", \""));
+                    fmt::join(names_of(columns), "\", \""));
     }
     add(static_cast<std::size_t>(found - columns.begin()));
   }

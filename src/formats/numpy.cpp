@@ -131,10 +131,11 @@ class ArrayFiles final : public RecordFormat {
         types_(std::move(types)),
         is_npy_(is_npy) {
     for (std::size_t f = 0; f < types_.size(); ++f) {
-      const auto& [member, header] = contents_[0][f];
+      const NpyHeader& header = contents_[0][f].header;
       const bool is_ragged = std::ranges::any_of(
           contents_, [&](const Arrays& other) { return other[f].header.shape != header.shape; });
-      add_field(types_[f].as_stored(member.name, is_ragged ? row_shape(header) : header.shape, is_ragged));
+      add_field(types_[f].as_stored(contents_[0][f].member.name, is_ragged ? row_shape(header) : header.shape,
+                                    is_ragged));
     }
   }
 

@@ -77,6 +77,14 @@ class RecordFormat {
   std::vector<Field> fields_;
 };
 
+/// Of fields, of columns.
+template <typename Named>
+std::vector<std::string> names_of(const std::vector<Named>& all) {
+  std::vector<std::string> names;
+  for (const Named& one : all) names.push_back(one.name);
+  return names;
+}
+
 /// The field of keys.
 inline constexpr std::string_view kKeyField = "__key__";
 /// Those of files as samples (FilesOptions::keys).

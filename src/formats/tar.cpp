@@ -9,7 +9,6 @@
 #include <exception>
 #include <map>
 #include <memory>
-#include <ranges>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -227,8 +226,7 @@ class TarFormat final : public RecordFormat {
     return failure(ErrorCode::invalid_argument,
                    "open {}: \"{}\" has the extension \"{}\", and the first file has only {}; name those to "
                    "read with the option fields",
-                   file.path(), member, extension,
-                   fmt::join(fields() | std::views::transform(&Field::name), ", "));
+                   file.path(), member, extension, fmt::join(names_of(fields()), ", "));
   }
 
   bool is_open_;  // the fields are those of the first file
