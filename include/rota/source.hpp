@@ -145,23 +145,23 @@ class Source {
   [[nodiscard]] virtual Fingerprint fingerprint() const;
 
   /// The file, or other origin, of sample `id`, for error messages; may be empty. Any thread.
-  [[nodiscard]] virtual std::string where(SampleId id) const;
+  [[nodiscard]] virtual std::string where(SampleId /*id*/) const { return {}; }
 
   /// The number of samples of each part, such as a file, in order; their sum is size(). Empty: one part, or
   /// unknown. Samples of a part follow one another. Only the maker of the data knows whether parts do, too.
-  [[nodiscard]] virtual std::vector<std::int64_t> part_sizes() const;
+  [[nodiscard]] virtual std::vector<std::int64_t> part_sizes() const { return {}; }
 
   /// The same of each unit that is decoded as a whole, such as a chunk. Empty: none, or unknown.
-  [[nodiscard]] virtual std::vector<std::int64_t> unit_sizes() const;
+  [[nodiscard]] virtual std::vector<std::int64_t> unit_sizes() const { return {}; }
 
   /// Lengths of `shards` logical shards that suit this source, in order; their sum is size(). Empty: equal.
-  [[nodiscard]] virtual std::vector<std::int64_t> shard_lengths(std::int64_t shards) const;
+  [[nodiscard]] virtual std::vector<std::int64_t> shard_lengths(std::int64_t /*shards*/) const { return {}; }
 
   /// Begins to bring samples [first, first + count) near, without waiting for them: a block of
   /// Shuffle::block, which is read in pieces soon after. Returns how many bytes these are, so that no more
   /// than `read_ahead_bytes` are brought; 0: it cannot. Any thread. What it throws is dropped: `read` will
   /// tell.
-  [[nodiscard]] virtual std::int64_t will_read(SampleId first, std::int64_t count) const;
+  [[nodiscard]] virtual std::int64_t will_read(SampleId /*first*/, std::int64_t /*count*/) const { return 0; }
 
   /// For rota's own sources: keeps what it decodes until it is read, as it is told ahead; up to `open`
   /// samples of those told are being read. Null where nothing is decoded. The source outlives it.

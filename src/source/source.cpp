@@ -96,19 +96,9 @@ Fingerprint Source::fingerprint() const {
   return builder.finish();
 }
 
-std::string Source::where(SampleId /*id*/) const { return {}; }
-
-std::vector<std::int64_t> Source::part_sizes() const { return {}; }
-
-std::vector<std::int64_t> Source::unit_sizes() const { return {}; }
-
 std::shared_ptr<internal::ReadPlan> Source::plan_reads(std::int64_t /*open*/) const { return nullptr; }
 
 std::vector<internal::SampleContent> Source::content(std::int64_t /*most*/) const { return {}; }
-
-std::vector<std::int64_t> Source::shard_lengths(std::int64_t /*shards*/) const { return {}; }
-
-std::int64_t Source::will_read(SampleId /*first*/, std::int64_t /*count*/) const { return 0; }
 
 void check_ids(const Source& source, std::span<const SampleId> ids) {
   const std::int64_t size = source.size();
