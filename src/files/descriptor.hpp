@@ -32,7 +32,6 @@ class Descriptor {
 
   [[nodiscard]] int get() const noexcept { return fd_; }
   [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
-  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;
