@@ -46,18 +46,14 @@ std::optional<StoredFile> find_stored(const StoredPath& at, const std::string& p
 }
 
 std::optional<DatasetFile> open_file(const std::string& path, const Storages& storages) {
-  std::optional<DatasetFile> file;
   if (const StoredPath at = parse_stored(path, storages); at.storage != nullptr) {
-    if (auto found = find_stored(at, path)) file.emplace(path, 0, at.storage, *std::move(found));
-    return file;
+    if (auto found = find_stored(at, path)) return DatasetFile(path, 0, at.storage, *std::move(found));
+    return std::nullopt;
   }
   Descriptor descriptor = open_for_reading(AT_FDCWD, path.c_str());
-  if (descriptor.is_open()) {
-    file.emplace(path, 0, std::move(descriptor));
-  } else if (errno != ENOENT && errno != ENOTDIR) {
-    throw system_error("open", path, errno);
-  }
-  return file;
+  if (descriptor.is_open()) return DatasetFile(path, 0, std::move(descriptor));
+  if (errno != ENOENT && errno != ENOTDIR) throw system_error("open", path, errno);
+  return std::nullopt;
 }
 
 void replace_file(const std::string& path, std::span<const std::byte> bytes, const Storages& storages) {

@@ -45,9 +45,9 @@ struct Sizes {
 struct SavedHead {
   Origin origin;
   ChangeDetection change_detection = ChangeDetection::by_size;
-  Sizes files;
-  std::map<std::string, Sizes> indices;
   std::string format;
+  Sizes files = {};
+  std::map<std::string, Sizes> indices = {};
 
   template <typename Archive>
   void serialize(Archive& archive) {
@@ -101,11 +101,8 @@ std::pair<std::span<const std::byte>, std::uint64_t> check_content(const std::st
 }  // namespace
 
 std::vector<std::byte> encode_catalog(const SavedCatalog& catalog) {
-  SavedHead head{.origin = catalog.origin,
-                 .change_detection = catalog.change_detection,
-                 .files = {},
-                 .indices = {},
-                 .format = catalog.kept.format};
+  SavedHead head{
+      .origin = catalog.origin, .change_detection = catalog.change_detection, .format = catalog.kept.format};
   std::vector<std::byte> body;
   head.files = append(body, *catalog.files);
   for (const auto& [signature, index] : catalog.kept.indices) {
@@ -296,9 +293,9 @@ constexpr std::size_t kContent = kSentMagic.size() + sizeof(Fingerprint);
 struct Sent {
   ListingFacts facts;
   CatalogChanges changes;
-  std::string pattern;           // of names that are computed; empty: they are in a table
-  NameSeries series;             // without its pattern
   std::vector<std::byte> saved;  // the catalog as it would be saved
+  std::string pattern = {};      // of names that are computed; empty: they are in a table
+  NameSeries series = {};        // without its pattern
 
   template <typename Archive>
   void serialize(Archive& archive) {
@@ -328,8 +325,6 @@ std::string encode_sent(const CatalogContents& catalog) {
   const FileList& files = catalog.files;
   Sent sent{.facts = files.facts(),
             .changes = catalog.changes,
-            .pattern = {},
-            .series = {},
             .saved = encode_catalog({.origin = catalog.origin,
                                      .change_detection = files.change_detection(),
                                      .files = files.shared_listing(),
