@@ -64,8 +64,7 @@ class FilesSource final : public Source {
       return;
     }
     if (files_.change_detection() == ChangeDetection::by_size) {
-      std::transform(ids.begin(), ids.end(), out.begin(),
-                     [this](SampleId id) { return files_.bytes(index(id)); });
+      std::ranges::transform(ids, out.begin(), [this](SampleId id) { return files_.bytes(index(id)); });
       return;
     }
     // A storage's answer is long on its way.
