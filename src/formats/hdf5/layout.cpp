@@ -225,17 +225,13 @@ class ChunkGrid {
   std::vector<hsize_t> origin_;
 };
 
-std::uint64_t ratio_of(const Hdf5Dataset& dataset, std::uint32_t filter_mask) {
-  std::uint64_t ratio = 1;
-  for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
-    if ((filter_mask >> i & 1U) == 0) ratio *= most_ratio(dataset.filters[i]);
-  }
-  return ratio;
-}
-
 void check_chunk(const Question& question, const Hdf5Dataset& dataset, const StoredChunk& chunk) {
   check_inside(question, chunk.address, chunk.bytes);
-  if (dataset.chunk_bytes() / ratio_of(dataset, chunk.filter_mask) <= chunk.bytes) return;
+  std::uint64_t ratio = 1;
+  for (std::size_t i = 0; i < dataset.filters.size(); ++i) {
+    if ((chunk.filter_mask >> i & 1U) == 0) ratio *= most_ratio(dataset.filters[i]);
+  }
+  if (dataset.chunk_bytes() / ratio <= chunk.bytes) return;
   throw damaged(question, fmt::format("claims that the {} bytes at byte {} are a chunk of {}", chunk.bytes,
                                       chunk.address, dataset.chunk_bytes()));
 }
