@@ -8,7 +8,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <ranges>
 #include <utility>
 
 #include "catalog/open_context.hpp"
@@ -122,11 +121,12 @@ void verify_hash(const DatasetFile& file, const Hashes& hashes) {
     if (found == expected) return;
     throw file.damage(0, "its {} is {}, and index.json says {}", function, found, expected);
   }
+  std::vector<std::string> functions;
+  for (const auto& [function, digits] : hashes) functions.push_back(function);
   throw failure(ErrorCode::unsupported,
                 "open {}: index.json has {} for it, and rota checks xxh32, xxh64, xxh128, xxh3_64: write "
                 "shards with one of these (hashes of MDSWriter), or leave out the option verify",
-                file.path(),
-                hashes.empty() ? "no hash" : fmt::format("{}", fmt::join(hashes | std::views::keys, ", ")));
+                file.path(), hashes.empty() ? "no hash" : fmt::format("{}", fmt::join(functions, ", ")));
 }
 
 std::optional<CompressedFile> read_compressed(const json& shard) {
