@@ -60,7 +60,7 @@ TEST_F(WorldEnvironment, IsAWorldOfOneInASlurmJobWithoutSrun) {
 
 TEST_F(WorldEnvironment, RefusesHalfAPlaceAndNoPlace) {
   const auto refuses = [](const char* why) {
-    EXPECT_THAT(error_of([] { world_from_environment(); }), is_error(ErrorCode::invalid_argument, {why}));
+    EXPECT_ERROR(world_from_environment(), invalid_argument, {why});
   };
   set("RANK", "1");
   refuses("RANK is set and WORLD_SIZE is not");

@@ -73,8 +73,7 @@ TEST_F(OpenFilesTest, ThreadsThatWantAFileTogetherShareADescriptor) {
 TEST_F(OpenFilesTest, AFileThatCannotBeOpenedCanBeLater) {
   const OpenFiles files(list(2));
   fs::rename(directory_ / "007.txt", directory_ / "gone");
-  for (int i = 0; i < 3; ++i)
-    EXPECT_THAT(error_of([&] { (void)files.open(7); }), is_error(not_found, {"007.txt"}));
+  for (int i = 0; i < 3; ++i) EXPECT_ERROR(files.open(7), not_found, {"007.txt"});
   fs::rename(directory_ / "gone", directory_ / "007.txt");
   EXPECT_FALSE(error_of([&] { (void)files.open(7); }));
 }

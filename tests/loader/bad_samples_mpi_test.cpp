@@ -47,7 +47,7 @@ TEST_P(BadSamplesOnRanks, AreNotSkippedByLoadersOfWhichOneCannotBeMade) {
   options_.interleave = 1;  // as files that are shared need it
   const LostFiles files;
   source_->files = &files;
-  EXPECT_THAT(error_of([&] { make(everyone()); }), is_error(ErrorCode::io, {"the memory is gone"}));
+  EXPECT_ERROR(make(everyone()), io, {"the memory is gone"});
 }
 
 TEST_P(BadSamplesOnRanks, BeyondTheLimitEndTheRunOnAllOfThemAtTheSameStep) {
@@ -248,21 +248,20 @@ TEST_P(BadSamplesOnRanks, AreTreatedAlikeOnRanksThatReadTogether) {
   EXPECT_NO_THROW(make(everyone()));
   if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
   if (everyone().rank() == 1) options_.bad_samples.max_skipped = 5;
-  EXPECT_THAT(error_of([&] { make(everyone()); }), is_error(ErrorCode::mismatch, {"up to 5 bad samples"}));
+  EXPECT_ERROR(make(everyone()), mismatch, {"up to 5 bad samples"});
 }
 
 // Options that one rank alone gets wrong, where the others would wait for it in next(); and a step that
 // others are not at.
 TEST_P(BadSamplesOnRanks, AreCountedByNobodyWhereOneRankCannotMakeItsLoader) {
   options_.global_batch_size = is_last() ? 0 : 8;
-  EXPECT_THAT(error_of([&] { make(everyone()); }),
-              is_error(ErrorCode::invalid_argument, {"global_batch_size"}));
+  EXPECT_ERROR(make(everyone()), invalid_argument, {"global_batch_size"});
   options_.global_batch_size = 8;
   Loader loader = make(everyone());
   if (everyone().size() > 1) {
     Loader other = make(everyone());
     if (is_last()) other.seek({.epoch = 0, .consumed = 8, .step = 1});
-    EXPECT_THAT(error_of([&] { other.rescale(everyone()); }), is_error(ErrorCode::mismatch, {"step 1"}));
+    EXPECT_ERROR(other.rescale(everyone()), mismatch, {"step 1"});
   }
   EXPECT_FALSE(end_of(loader));
   EXPECT_EQ(loader.position().step, 38);

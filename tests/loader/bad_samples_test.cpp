@@ -196,7 +196,7 @@ TEST(Programs, ThatAreWrongAreNotSkipped) {
     Loader loader(counting(60), skipping([&](const TransformContext& context) {
                     if (context.id.value == 7) throw Error(code, "wrong");
                   }));
-    EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(code, {"transform sample 7", "wrong"}));
+    EXPECT_ERROR(loader.next(), code, {"transform sample 7", "wrong"});
   }
   Loader loader(counting(60), {.transform = {.apply = [](const TransformContext&, const SampleView& in,
                                                          SampleOutput&) { (void)in.as<float>(0); }},
@@ -210,8 +210,7 @@ TEST(Programs, ThatFindAHundredBadSamplesFirstEnd) {
     if (context.id.value != good) throw std::runtime_error("not this one");
   };
   Loader none(counting(600), skipping(refuse));
-  EXPECT_THAT(error_of([&] { run_out(none); }),
-              is_error(ErrorCode::corrupt, {"all of the first 120 are bad", "sample 0", "not this one"}));
+  EXPECT_ERROR(run_out(none), corrupt, {"all of the first 120 are bad", "sample 0", "not this one"});
   good = 95;
   Loader one(counting(600), skipping(refuse));
   run_out(one);

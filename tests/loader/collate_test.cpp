@@ -114,8 +114,7 @@ TEST_P(Collated, WithAnErrorItIsTriedAgainAtTheSameStep) {
   Loader loader(source_, how);
   for (int step = 0; step < 3; ++step) (void)loader.next();
   for (int tries = 0; tries < 2; ++tries) {
-    EXPECT_THAT(error_of([&] { (void)loader.next(); }),
-                is_error(ErrorCode::callback, {"collate the batch of step 3: no room"}));
+    EXPECT_ERROR(loader.next(), callback, {"collate the batch of step 3: no room"});
   }
   is_bad = false;
   const auto batch = loader.next();

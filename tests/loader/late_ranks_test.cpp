@@ -15,10 +15,8 @@ LoaderOptions options(std::chrono::milliseconds deadline = kDeadline) {
 }
 
 void expect_timeout(Loader& loader, int missing) {
-  EXPECT_THAT(
-      error_of([&] { run_out(loader); }),
-      is_error(ErrorCode::timeout,
-               {"count bad samples: ", fmt::format("rank {} did not arrive", missing), "end the job"}));
+  EXPECT_ERROR(run_out(loader), timeout,
+               {"count bad samples: ", fmt::format("rank {} did not arrive", missing), "end the job"});
 }
 
 // Of all ranks. Each begins when the others do; where one is late all the same, all throw, and none waits for
@@ -59,8 +57,7 @@ TEST(LateRank, LeavesThePositionBehindTheLastBatch) {
 TEST(LoaderDeadline, OfBadSamplesMustNotBeBelowZeroAndIsTenMinutes) {
   EXPECT_EQ(LoaderOptions{}.deadline, 10min);
   EXPECT_NO_THROW(options(0ms).validate());
-  EXPECT_THAT(error_of([] { options(-1ms).validate(); }),
-              is_error(ErrorCode::invalid_argument, {"deadline is -0.001"}));
+  EXPECT_ERROR(options(-1ms).validate(), invalid_argument, {"deadline is -0.001"});
 }
 
 }  // namespace rota::test::late_ranks_test

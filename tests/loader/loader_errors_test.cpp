@@ -37,8 +37,7 @@ TEST_P(LoaderErrors, MayPassSoThatTheSameBatchIsTriedAgain) {
   };
   Loader loader(source_, options_);
   for (int time = 0; time < 2; ++time) {
-    EXPECT_THAT(error_of([&] { (void)loader.next(); }),
-                is_error(callback, {"read sample 0 (place-0): not now"}));
+    EXPECT_ERROR(loader.next(), callback, {"read sample 0 (place-0): not now"});
   }
   is_broken = false;
   EXPECT_THAT(rest_of(loader), SizeIs(100));
@@ -74,8 +73,7 @@ TEST_P(LoaderErrors, OfSizesNameTheSampleToo) {
                             .fields = {{.name = "y", .dtype = DType::int8}}};
     }
     Loader loader(source_, options_);
-    EXPECT_THAT(error_of([&] { run_out(loader); }),
-                is_error(callback, {"size sample 60 (place-60): cannot ask"}));
+    EXPECT_ERROR(run_out(loader), callback, {"size sample 60 (place-60): cannot ask"});
   }
 }
 
@@ -84,7 +82,7 @@ TEST_P(LoaderErrors, AreThoseOfTheFirstSlotWhateverTheThreadsTiming) {
   Loader loader(source_, options_);
   const auto first = error_of([&] { (void)loader.next(); });
   for (int time = 0; time < 100; ++time) {
-    EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(callback, {first->what()}));
+    EXPECT_ERROR(loader.next(), callback, {first->what()});
   }
 }
 
@@ -96,8 +94,7 @@ TEST_P(LoaderErrors, DoNotKeepALoaderFromDying) {
 INSTANTIATE_TEST_SUITE_P(Workers, LoaderErrors, Values(0, 1, 3));
 
 TEST(Loader, RefusesAWorldThatCannotBe) {
-  EXPECT_THAT(error_of([] { Loader(counting(10), {}, {.rank = 2, .size = 2}); }),
-              is_error(invalid_argument, {"rank 2 of 2"}));
+  EXPECT_ERROR(Loader(counting(10), {}, {.rank = 2, .size = 2}), invalid_argument, {"rank 2 of 2"});
 }
 
 }  // namespace rota::test::loader_errors_test

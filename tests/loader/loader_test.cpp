@@ -237,10 +237,8 @@ TEST_F(For, OverALoaderForEvaluationBeginsAnewAndThereIsNoState) {
       if (batch.start().step == 1) break;
     }
     for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(rest_of(loader), in_order(0));
-    EXPECT_THAT(error_of([&] { (void)state(loader); }),
-                is_error(ErrorCode::invalid_argument, {"has no state"}));
-    EXPECT_THAT(error_of([&] { Checkpoints()->save_all(0, loader); }),
-                is_error(ErrorCode::invalid_argument, {"has no state"}));
+    EXPECT_ERROR(state(loader), invalid_argument, {"has no state"});
+    EXPECT_ERROR(Checkpoints()->save_all(0, loader), invalid_argument, {"has no state"});
   }
   EXPECT_THAT(told_.lines, IsEmpty());
 }
@@ -271,13 +269,12 @@ TEST_F(For, OverALoaderWhoseEpochsAreOverIsAnErrorButNotBehindARestore) {
   EXPECT_EQ(rest_of(loader), in_order(0));
   EXPECT_FALSE(loader.next());
   for (int attempt = 0; attempt < 2; ++attempt) {
-    EXPECT_THAT(error_of([&] { (void)rest_of(loader); }),
-                is_error(ErrorCode::invalid_argument, {"the option epochs is 1", "restart()", "evaluation"}));
+    EXPECT_ERROR(rest_of(loader), invalid_argument, {"the option epochs is 1", "restart()", "evaluation"});
   }
   Loader other = make();
   restore(other, state(loader));
   EXPECT_THAT(rest_of(other), IsEmpty());
-  EXPECT_THAT(error_of([&] { (void)rest_of(other); }), is_error(ErrorCode::invalid_argument));
+  EXPECT_ERROR(rest_of(other), invalid_argument);
   other.restart();
   EXPECT_EQ(rest_of(other), in_order(0));
 }
@@ -301,11 +298,10 @@ TEST_F(For, OverALoaderForEvaluationNeedsOneWholeEpoch) {
   for (const LoaderOptions& options : std::vector<LoaderOptions>{{.tail = Tail::drop, .evaluation = true},
                                                                  {.tail = Tail::carry, .evaluation = true},
                                                                  {.epochs = 2, .evaluation = true}}) {
-    EXPECT_THAT(error_of([&] { make(options); }),
-                is_error(ErrorCode::invalid_argument, {"evaluation is true"}));
+    EXPECT_ERROR(make(options), invalid_argument, {"evaluation is true"});
   }
-  EXPECT_THAT(error_of([] { Loader(Mixture{.datasets = {{counting(4)}}}, {.evaluation = true}); }),
-              is_error(ErrorCode::invalid_argument, {"evaluation is true, of a mixture"}));
+  EXPECT_ERROR(Loader(Mixture{.datasets = {{counting(4)}}}, {.evaluation = true}), invalid_argument,
+               {"evaluation is true, of a mixture"});
 }
 
 // ---- how many shards there are ----

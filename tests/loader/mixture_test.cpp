@@ -96,21 +96,13 @@ TEST(Mixture, RefusesDatasetsWithOtherFieldsAndNamesThem) {
 }
 
 TEST(Mixture, RefusesWeightsThatAreNotOfItsDatasets) {
-  EXPECT_THAT(error_of([] {
-                Loader(mixture_of({3, 3}, {1, -1}), {});
-              }),
-              is_error(invalid_argument, {"each must be 0 or more"}));
+  EXPECT_ERROR(Loader(mixture_of({3, 3}, {1, -1}), {}), invalid_argument, {"each must be 0 or more"});
   Loader alone(counting(9), {});
   EXPECT_EQ(alone.mixture(), nullptr);
-  EXPECT_THAT(error_of([&] { alone.set_weights(std::vector<double>{1}); }),
-              is_error(invalid_argument, {"mixes none"}));
+  EXPECT_ERROR(alone.set_weights(std::vector<double>{1}), invalid_argument, {"mixes none"});
   Loader loader(mixture_of({50, 60}, {1, 2}), {});
-  EXPECT_THAT(error_of([&] { loader.set_weights(std::vector<double>{1}); }),
-              is_error(invalid_argument, {"mixes 2"}));
-  EXPECT_THAT(error_of([&] {
-                loader.set_weights(std::vector<double>{0, 0});
-              }),
-              is_error(invalid_argument, {"above 0"}));
+  EXPECT_ERROR(loader.set_weights(std::vector<double>{1}), invalid_argument, {"mixes 2"});
+  EXPECT_ERROR(loader.set_weights(std::vector<double>{0, 0}), invalid_argument, {"above 0"});
   EXPECT_THAT(loader.mixture()->weights, ElementsAre(1, 2));
 }
 
@@ -119,11 +111,9 @@ TEST(Mixture, RefusesTheCheckpointOfAnotherOne) {
   Loader saved(mixture_of({50, 60}, {1, 2}), {});
   checkpoints->save_all(0, saved);
   Loader swapped(mixture_of({60, 50}, {1, 2}), {});
-  EXPECT_THAT(error_of([&] { restore(swapped, *checkpoints->latest()); }),
-              is_error(mismatch, {"the dataset differs"}));
+  EXPECT_ERROR(restore(swapped, *checkpoints->latest()), mismatch, {"the dataset differs"});
   Loader alone(counting(110), {});
-  EXPECT_THAT(error_of([&] { restore(alone, *checkpoints->latest()); }),
-              is_error(mismatch, {"the dataset differs"}));
+  EXPECT_ERROR(restore(alone, *checkpoints->latest()), mismatch, {"the dataset differs"});
   EXPECT_THAT(describe_loader(*checkpoints->latest()),
               HasSubstr("weights 1:2 since sample 0 (of each dataset 0, 0)"));
 }

@@ -14,7 +14,7 @@ class Skipping : public TestWithParam<int> {
  protected:
   void expect_failure(ErrorCode code, const std::string& text) {
     Loader loader(source_, options_);
-    EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(code, {text}));
+    EXPECT_ERROR(loader.next(), code, {text});
     EXPECT_THAT(loader.skipped().samples, IsEmpty());
   }
   /// Of a transform that throws this for sample 7.
@@ -51,7 +51,7 @@ TEST_P(Skipping, DoesNotPassOverErrorsThatAreNotOfTheSample) {
   const auto expect = [&](const std::function<void(SampleId)>& fail, ErrorCode code) {
     source->on_read = fail;
     Loader loader(source, options_);
-    EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(code, {"read sample 0 (place-0)"}));
+    EXPECT_ERROR(loader.next(), code, {"read sample 0 (place-0)"});
   };
   for (const ErrorCode code : {out_of_range, unsupported, callback, io}) {
     expect([code](SampleId) { throw Error(code, "no"); }, code);
@@ -118,9 +118,9 @@ TEST_P(Skipping, BeyondTheLimitEndsTheRunOneStepLaterAndForGood) {
   EXPECT_TRUE(loader.next());
   const Position before = loader.position();
   for (int time = 0; time < 3; ++time) {
-    EXPECT_THAT(error_of([&] { (void)loader.next(); }),
-                is_error(corrupt, {"3 are skipped, and max_skipped is 2",
-                                   "sample 1 (place-1) in epoch 0: read: the bytes are wrong"}));
+    EXPECT_ERROR(
+        loader.next(), corrupt,
+        {"3 are skipped, and max_skipped is 2", "sample 1 (place-1) in epoch 0: read: the bytes are wrong"});
   }
   EXPECT_EQ(loader.position(), before);
   options_.bad_samples.max_skipped = 3;
@@ -133,7 +133,7 @@ TEST_P(Skipping, BeyondTheLimitInTheLastBatchIsNotMissed) {
   options_.bad_samples.max_skipped = 0;
   Loader loader(source_, options_);
   for (int step = 0; step < 3; ++step) EXPECT_TRUE(loader.next());
-  EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(corrupt, {}));
+  EXPECT_ERROR(loader.next(), corrupt, {});
 }
 
 TEST_P(Skipping, ListsAThousandAndCountsAll) {

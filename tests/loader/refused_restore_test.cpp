@@ -116,8 +116,8 @@ TEST_F(RefusedRestore, OfAnotherBlockShapeNamesIt) {
     return Loader(counting(kSamples), {.shuffle = Shuffle::block, .block = {.blocks = blocks}});
   };
   Loader loader = of(8);
-  EXPECT_THAT(error_of([&] { restore(loader, state(of(16))); }),
-              is_error(mismatch, {"block.blocks differs: the text has 16, this loader has 8"}));
+  EXPECT_ERROR(restore(loader, state(of(16))), mismatch,
+               {"block.blocks differs: the text has 16, this loader has 8"});
 }
 
 TEST_F(RefusedRestore, OfAPlaceThatIsNoneMovesNothing) {
@@ -183,11 +183,9 @@ TEST(RefusedRestoreOfAMixture, MovesNothing) {
     json state = json::parse(saved_state(loader));
     change(state["mixture"]);
     for (const bool is_text : {true, false}) {
-      EXPECT_THAT(error_of([&] {
-                    is_text ? restore(loader, state.dump())
-                            : restore(loader, made_checkpoint(state.dump(), cursors_of(loader)));
-                  }),
-                  is_error(code, {why}));
+      EXPECT_ERROR(is_text ? restore(loader, state.dump())
+                           : restore(loader, made_checkpoint(state.dump(), cursors_of(loader))),
+                   code, {why});
       loader.warm_up();
       EXPECT_EQ(reads(), before) << why;
     }

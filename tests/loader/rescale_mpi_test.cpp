@@ -42,8 +42,7 @@ TEST(Resume, LoadersThatDifferBetweenRanksAreToldApart) {
   };
   EXPECT_EQ(make(3).world(), everyone().world());
   if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
-  EXPECT_THAT(error_of([&] { make(everyone().rank() == 1 ? 4 : 3); }),
-              is_error(ErrorCode::mismatch, {"rank 1: make loaders", "seed 3", "seed 4"}));
+  EXPECT_ERROR(make(everyone().rank() == 1 ? 4 : 3), mismatch, {"rank 1: make loaders", "seed 3", "seed 4"});
 }
 
 /// Options of loaders, each of which makes another course.

@@ -79,10 +79,9 @@ TEST_F(ResumeKinds, AnotherKindIsRefusedAndBothAreNamed) {
     const Checkpoint checkpoint = keep(snapshot);
     for (const Kind& here : kKinds) {
       if (here.called == saved.called) continue;
-      EXPECT_THAT(
-          error_of([&] { here.restore_and_look(checkpoint, "main"); }),
-          is_error(ErrorCode::mismatch, {fmt::format("it has the state of a {} there, and this is a {};",
-                                                     saved.called, here.called)}));
+      EXPECT_ERROR(
+          here.restore_and_look(checkpoint, "main"), mismatch,
+          {fmt::format("it has the state of a {} there, and this is a {};", saved.called, here.called)});
     }
   }
 }
@@ -92,9 +91,8 @@ TEST_F(ResumeKinds, TwoOfOneNameAreRefusedWhateverTheirKinds) {
     for (const Kind& other : kKinds) {
       Snapshot snapshot;
       one.save_behind_a_step(snapshot, "main");
-      EXPECT_THAT(
-          error_of([&] { other.save_behind_a_step(snapshot, "main"); }),
-          is_error(ErrorCode::invalid_argument, {"\"loader/main/", "give each state a name of its own"}));
+      EXPECT_ERROR(other.save_behind_a_step(snapshot, "main"), invalid_argument,
+                   {"\"loader/main/", "give each state a name of its own"});
     }
   }
 }

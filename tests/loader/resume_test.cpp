@@ -43,8 +43,8 @@ TEST_F(Resume, SavesSeveralLoadersByTheirNames) {
   Loader train = make();
   const Loader valid = make();
   for (int k = 0; k < 3; ++k) (void)train.next();
-  EXPECT_THAT(error_of([&] { checkpoints_->save_all(1, train, valid); }),
-              is_error(ErrorCode::invalid_argument, {"loader/main", "a name of its own"}));
+  EXPECT_ERROR(checkpoints_->save_all(1, train, valid), invalid_argument,
+               {"loader/main", "a name of its own"});
   checkpoints_->save_all(1, named("train", train), named("valid", valid));
   Loader resumed = make();
   Loader other = make();
@@ -94,11 +94,9 @@ TEST_F(Resume, GoesNotBackPastAnyOtherError) {
   for (int step = 0; step < 2; ++step) checkpoints_->save_all(step, other, loader);
   options_.seed = 4;
   Loader another = make();
-  EXPECT_THAT(error_of([&] { checkpoints_->restore_all(other, another); }),
-              is_error(ErrorCode::mismatch, {"the seed differs"}));
+  EXPECT_ERROR(checkpoints_->restore_all(other, another), mismatch, {"the seed differs"});
   other.fails = true;
-  EXPECT_THAT(error_of([&] { checkpoints_->restore_all(other, loader); }),
-              is_error(ErrorCode::callback, {"the user's own"}));
+  EXPECT_ERROR(checkpoints_->restore_all(other, loader), callback, {"the user's own"});
   EXPECT_THAT(other.restored, ElementsAre(1, 1));
   EXPECT_THAT(checkpoints_->rejected(), IsEmpty());
 }

@@ -134,13 +134,11 @@ TEST(RankAlone, IsRefusedWhereItWouldSaveItsShareOnly) {
   const Loader loader(counting(40), kOptions, World{0, 2});
   Snapshot snapshot;
   save(loader, snapshot);
-  EXPECT_THAT(error_of([&] { checkpoints.save(1, snapshot); }),
-              is_error(ErrorCode::invalid_argument, {"one of 2 ranks", "new_snapshot()"}));
+  EXPECT_ERROR(checkpoints.save(1, snapshot), invalid_argument, {"one of 2 ranks", "new_snapshot()"});
   if (everyone().size() == 1) return;
   const StreamLoader streams(everyone(), numbered(Numbers(40, 3)));
-  EXPECT_THAT(
-      error_of([&] { checkpoints.save_all(1, streams); }),
-      is_error(ErrorCode::invalid_argument, {"stream loader", "give the directory their communicator"}));
+  EXPECT_ERROR(checkpoints.save_all(1, streams), invalid_argument,
+               {"stream loader", "give the directory their communicator"});
 }
 
 TEST(RankAlone, LeavesOutWhatOthersHaveSkipped) {

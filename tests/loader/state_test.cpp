@@ -105,8 +105,7 @@ TEST(State, IsRefusedWhereItWasChangedToAnotherPlace) {
   json changed = json::parse(state(loader));
   changed["position"]["consumed"] = 7;
   changed["position"]["step"] = 1;
-  EXPECT_THAT(error_of([&] { restore(loader, changed.dump()); }),
-              is_error(ErrorCode::corrupt, {"it was changed"}));
+  EXPECT_ERROR(restore(loader, changed.dump()), corrupt, {"it was changed"});
   EXPECT_EQ(loader.position(), Position{});
 }
 
@@ -234,13 +233,13 @@ TEST_F(HostileText, WithAMixtureThatIsNoneIsRefused) {
         R"({"weights":[70000,1],"changed_at":0,"counts":[0,0]})"}) {
     json changed = state;
     changed["mixture"] = json::parse(bad);
-    EXPECT_THAT(error_of([&] { restore(loader, changed.dump()); }), is_error(ErrorCode::corrupt, {})) << bad;
+    EXPECT_ERROR(restore(loader, changed.dump()), corrupt, {}) << bad;
   }
 }
 
 TEST_F(HostileText, OfANewerVersionIsUnsupportedWhateverElseIsInIt) {
-  EXPECT_THAT(error_of([&] { restore(loader_, R"({"rota_state":2,"place":[]})"); }),
-              is_error(ErrorCode::unsupported, {"is of version 2", "reads up to 1"}));
+  EXPECT_ERROR(restore(loader_, R"({"rota_state":2,"place":[]})"), unsupported,
+               {"is of version 2", "reads up to 1"});
 }
 
 }  // namespace rota::test::state_test

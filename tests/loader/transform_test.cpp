@@ -78,8 +78,7 @@ TEST(Transform, ThrowsInItsBatchsPlaceWithTheSamplesName) {
                                  .transform = transform});
     EXPECT_TRUE(loader.next());
     EXPECT_TRUE(loader.next());
-    EXPECT_THAT(error_of([&] { (void)loader.next(); }),
-                is_error(ErrorCode::callback, {"transform sample 13 (place-13): unlucky"}));
+    EXPECT_ERROR(loader.next(), callback, {"transform sample 13 (place-13): unlucky"});
   }
 }
 

@@ -161,8 +161,7 @@ TEST_F(WorkerSource, ThatCannotBeMadeIsTriedAgain) {
     };
     Loader loader(source_, {.global_batch_size = 100, .workers = workers});
     for (int i = 0; i < 2; ++i) {
-      EXPECT_THAT(error_of([&] { (void)loader.next(); }),
-                  is_error(ErrorCode::corrupt, {"worker", "no licence"}));
+      EXPECT_ERROR(loader.next(), corrupt, {"worker", "no licence"});
     }
     EXPECT_EQ(loader.stats().retries, 0) << "by the caller alone";
     fails = false;

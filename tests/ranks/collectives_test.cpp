@@ -36,8 +36,7 @@ TEST(Interrupt, EndsAWaitForOtherRanksWhichIsNotTakenUpAgain) {
     const WaitScope scope{Wait([] { throw Interrupted(); })};
     EXPECT_THROW((void)sum.end(), Interrupted);
   }
-  EXPECT_THAT(error_of([&] { (void)sum.end(); }),
-              is_error(ErrorCode::timeout, {"test: it ended early on this rank"}));
+  EXPECT_ERROR(sum.end(), timeout, {"test: it ended early on this rank"});
 }
 
 TEST(Agree, PassesOnWhatIsNoError) {
@@ -117,9 +116,8 @@ TEST(Calls, ThatDifferAreNamedOnAllRanksWhichGoOn) {
                                                fmt::format("rank {} in \"{}", last, calls[i + 1].first)}));
   }
   std::vector<std::int64_t> ones(is_last() ? 7 : 1, 1);
-  EXPECT_THAT(error_of([&] { everyone().sum(ones); }),
-              is_error(ErrorCode::mismatch,
-                       {"of 1 values", fmt::format("rank {} in \"add up what all ranks have\" of 7", last)}));
+  EXPECT_ERROR(everyone().sum(ones), mismatch,
+               {"of 1 values", fmt::format("rank {} in \"add up what all ranks have\" of 7", last)});
   ones.resize(1);
   everyone().sum(ones);
   EXPECT_EQ(ones.front(), everyone().size());
@@ -176,7 +174,7 @@ TEST(Communicator, ThatWasAssignedElsewhereIsRefusedAndMayBeFilledAgain) {
   Communicator to;
   to = std::move(from);
   EXPECT_EQ(to.world(), world);
-  EXPECT_THAT(error_of([&] { (void)all_gather(from, 3); }), is_error(ErrorCode::invalid_argument, {}));
+  EXPECT_ERROR(all_gather(from, 3), invalid_argument, {});
   from = std::move(to);
   EXPECT_EQ(std::ssize(all_gather(from, 3)), world.size);
   Communicator& same = from;
@@ -199,8 +197,8 @@ TEST(Communicator, OfTheParentIsRefusedInAForkedChild) {
 }
 
 TEST(Communicator, HasNoNegativeDeadline) {
-  EXPECT_THAT(error_of([] { (void)everyone().duplicate(std::chrono::milliseconds(-5)); }),
-              is_error(ErrorCode::invalid_argument, {"deadline is -0.005 s"}));
+  EXPECT_ERROR(everyone().duplicate(std::chrono::milliseconds(-5)), invalid_argument,
+               {"deadline is -0.005 s"});
 }
 
 TEST(StopSignal, OnOneRankStopsAllAtTheSameStep) {
@@ -236,8 +234,7 @@ TEST(DataParallel, NumbersTheReplicasOfAPlaceInTheOrderOfTheirRanks) {
 
 TEST(DataParallel, IsRefusedWhereRanksAreNotSharedEqually) {
   const auto expect_refused = [&](int rank, const std::string& why) {
-    EXPECT_THAT(error_of([&] { (void)everyone().data_parallel(rank); }),
-                is_error(ErrorCode::invalid_argument, {why}));
+    EXPECT_ERROR(everyone().data_parallel(rank), invalid_argument, {why});
   };
   expect_refused(everyone().rank() + 1, "none of them has data-parallel rank 0, and 1 have rank 1");
   expect_refused(-everyone().rank() - 1, fmt::format("data-parallel rank {} is below 0", -everyone().size()));

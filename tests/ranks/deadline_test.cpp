@@ -45,8 +45,7 @@ TEST_P(WhatWaits, NamesTheRankThatDoesNotComeAndIsOfNoUseFromThenOn) {
   for (const int missing : is_stop ? std::vector{0, last} : std::vector{last}) {
     const Communicator comm = everyone().duplicate();
     wait_without(missing, [&] {
-      EXPECT_THAT(error_of([&] { GetParam().second(comm); }),
-                  is_error(ErrorCode::timeout, {fmt::format("rank {} did not arrive", missing)}));
+      EXPECT_ERROR(GetParam().second(comm), timeout, {fmt::format("rank {} did not arrive", missing)});
     });
     ranks::exchange_of(comm).abandon();
   }
@@ -61,12 +60,10 @@ TEST(Deadline, LeavesACommunicatorOfNoUse) {
   const int missing = everyone().size() - 1;
   wait_without(missing, [&] {
     EXPECT_TRUE(error_of([&] { ranks::agree(comm, "first", nullptr); }));
-    EXPECT_THAT(error_of([&] { (void)comm.duplicate(); }),
-                is_error(ErrorCode::timeout, {"ranks were given up before (first: "}));
+    EXPECT_ERROR(comm.duplicate(), timeout, {"ranks were given up before (first: "});
   });
   if (everyone().rank() != missing) return;
-  EXPECT_THAT(error_of([&] { ranks::agree(comm, "late", nullptr); }),
-              is_error(ErrorCode::timeout, {"did not arrive"}));
+  EXPECT_ERROR(ranks::agree(comm, "late", nullptr), timeout, {"did not arrive"});
 }
 
 TEST(LongWait, IsToldOnceByOneRankWhichNamesTheMissingAndTheCall) {

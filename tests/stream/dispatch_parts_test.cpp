@@ -51,9 +51,8 @@ TEST(StepBuilder, RefusesWhatNoMessageHoldsButNoByteLessAndNothingThatNeedsNoMes
       builder.resume();
       const StepMessages messages = builder.wait();
       if (!messages.error) break;
-      EXPECT_THAT(
-          error_of([&] { std::rethrow_exception(messages.error); }),
-          is_error(ErrorCode::out_of_range, {"dispatch items 0 to 1 of epoch 0: a rank's share of them is"}));
+      EXPECT_ERROR(std::rethrow_exception(messages.error), out_of_range,
+                   {"dispatch items 0 to 1 of epoch 0: a rank's share of them is"});
       builder.drop(messages);
       ++refused;
     }

@@ -26,7 +26,7 @@ TEST(Dispatch, TellsAllRanksWhatTheSourceIs) {
 }
 
 void expect_refused(const Dispatch& dispatch, ErrorCode code, const std::string& why) {
-  EXPECT_THAT(error_of([&] { StreamLoader(everyone(), dispatch); }), is_error(code, {why}));
+  EXPECT_ERROR(StreamLoader(everyone(), dispatch), code, {why});
 }
 
 TEST(Dispatch, IsRefusedOnAllRanks) {

@@ -36,7 +36,7 @@ TEST_F(DispatchResume, APipeThatIsToGoBackSaysSoOnAllRanks) {
   checkpoints_.save_all(0, loader);
   take_steps(loader, 9);
   checkpoints_.restore_all(loader);
-  EXPECT_THAT(error_of([&] { rest_of(loader); }), is_error(ErrorCode::io, {"cannot go to item"}));
+  EXPECT_ERROR(rest_of(loader), io, {"cannot go to item"});
 }
 
 // Between these are messages of items that are taken back.
@@ -141,7 +141,7 @@ TEST_F(DispatchResume, RefusesAnotherSourceAndNamesBoth) {
   checkpoints_.save_all(0, make(numbered({12})));
   const auto refuses = [&](std::shared_ptr<const StreamSource> source, std::int64_t shards, const char* why) {
     StreamLoader other(everyone(), dispatch_of(std::move(source), shards));
-    EXPECT_THAT(error_of([&] { checkpoints_.restore_all(other); }), is_error(ErrorCode::mismatch, {why}));
+    EXPECT_ERROR(checkpoints_.restore_all(other), mismatch, {why});
     EXPECT_TRUE(other.next()) << "it is as it was";
   };
   refuses(numbered({12}), 6, "shards differs: the checkpoint has 5, this loader has 6");

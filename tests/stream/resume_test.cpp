@@ -131,8 +131,7 @@ TEST_F(LongCursors, HaveAsManySamplesReadAgainAsTheyAreLong) {
 
 TEST_F(LongCursors, TellOfDataThatHasBecomeShorter) {
   StreamLoader resumed = go_on(with(9), {});
-  EXPECT_THAT(error_of([&] { (void)resumed.next(); }),
-              is_error(ErrorCode::mismatch, {"go on behind sample 10: there are 9 now"}));
+  EXPECT_ERROR(resumed.next(), mismatch, {"go on behind sample 10: there are 9 now"});
 }
 
 // ---- texts ----
@@ -189,7 +188,7 @@ class RefusedStream : public Test {
     text_ = state(loader_);
   }
   void refuses(ErrorCode code, const std::string& why, const std::string& text) {
-    EXPECT_THAT(error_of([&] { restore(loader_, text); }), is_error(code, {why}));
+    EXPECT_ERROR(restore(loader_, text), code, {why});
   }
   template <typename Change>
   void refuses_changed(const std::string& why, Change change) {
@@ -224,8 +223,8 @@ TEST_F(RefusedStream, OfAnotherSourceIsAsItWas) {
     const StreamLoader other(std::move(source), {});
     refuses(ErrorCode::mismatch, what + " differs: the text has " + has, state(other));
     checkpoints.save_all(0, other);
-    EXPECT_THAT(error_of([&] { restore(loader_, *checkpoints.latest()); }),
-                is_error(ErrorCode::mismatch, {what + " differs: the checkpoint has " + has}));
+    EXPECT_ERROR(restore(loader_, *checkpoints.latest()), mismatch,
+                 {what + " differs: the checkpoint has " + has});
   };
   refuses_state_of(shuffle_buffer(numbered(kLengths), 3, 1), "cursor's numbers", "5, this loader has 2");
   refuses_state_of(numbered({5}), "the number of shards", "1, this loader has 5");
@@ -279,8 +278,7 @@ class RefusedDispatch : public Test {
   void take_step() { add_sorted({items_of(*loader_.next(), 5)}, items_); }
   template <typename Change>
   void refuses(const std::string& why, Change change) {
-    EXPECT_THAT(error_of([&] { restore(loader_, changed(text_, change)); }),
-                is_error(ErrorCode::corrupt, {why}));
+    EXPECT_ERROR(restore(loader_, changed(text_, change)), corrupt, {why});
   }
 
   std::atomic<std::int64_t> reads_ = 0;

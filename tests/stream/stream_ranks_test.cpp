@@ -60,10 +60,8 @@ TEST(StreamRanks, AllThrowWhatOneOfThemThrowsWhenTheStateIsGathered) {
 TEST(StreamRanks, ThatHaveDifferentSourcesAreToldSo) {
   if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
   const bool is_odd = everyone().rank() == 1;
-  EXPECT_THAT(error_of([&] {
-                StreamLoader(everyone(), numbered({1, 2, 3, is_odd}), {.epochs = is_odd ? 2 : 1});
-              }),
-              is_error(ErrorCode::mismatch, {"rank 1: make stream loaders: rank 0 has 4 shards"}));
+  EXPECT_ERROR(StreamLoader(everyone(), numbered({1, 2, 3, is_odd}), {.epochs = is_odd ? 2 : 1}), mismatch,
+               {"rank 1: make stream loaders: rank 0 has 4 shards"});
 }
 
 TEST(StreamRanks, HaveTenMinutesByDefault) {
@@ -138,8 +136,7 @@ class MissingRank : public Test {
     StreamLoader loader = make();
     EXPECT_TRUE(loader.next());
     const auto expect_timeout = [&] {
-      EXPECT_THAT(error_of([&] { use(loader); }),
-                  is_error(ErrorCode::timeout, {fmt::format("rank {} did not arrive", missing)}));
+      EXPECT_ERROR(use(loader), timeout, {fmt::format("rank {} did not arrive", missing)});
     };
     wait_without(missing, [&] {
       for (int attempt = 0; attempt < 2; ++attempt) expect_timeout();

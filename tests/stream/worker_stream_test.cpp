@@ -153,7 +153,7 @@ TEST_F(WorkerStream, OfOtherShardsFieldsOrCursorsIsRefused) {
       return other;
     };
     for (const int workers : {0, 2}) {
-      EXPECT_THAT(error_of([&] { run(source_, workers); }), is_error(ErrorCode::callback, words));
+      EXPECT_ERROR(run(source_, workers), callback, words);
     }
   };
   const auto& fields = source_->fields();
@@ -171,7 +171,7 @@ TEST_F(WorkerStream, ThatCannotBeMadeIsTriedAgain) {
     };
     StreamLoader loader(source_, {.global_batch_size = 60, .workers = workers});
     for (int i = 0; i < 2; ++i) {
-      EXPECT_THAT(error_of([&] { (void)loader.next(); }), is_error(ErrorCode::io, {"no answer"}));
+      EXPECT_ERROR(loader.next(), io, {"no answer"});
     }
     fails = false;
     EXPECT_EQ((*loader.next()).size(), 54);
@@ -188,7 +188,7 @@ TEST_F(WorkerStream, ThatCannotBeMadeIsNotReplacedByTheOneInCommon) {
     while (failed < 2 && instances_->complaints().empty()) std::this_thread::yield();
     return make_(worker);
   };
-  EXPECT_THAT(error_of([&] { run(source_, 2); }), is_error(ErrorCode::io, {"no answer"}));
+  EXPECT_ERROR(run(source_, 2), io, {"no answer"});
   EXPECT_THAT(instances_->complaints(), IsEmpty());
 }
 

@@ -52,14 +52,13 @@ TEST(TraceWriterMpi, IsBegunByNoRankWhereTheyGiveDifferentPhases) {
   const Loader loader = make_loader();
   using Phase = std::optional<std::int64_t>;
   for (const Phase& odd : {Phase(4), Phase(-1), Phase()}) {
-    EXPECT_THAT(
-        error_of([&] { TraceWriter(everyone(), dir.path() / "traces", loader, is_last() ? odd : Phase(3)); }),
-        is_error(ErrorCode::mismatch, {"begin a trace: rank 0 has phase 3 given; this rank has",
-                                       odd ? std::to_string(*odd) : "no phase given"}));
+    EXPECT_ERROR(TraceWriter(everyone(), dir.path() / "traces", loader, is_last() ? odd : Phase(3)), mismatch,
+                 {"begin a trace: rank 0 has phase 3 given; this rank has",
+                  odd ? std::to_string(*odd) : "no phase given"});
   }
   EXPECT_FALSE(fs::exists(dir.path() / "traces"));
-  EXPECT_THAT(error_of([&] { TraceWriter(everyone(), dir.path() / "traces", loader, -1); }),
-              is_error(ErrorCode::invalid_argument, {"phase -1 is not from 0"}));
+  EXPECT_ERROR(TraceWriter(everyone(), dir.path() / "traces", loader, -1), invalid_argument,
+               {"phase -1 is not from 0"});
   EXPECT_EQ(TraceWriter(everyone(), dir.path() / "traces", loader, 3).phase(), 3);
 }
 
@@ -70,8 +69,8 @@ void expect_no_rank_begins(AnyLoader loader) {
   std::optional<AnyLoader> taken;
   if (is_last()) taken.emplace(std::move(loader));
   // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
-  EXPECT_THAT(error_of([&] { TraceWriter(everyone(), dir.path() / "traces", loader); }),
-              is_error(ErrorCode::invalid_argument, {"loader: it is empty, or was moved from"}));
+  EXPECT_ERROR(TraceWriter(everyone(), dir.path() / "traces", loader), invalid_argument,
+               {"loader: it is empty, or was moved from"});
   EXPECT_FALSE(fs::exists(dir.path() / "traces"));
 }
 

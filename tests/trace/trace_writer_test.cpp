@@ -99,8 +99,7 @@ TEST(TraceWriter, TakesNoPhaseFromANameThatNoneCanHave) {
 TEST(TraceWriter, RefusesRanksThatDoNotKnowTheirPhase) {
   const TemporaryDirectory dir;
   const Loader loader = one_dataset(10, {})({.rank = 1, .size = 2});
-  EXPECT_THAT(error_of([&] { TraceWriter(dir.path(), loader); }),
-              is_error(ErrorCode::invalid_argument, {"rank 1 of 2 needs a communicator"}));
+  EXPECT_ERROR(TraceWriter(dir.path(), loader), invalid_argument, {"rank 1 of 2 needs a communicator"});
 }
 
 TEST(TraceWriter, RefusesPhasesThatNoAuditWouldRead) {
@@ -108,12 +107,10 @@ TEST(TraceWriter, RefusesPhasesThatNoAuditWouldRead) {
   const Loader loader = small_loader();
   const std::int64_t limit = std::int64_t{1} << 61;
   for (const std::int64_t phase : {std::int64_t{-1}, limit, std::numeric_limits<std::int64_t>::max()}) {
-    EXPECT_THAT(error_of([&] { TraceWriter(dir.path(), loader, phase); }),
-                is_error(ErrorCode::invalid_argument, {"is not from 0 to 2^61 - 1"}));
+    EXPECT_ERROR(TraceWriter(dir.path(), loader, phase), invalid_argument, {"is not from 0 to 2^61 - 1"});
   }
   const TraceWriter last(dir.path(), loader, limit - 1);
-  EXPECT_THAT(error_of([&] { TraceWriter(dir.path(), loader); }),
-              is_error(ErrorCode::invalid_argument, {"2^61 - 1"}));
+  EXPECT_ERROR(TraceWriter(dir.path(), loader), invalid_argument, {"2^61 - 1"});
 }
 
 TEST(TraceWriter, OfAReplicaWritesNothing) {
