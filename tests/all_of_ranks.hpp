@@ -6,6 +6,7 @@
 #include "ranks/access.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks_main.hpp"
+#include "source/reading.hpp"
 #include "test.hpp"
 
 namespace rota::test {
@@ -15,6 +16,17 @@ inline bool is_last() { return everyone().rank() + 1 == everyone().size(); }
 
 /// Those of a test that takes seconds at any number of ranks.
 inline bool are_three_threads() { return are_threads() && everyone().size() == 3; }
+
+/// **Collective.** What each rank throws, which must be the same on all.
+template <typename Work>
+std::optional<Error> error_of_all(const Work& work) {
+  auto error = error_of(work);
+  const std::string here = error ? std::string(to_string(error->code())) + error->what() : "";
+  EXPECT_EQ(here, ranks::broadcast(everyone(), here));
+  return error;
+}
+#define EXPECT_ERROR_OF_ALL(call, ...) \
+  EXPECT_THAT(error_of_all([&] { static_cast<void>(call); }), is_error(__VA_ARGS__))
 
 /// A directory that all ranks see, gone when all have left it.
 class SharedDirectory {

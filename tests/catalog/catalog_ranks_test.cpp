@@ -7,17 +7,6 @@
 
 namespace rota::test::catalog_ranks_test {
 
-/// What each rank throws, which must be the same on all.
-template <typename Work>
-std::optional<Error> error_of_all(const Work& work) {
-  auto error = error_of(work);
-  const std::string here = error ? std::string(to_string(error->code())) + error->what() : "";
-  EXPECT_EQ(here, ranks::broadcast(everyone(), here));
-  return error;
-}
-#define EXPECT_ERROR_OF_ALL(call, ...) \
-  EXPECT_THAT(error_of_all([&] { static_cast<void>(call); }), is_error(__VA_ARGS__))
-
 /// A directory that all ranks see, in which rank 0 writes.
 class CatalogTogether : public Test {
  protected:

@@ -83,7 +83,7 @@ TEST_F(Async, ARankThatCannotWriteFailsTheNextCallOnAllAndNothingIsLeft) {
   for (const auto& call : calls) {
     system_.fail("pwrite", rank() == last() ? 0 : -1, EIO);
     save_async(directory, 2);
-    expect_same_error(ErrorCode::io, "write", call);
+    EXPECT_ERROR_OF_ALL(call(), io, {"write"});
     EXPECT_THAT(names(), ElementsAre("checkpoint-000000000000.h5"));
   }
   EXPECT_FALSE(directory.wait());
@@ -94,7 +94,7 @@ TEST_F(Async, AStateThatThrowsOnOneRankThrowsOnAllWhenWaitedFor) {
   auto directory = open();
   weights_.is_broken = rank() == last();
   directory.save_all_async(1, weights_);
-  expect_same_error(ErrorCode::callback, "the weights are not numbers", [&] { directory.wait(); });
+  EXPECT_ERROR_OF_ALL(directory.wait(), callback, {"the weights are not numbers"});
   EXPECT_THAT(names(), IsEmpty());
 }
 
@@ -181,8 +181,7 @@ TEST_F(Async, ARankThatNeverWaitsIsNamed) {
   auto directory = open({.deadline = kDeadline});
   directory.save_all_async(1, weights_);
   const auto expect_timeout = [&] {
-    expect_error(ErrorCode::timeout, fmt::format("rank {} did not arrive", last()),
-                 [&] { directory.wait(); });
+    EXPECT_ERROR(directory.wait(), timeout, {fmt::format("rank {} did not arrive", last())});
   };
   wait_without(last(), expect_timeout);
   if (rank() == last()) expect_timeout();
@@ -219,8 +218,7 @@ TEST_F(Async, StatesAreRestoredTogetherOrFailTogether) {
   EXPECT_EQ(directory.restore_all(weights_)->info().step, 7);
   EXPECT_THAT(weights_.values, Each(7.0));
   weights_.is_broken = rank() == last();
-  expect_same_error(ErrorCode::callback, "the weights do not fit",
-                    [&] { (void)directory.restore_all(weights_); });
+  EXPECT_ERROR_OF_ALL(directory.restore_all(weights_), callback, {"the weights do not fit"});
 }
 
 }  // namespace rota::test::async_test

@@ -80,21 +80,21 @@ TEST(FromBlob, BelievesNoLength) {
   for (const std::uint64_t length : {std::uint64_t{1} << 20, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
     const std::string blob = to_blob(length) + std::string(100, 'x');
     watch_memory();
-    expect_error(ErrorCode::corrupt, "a length", [&] { from_blob<std::vector<double>>(blob); });
-    expect_error(ErrorCode::corrupt, "a length", [&] { from_blob<std::vector<Tree>>(blob); });
-    expect_error(ErrorCode::corrupt, "a length", [&] { from_blob<std::string>(blob); });
+    EXPECT_ERROR(from_blob<std::vector<double>>(blob), corrupt, {"a length"});
+    EXPECT_ERROR(from_blob<std::vector<Tree>>(blob), corrupt, {"a length"});
+    EXPECT_ERROR(from_blob<std::string>(blob), corrupt, {"a length"});
     EXPECT_LT(watched_memory().largest, 10'000U);
   }
 }
 
 TEST(FromBlob, RefusesWhatIsOfAnotherTypeOrByteOrder) {
-  expect_error(ErrorCode::corrupt, "decode", [&] { from_blob<std::vector<double>>(""); });
-  expect_error(ErrorCode::corrupt, "left over", [&] { from_blob<std::int32_t>(to_blob(std::int64_t{1})); });
+  EXPECT_ERROR(from_blob<std::vector<double>>(""), corrupt, {"decode"});
+  EXPECT_ERROR(from_blob<std::int32_t>(to_blob(std::int64_t{1})), corrupt, {"left over"});
   std::string blob = to_blob(true);
   blob[1] = 2;
-  expect_error(ErrorCode::corrupt, "a bool", [&] { from_blob<bool>(blob); });
+  EXPECT_ERROR(from_blob<bool>(blob), corrupt, {"a bool"});
   blob[0] = 0;
-  expect_error(ErrorCode::corrupt, "begin", [&] { from_blob<bool>(blob); });
+  EXPECT_ERROR(from_blob<bool>(blob), corrupt, {"begin"});
 }
 
 TEST(FromBlob, OfFlippedBitsTakesNoMoreMemoryThanAMultipleOfTheBlob) {

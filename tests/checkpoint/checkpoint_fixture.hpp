@@ -3,8 +3,7 @@
 // What the tests of checkpoints share: a directory that is removed again, and tensors whose every byte
 // depends on their name and row.
 
-#include <source_location>
-
+#include "source/reading.hpp"
 #include "test.hpp"
 
 namespace rota::test {
@@ -59,29 +58,6 @@ inline std::vector<std::string> names_in(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
   std::ranges::sort(names);
   return names;
-}
-
-/// The Error that `work` throws. Fails the test where it throws none.
-inline Error thrown_error(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no Error was thrown";
-  return {ErrorCode::callback, "none"};
-}
-
-MATCHER_P2(IsError, code, text, "") {
-  *result_listener << to_string(arg.code()) << ": " << arg.what();
-  return arg.code() == code && std::string_view(arg.what()).find(text) != std::string_view::npos;
-}
-
-/// Expects of `work` an Error of that code, with `text` in its message.
-inline void expect_error(ErrorCode code, std::string_view text, const std::function<void()>& work,
-                         std::source_location where = std::source_location::current()) {
-  const ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "expected here");
-  EXPECT_THAT(thrown_error(work), IsError(code, text));
 }
 
 /// A test of one process in a directory of its own, without MPI.

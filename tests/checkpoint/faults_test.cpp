@@ -34,27 +34,26 @@ class Faults : public CheckpointTest {
 using FailedCall = Faults;
 
 TEST_F(FailedCall, KeepsTheOldCheckpointAndLeavesNoTemporary) {
-  for (const auto& [kind, error] : {std::pair{"open", EMFILE},
-                                    {"pwrite", EIO},
-                                    {"pwrite", ENOSPC},
-                                    {"fsync", EIO},
-                                    {"close", EIO},
-                                    {"fallocate", ENOSPC},
-                                    {"rename", EACCES},
-                                    {"list", EIO}}) {
+  for (const auto& [kind, number] : {std::pair{"open", EMFILE},
+                                     {"pwrite", EIO},
+                                     {"pwrite", ENOSPC},
+                                     {"fsync", EIO},
+                                     {"close", EIO},
+                                     {"fallocate", ENOSPC},
+                                     {"rename", EACCES},
+                                     {"list", EIO}}) {
     fs::remove_all(path_);
     system_.fail("none", 0, 0);
     auto directory = open_faulty();
     save(directory, 1);
     for (int at = 0;; ++at) {
-      system_.fail(kind, at, error);
-      try {
-        save(directory, 2);
+      system_.fail(kind, at, number);
+      const auto error = error_of([&] { save(directory, 2); });
+      if (!error) {
         EXPECT_GE(at, 1) << kind;
         break;
-      } catch (const Error& thrown) {
-        EXPECT_THAT(thrown, IsError(ErrorCode::io, path_.string())) << kind;
       }
+      EXPECT_THAT(error, is_error(io, {path_.string()})) << kind;
       EXPECT_THAT(names_in(path_), ElementsAre("checkpoint-000000000000.h5")) << kind << " call " << at;
     }
     expect_step(2);
@@ -82,7 +81,7 @@ TEST_F(Faults, InterruptedCallsAreRepeated) {
 TEST_F(Faults, AFailedFsyncIsNotTriedAgain) {
   auto directory = open_faulty();
   system_.fail("fsync", 0, EIO);
-  expect_error(ErrorCode::io, "fsync", [&] { save(directory, 1); });
+  EXPECT_ERROR(save(directory, 1), io, {"fsync"});
   EXPECT_EQ(system_.calls("fsync"), 1);
   EXPECT_EQ(system_.calls("rename"), 0);
 }
@@ -97,7 +96,7 @@ TEST_F(Faults, AFileThatCannotBeReadNowIsAnErrorAndNotAnOlderState) {
                                                 {"open", ENOENT, ErrorCode::not_found, ""},
                                                 {"pread", ENOMEM, ErrorCode::io, ""}}) {
     system_.fail(kind, 0, error);
-    EXPECT_THAT(thrown_error([&] { (void)directory.latest(); }), IsError(code, text)) << kind;
+    EXPECT_ERROR(directory.latest(), code, {text}) << kind;
   }
   EXPECT_EQ(directory.latest()->info().step, 2);
   EXPECT_THAT(directory.rejected(), IsEmpty());
@@ -108,7 +107,7 @@ TEST_F(Faults, NoFailureToDropAnOldOneFailsTheSave) {
   for (int at = 0; at < 3; ++at) {  // of the lists of a save the last is for dropping
     system_.fail("list", at, ENOMEM);
     if (at < 2) {
-      expect_error(ErrorCode::io, "memory", [&] { save(directory, 1); });
+      EXPECT_ERROR(save(directory, 1), io, {"memory"});
     } else {
       save(directory, 2);
       EXPECT_TRUE(system_.has_failed());
@@ -129,22 +128,22 @@ TEST_F(Faults, AnOldOneThatCannotBeDroppedDoesNotFailTheSave) {
 
 TEST_F(Faults, ADirectoryThatCannotBeWrittenIsRefusedAtOnce) {
   system_.fail("access", 1, EACCES);  // the first asks whether it is there
-  expect_error(ErrorCode::io, "the right to write there", [&] { open_faulty(); });
+  EXPECT_ERROR(open_faulty(), io, {"the right to write there"});
 }
 
 TEST_F(Faults, ADirectoryThatWentAwayIsAnError) {
   auto directory = open();
   fs::remove_all(path_);
-  expect_error(ErrorCode::not_found, "check the path: it must be there", [&] { save(directory, 1); });
-  expect_error(ErrorCode::not_found, path_.string(), [&] { (void)directory.latest(); });
+  EXPECT_ERROR(save(directory, 1), not_found, {"check the path: it must be there"});
+  EXPECT_ERROR(directory.latest(), not_found, {path_.string()});
 }
 
 TEST_F(Faults, EachDirectoryThatIsMadeIsOnDisk) {
   const auto directory = CheckpointDirectoryAccess::open({}, path_ / "a" / "b" / "c/", {}, system_);
   EXPECT_EQ(system_.calls("fsync"), 3);  // of path_, a and b
   system_.fail("fsync", 0, EIO);
-  expect_error(ErrorCode::io, "fsync " + (path_ / "a").string(),
-               [&] { CheckpointDirectoryAccess::open({}, path_ / "a" / "d", {}, system_); });
+  EXPECT_ERROR(CheckpointDirectoryAccess::open({}, path_ / "a" / "d", {}, system_), io,
+               {"fsync " + (path_ / "a").string()});
   system_.fail("none", 0, 0);
   open_faulty();
   EXPECT_EQ(system_.calls("fsync"), 1);  // of its parent: who made it may have died before that
@@ -154,10 +153,9 @@ TEST_F(Faults, ADirectoryBelongsToOneJobAtATime) {
   {
     auto directory = open();
     EXPECT_TRUE(directory.is_locked());
-    expect_error(ErrorCode::busy, "another job has locked it, or another CheckpointDirectory",
-                 [&] { open(); });
+    EXPECT_ERROR(open(), busy, {"another job has locked it, or another CheckpointDirectory"});
     auto moved = std::move(directory);
-    expect_error(ErrorCode::busy, path_.string(), [&] { open(); });
+    EXPECT_ERROR(open(), busy, {path_.string()});
   }
   open();
 }
@@ -196,7 +194,7 @@ TEST_F(Faults, ADirectoryIsFreeOnceItsOwnerEndsWhateverChildrenLive) {
   }
   char is_running = 0;
   EXPECT_EQ(::read(pipe[0], &is_running, 1), 1);
-  expect_error(ErrorCode::busy, "another job has locked it, or another CheckpointDirectory", [&] { open(); });
+  EXPECT_ERROR(open(), busy, {"another job has locked it, or another CheckpointDirectory"});
   directory.reset();
   EXPECT_NO_THROW(open());
   ::kill(child, SIGKILL);

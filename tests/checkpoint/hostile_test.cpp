@@ -45,7 +45,7 @@ void append(Bytes& bytes, std::span<const std::byte> more) {
 class Lie : public Test {
  protected:
   void expect_refused(const Bytes& file, const char* why) {
-    expect_error(ErrorCode::corrupt, why, [&] { read_all(file); });
+    EXPECT_ERROR(read_all(file), corrupt, {why});
     EXPECT_FALSE(verify_bytes(file).is_good());
   }
   void expect_refused(const char* why) { expect_refused(with_contents(parts_, contents_), why); }

@@ -32,14 +32,14 @@ TEST_P(Irregular, IsNotListedAndPassedOverWithAReasonByARestore) {
   ASSERT_THAT(directory.rejected(), SizeIs(1));
   EXPECT_THAT(directory.rejected()[0].reason, HasSubstr(is_what()));
   fs::remove(path_ / "checkpoint-000000000000.h5");
-  expect_error(ErrorCode::corrupt, is_what(), [&] { (void)directory.latest(); });
+  EXPECT_ERROR(directory.latest(), corrupt, {is_what()});
 }
 
 TEST_P(Irregular, AskedForByNameIsAnErrorOrDamageThatSaysWhatItIs) {
   make();
   auto directory = open();
-  expect_error(ErrorCode::corrupt, nine_.string() + ": " + is_what(), [&] { directory.open(9); });
-  expect_error(ErrorCode::corrupt, nine_.string() + ": " + is_what(), [&] { open_checkpoint(nine_); });
+  EXPECT_ERROR(directory.open(9), corrupt, {nine_.string() + ": " + is_what()});
+  EXPECT_ERROR(open_checkpoint(nine_), corrupt, {nine_.string() + ": " + is_what()});
   const auto found = verify_checkpoint(nine_);
   ASSERT_THAT(found.damage, SizeIs(1));
   EXPECT_THAT(found.damage[0].what, HasSubstr(is_what()));
@@ -69,8 +69,8 @@ TEST_P(Irregular, InPlaceOfTheDirectoryIsAnErrorThatSaysWhatItIs) {
     EXPECT_EQ(CheckpointDirectory({}, directory).save(1, {}).info.serial, 0);
     return;
   }
-  expect_error(ErrorCode::io, is_what(), [&] { CheckpointDirectory({}, directory); });
-  expect_error(ErrorCode::io, directory.string(), [&] { CheckpointDirectory({}, directory / "inside"); });
+  EXPECT_ERROR(CheckpointDirectory({}, directory), io, {is_what()});
+  EXPECT_ERROR(CheckpointDirectory({}, directory / "inside"), io, {directory.string()});
 }
 
 TEST_P(Irregular, InPlaceOfAFileThatWasListedIsPassedOver) {

@@ -91,8 +91,8 @@ TEST_F(Mirrored, AnObjectOfTheLastNumberEndsNoSave) {
   save_and_copy(directory, 1);
   expect_latest(directory, 1);
   if (rank() == 0) write_file(path_ / "a" / "checkpoint-999999999999.h5", "");
-  expect_same_error(ErrorCode::out_of_range, "checkpoint-999999999999.h5 has the last number",
-                    [&] { directory.save_all(1, weights_); });
+  EXPECT_ERROR_OF_ALL(directory.save_all(1, weights_), out_of_range,
+                      {"checkpoint-999999999999.h5 has the last number"});
 }
 
 TEST_F(Mirrored, ADamagedFileIsReplacedByItsCopy) {
@@ -115,8 +115,8 @@ TEST_F(Mirrored, WhatFailsThereCostsNoSave) {
   };
   EXPECT_EQ(save(directory, 1).mirror_error, "");
   saved.count_down();
-  expect_same_error(ErrorCode::io, "memory://b/run/checkpoint-000000000000.h5: the bucket is full",
-                    [&] { directory.wait_for_mirror(); });
+  EXPECT_ERROR_OF_ALL(directory.wait_for_mirror(), io,
+                      {"memory://b/run/checkpoint-000000000000.h5: the bucket is full"});
   directory.wait_for_mirror();  // told once
   expect_latest(directory, 1);
 }
@@ -157,13 +157,12 @@ TEST_F(Mirrored, ThatCannotBeReadIsAnErrorOnAllRanks) {
   save_and_copy(open_in("a"), 1);
   auto directory = open_in("b");
   storage_->on_read = [](const StoredBytes&) { throw Error(ErrorCode::io, "the wire is cut"); };
-  expect_same_error(ErrorCode::io, "memory://b/run/checkpoint-000000000000.h5: the wire is cut",
-                    [&] { directory.latest(); });
+  EXPECT_ERROR_OF_ALL(directory.latest(), io, {"memory://b/run/checkpoint-000000000000.h5: the wire is cut"});
   EXPECT_THAT(names_in(path_ / "b"), IsEmpty());
   storage_->on_read = nullptr;
   storage_->on_list = [] { throw Error(ErrorCode::io, "nobody is there"); };
-  expect_same_error(ErrorCode::io, "nobody is there", [&] { directory.latest(); });
-  expect_same_error(ErrorCode::io, "memory://b/run/", [&] { open_in("c"); });
+  EXPECT_ERROR_OF_ALL(directory.latest(), io, {"nobody is there"});
+  EXPECT_ERROR_OF_ALL(open_in("c"), io, {"memory://b/run/"});
   storage_->on_list = nullptr;
   expect_latest(directory, 1);
 }
@@ -171,7 +170,7 @@ TEST_F(Mirrored, ThatCannotBeReadIsAnErrorOnAllRanks) {
 TEST_F(Mirrored, IsTheSameOnAllRanks) {
   if (size() == 1) return;
   if (rank() == 1) mirror_ = {};
-  expect_same_error(ErrorCode::mismatch, "mirror", [&] { open_in("a"); });
+  EXPECT_ERROR_OF_ALL(open_in("a"), mismatch, {"mirror"});
 }
 
 }  // namespace rota::test::mirror_test

@@ -72,19 +72,6 @@ class RanksCheckpointTest : public Test {
     EXPECT_EQ(checkpoint->read<double>("weights"), std::vector<double>(2 * Weights::kRows, step));
   }
 
-  /// The Error that all ranks throw from `work`; fails the test where it is not the same.
-  static Error same_error_of(const std::function<void()>& work) {
-    const Error error = thrown_error(work);
-    EXPECT_EQ(ranks::broadcast(comm(), std::string(error.what())), error.what());
-    return error;
-  }
-
-  static void expect_same_error(ErrorCode code, std::string_view text, const std::function<void()>& work,
-                                std::source_location where = std::source_location::current()) {
-    const ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "expected here");
-    EXPECT_THAT(same_error_of(work), IsError(code, text));
-  }
-
   /// Names in the directory, looked at by all ranks once they are all here.
   std::vector<std::string> names() {
     ranks::agree(comm(), "look at a directory", nullptr);

@@ -24,7 +24,7 @@ class Split : public RanksCheckpointTest {
     }
   }
   void expect_refused(const std::vector<RowRange>& ranges, const char* why) {
-    expect_same_error(ErrorCode::invalid_argument, why, [&] { save(ranges); });
+    EXPECT_ERROR_OF_ALL(save(ranges), invalid_argument, {why});
   }
 };
 

@@ -11,8 +11,7 @@ TEST_F(SavedTogether, AStateThatThrowsOnOneRankThrowsOnAll) {
   auto directory = open();
   save(directory, 1);
   weights_.is_broken = rank() == last();
-  expect_same_error(ErrorCode::callback, from(last()) + "the weights are not numbers",
-                    [&] { save(directory, 2); });
+  EXPECT_ERROR_OF_ALL(save(directory, 2), callback, {from(last()) + "the weights are not numbers"});
   weights_.is_broken = false;
   expect_latest(directory, 1);
   EXPECT_EQ(save(directory, 3).info.serial, 1);
@@ -24,7 +23,7 @@ TEST_F(SavedTogether, AFailedCallOnOneRankThrowsOnAllAndLeavesNothing) {
   save(directory, 1);
   for (const char* kind : {"open", "pwrite", "close"}) {
     system_.fail(kind, rank() == last() ? 0 : -1, EIO);
-    EXPECT_THAT(same_error_of([&] { save(directory, 2); }), IsError(ErrorCode::io, from(last()))) << kind;
+    EXPECT_ERROR_OF_ALL(save(directory, 2), io, {from(last())}) << kind;
     EXPECT_THAT(names(), ElementsAre("checkpoint-000000000000.h5")) << kind;
   }
   expect_latest(directory, 1);
@@ -33,7 +32,7 @@ TEST_F(SavedTogether, AFailedCallOnOneRankThrowsOnAllAndLeavesNothing) {
 TEST_F(SavedTogether, AFullDiskIsSeenBeforeAnyRankWrites) {
   auto directory = open_faulty();
   system_.fail("fallocate", rank() == 0 ? 0 : -1, ENOSPC);
-  expect_same_error(ErrorCode::io, "free some space", [&] { save(directory, 1); });
+  EXPECT_ERROR_OF_ALL(save(directory, 1), io, {"free some space"});
   EXPECT_EQ(system_.calls("pwrite"), 0);
   EXPECT_THAT(names(), IsEmpty());
 }
@@ -46,14 +45,14 @@ TEST_F(SavedTogether, OneRankWritesBackForItsNode) {
 }
 
 TEST_F(SavedTogether, ASnapshotThatWasMovedFromOnOneRankThrowsOnAll) {
-  const auto is_told = IsError(ErrorCode::invalid_argument, from(last()) + "use a snapshot: it is empty");
+  const std::string why = from(last()) + "use a snapshot: it is empty";
   auto directory = open();
   Snapshot snapshot;
   const Snapshot other = rank() == last() ? std::move(snapshot) : Snapshot();
   // NOLINTNEXTLINE(bugprone-use-after-move): what is tested
-  EXPECT_THAT(same_error_of([&] { directory.save(1, snapshot); }), is_told);
+  EXPECT_ERROR_OF_ALL(directory.save(1, snapshot), invalid_argument, {why});
   directory.save_async(2, std::move(snapshot));
-  EXPECT_THAT(same_error_of([&] { directory.wait(); }), is_told);
+  EXPECT_ERROR_OF_ALL(directory.wait(), invalid_argument, {why});
   EXPECT_EQ(directory.save(3, {}).info.serial, 0);
 }
 
@@ -62,10 +61,10 @@ TEST_F(SavedTogether, RanksThatSaveDifferentThingsAreToldWhich) {
   Snapshot snapshot;
   snapshot.tensor(rank() == last() ? "other" : "w", DType::int8, {}, 0, Bytes{});
   if (size() > 1) {
-    expect_same_error(ErrorCode::invalid_argument, "tensor \"other\", int8 [], in order where rank 0",
-                      [&] { directory.save(1, snapshot); });
-    expect_same_error(ErrorCode::invalid_argument, "saves step 1 where rank 0 saves step 2",
-                      [&] { directory.save(rank() == last() ? 1 : 2, {}); });
+    EXPECT_ERROR_OF_ALL(directory.save(1, snapshot), invalid_argument,
+                        {"tensor \"other\", int8 [], in order where rank 0"});
+    EXPECT_ERROR_OF_ALL(directory.save(rank() == last() ? 1 : 2, {}), invalid_argument,
+                        {"saves step 1 where rank 0 saves step 2"});
   }
   EXPECT_EQ(directory.save(1, {}).info.serial, 0);
 }
@@ -76,7 +75,7 @@ TEST_F(SavedTogether, ARankThatAddsATensorFailsTheSaveOnAllAndTheNextIsGood) {
   Snapshot snapshot;
   weights_.save(snapshot);
   if (rank() == last()) snapshot.tensor("another", DType::int8, {}, 0, Bytes{});
-  expect_same_error(ErrorCode::invalid_argument, "another", [&] { directory.save(1, snapshot); });
+  EXPECT_ERROR_OF_ALL(directory.save(1, snapshot), invalid_argument, {"another"});
   EXPECT_EQ(save(directory, 2).info.serial, 0);
   expect_latest(directory, 2);
 }
@@ -101,7 +100,7 @@ TEST_F(SavedTogether, AFileThatOneRankCannotReadNowIsAnErrorOnAllAndNotAnOlderSt
   for (const auto& [kind, at, error] :
        {std::tuple{"open", 0, EACCES}, {"pread", 2, EIO}, {"pread", 0, ENOMEM}}) {
     system_.fail(kind, rank() == last() ? at : -1, error);
-    expect_same_error(ErrorCode::io, from(last()), [&] { (void)directory.latest(); });
+    EXPECT_ERROR_OF_ALL(directory.latest(), io, {from(last())});
   }
   expect_latest(directory, 2);
   EXPECT_THAT(directory.rejected(), IsEmpty());
@@ -114,15 +113,14 @@ TEST_F(SavedTogether, RanksThatSeeDifferentFilesDoNotRestore) {
     CheckpointDirectory(comm(), path_ / std::to_string(which)).save_all(which, weights_);
   }
   CheckpointDirectory directory(comm(), path_ / (rank() == last() ? "2" : "1"));
-  expect_error(ErrorCode::io, from(last()) + "open " + (path_ / "2").string(),
-               [&] { (void)directory.latest(); });
-  expect_error(ErrorCode::io, "this rank sees another file than rank 0", [&] { (void)directory.latest(); });
+  EXPECT_ERROR(directory.latest(), io, {from(last()) + "open " + (path_ / "2").string()});
+  EXPECT_ERROR(directory.latest(), io, {"this rank sees another file than rank 0"});
 }
 
 TEST_F(SavedTogether, ALockedDirectoryIsBusyOnAllRanks) {
   auto directory = open();
   EXPECT_TRUE(directory.is_locked());
-  expect_same_error(ErrorCode::busy, path_.string(), [&] { open(); });
+  EXPECT_ERROR_OF_ALL(open(), busy, {path_.string()});
 }
 
 TEST_F(SavedTogether, AllRanksListTheSame) {
@@ -137,13 +135,13 @@ TEST_F(SavedTogether, AllRanksListTheSame) {
 TEST_F(SavedTogether, ARankThatDoesNotArriveIsNamedAndIsToldWhenItComesAfterAll) {
   if (size() != 3) GTEST_SKIP() << "takes a second: with three ranks";
   for (const int late : {0, last()}) {
-    const auto is_told = IsError(ErrorCode::timeout, fmt::format("rank {} did not arrive", late));
+    const auto is_told = is_error(timeout, {fmt::format("rank {} did not arrive", late)});
     auto directory = open({.deadline = kDeadline});
     const auto expect_told = [&] {
-      const Error error = thrown_error([&] { directory.save(1, {}); });
+      const auto error = error_of([&] { directory.save(1, {}); });
       EXPECT_THAT(error, is_told);
-      EXPECT_THAT(thrown_error([&] { (void)directory.latest(); }), is_told);
-      return std::string(error.what());
+      EXPECT_THAT(error_of([&] { (void)directory.latest(); }), is_told);
+      return std::string(error.value().what());
     };
     const auto start = std::chrono::steady_clock::now();
     wait_without(late, [&] { EXPECT_THAT(expect_told(), Not(ContainsRegex("before.*before"))); });

@@ -73,7 +73,7 @@ TEST_F(WholePages, WouldUndoWhatOtherRanksWrote) {
   EXPECT_THAT(found.damage,
               Contains(::testing::Field(&Verification::Damage::part, Verification::Damage::Part::bytes)));
   auto directory = open();
-  expect_same_error(ErrorCode::corrupt, "none is good", [&] { (void)directory.latest(); });
+  EXPECT_ERROR_OF_ALL(directory.latest(), corrupt, {"none is good"});
 }
 
 TEST_F(WholePages, MoreThanGoesToRankZeroAtATimeIsSaved) {
@@ -88,7 +88,7 @@ TEST_F(WholePages, WhatRankZeroCannotWriteFailsTheSaveOnAllAndLeavesNothing) {
     auto directory = open_nfs();
     directory.save(1, snapshot());
     client_.fail_write(client_.writes() * 3 / 4);  // where there are others, one of theirs
-    expect_same_error(ErrorCode::io, from(0) + "write ", [&] { directory.save(2, snapshot()); });
+    EXPECT_ERROR_OF_ALL(directory.save(2, snapshot()), io, {from(0) + "write "});
     EXPECT_THAT(names(), ElementsAre("checkpoint-000000000000.h5"));
     client_.fail_write();
     EXPECT_EQ(directory.save(3, snapshot()).info.serial, 1);

@@ -2,6 +2,7 @@
 
 #include "cli/audit.hpp"
 #include "cli/fake_stream.hpp"
+#include "source/reading.hpp"
 #include "test.hpp"
 
 namespace rota::test::stream_audit_test {
@@ -162,13 +163,7 @@ TEST(StreamAudit, TellsEpochsInARowThatHaveNothingAsOne) {
 }
 
 TEST(StreamAudit, HasOneNumberOfSamples) {
-  try {
-    audit_of({}, {.samples = {4, 6}});
-    ADD_FAILURE() << "nothing was thrown";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
-    EXPECT_THAT(error.what(), HasSubstr("one number of samples"));
-  }
+  EXPECT_ERROR(audit_of({}, {.samples = {4, 6}}), invalid_argument, {"one number of samples"});
 }
 
 TEST(StreamAudit, SaysWhichRecordIsDamaged) {
