@@ -11,7 +11,16 @@ struct Ended {
   int code = -1;
   std::string output;
   double seconds = 0;
+  friend std::ostream& operator<<(std::ostream& out, const Ended& ended) {
+    return out << ended.code << ", and said:\n" << ended.output;
+  }
 };
+
+/// It ended with that code, and printed that.
+inline auto ends(const Matcher<int>& code, const Matcher<std::string>& output) {
+  return AllOf(::testing::Field("code", &Ended::code, code),
+               ::testing::Field("output", &Ended::output, output));
+}
 
 /// Runs a shell command, which must end by itself: see timeout(1). An mpirun in it has a directory of its own
 /// for what it keeps while it runs: two that begin and end at the same time cannot share one.

@@ -48,17 +48,14 @@ TEST_F(DemoTest, TellsWhereARunWasToStopEarly) {
 
 TEST_F(DemoTest, RefusesAWindowThatIsNone) {
   for (const std::string window : {"0", "3:0", "3:", "3:2x", "x"}) {
-    const Ended ended = demo("--window " + window);
-    EXPECT_EQ(ended.code, 2) << window;
-    EXPECT_THAT(ended.output, HasSubstr("error: ")) << window;
+    EXPECT_THAT(demo("--window " + window), ends(2, HasSubstr("error: "))) << window;
   }
 }
 
 TEST_F(DemoTest, RefusesABatchThatNoLoaderTakes) {
   make_data(3);
-  const Ended ended = demo("--data data --worlds 2x1 --batch 9223372036854775807");
-  EXPECT_EQ(ended.code, 2);
-  EXPECT_THAT(ended.output, HasSubstr("global_batch_size is 9223372036854775807"));
+  EXPECT_THAT(demo("--data data --worlds 2x1 --batch 9223372036854775807"),
+              ends(2, HasSubstr("global_batch_size is 9223372036854775807")));
 }
 
 TEST_F(DemoTest, KeepsItsFilesWhereItWasToldToAndDoesNotMixThem) {
@@ -66,19 +63,15 @@ TEST_F(DemoTest, KeepsItsFilesWhereItWasToldToAndDoesNotMixThem) {
   const std::string arguments = "--data data --batch 8 --worlds 2x1 --work work";
   EXPECT_EQ(demo(arguments).code, 0);
   EXPECT_TRUE(fs::exists(path("work/trace/phase-000000-rank-00001.jsonl")));
-  const Ended again = demo(arguments);
-  EXPECT_NE(again.code, 0);
-  EXPECT_THAT(again.output, AllOf(HasSubstr("error: "), HasSubstr("it holds a demo already")));
+  EXPECT_THAT(demo(arguments),
+              ends(Ne(0), AllOf(HasSubstr("error: "), HasSubstr("it holds a demo already"))));
 }
 
 TEST_F(DemoTest, TellsWhichPhaseFailedAndHow) {
   make_data(20);
-  const Ended ended = demo("--data data --format hdf5 --worlds 2x1");
-  EXPECT_NE(ended.code, 0);
-  EXPECT_THAT(ended.output, HasSubstr("error: "));
-  const Ended slow = demo("--data data --epochs 1000000 --timeout 1 --worlds 2x1");
-  EXPECT_NE(slow.code, 0);
-  EXPECT_THAT(slow.output, HasSubstr("phase 0 (2 ranks x 1 workers): not done after 1 s"));
+  EXPECT_THAT(demo("--data data --format hdf5 --worlds 2x1"), ends(Ne(0), HasSubstr("error: ")));
+  EXPECT_THAT(demo("--data data --epochs 1000000 --timeout 1 --worlds 2x1"),
+              ends(Ne(0), HasSubstr("phase 0 (2 ranks x 1 workers): not done after 1 s")));
 }
 
 // ---- phases ----
@@ -86,9 +79,7 @@ TEST_F(DemoTest, TellsWhichPhaseFailedAndHow) {
 class DemoPhases : public DemoTest {
  protected:
   void expect_audited(const std::string& arguments) const {
-    const Ended audited = rota("audit trace " + arguments);
-    EXPECT_EQ(audited.code, 0) << audited.output;
-    EXPECT_THAT(audited.output, Not(HasSubstr("FAILED")));
+    EXPECT_THAT(rota("audit trace " + arguments), ends(0, Not(HasSubstr("FAILED"))));
   }
   void signal_rank(int rank, int signal) const {
     ASSERT_EQ(::kill(std::stoi(read_text(dir_ / fmt::format("pid.{}", rank))), signal), 0);
@@ -97,12 +88,8 @@ class DemoPhases : public DemoTest {
 
 TEST_F(DemoPhases, StartWhereThereIsNoCheckpointAndEndAtOnceWhereNothingIsLeftToDo) {
   make_data(20);
-  const Ended first = phase(2, "--batch 8 --epochs 2 --resume");
-  EXPECT_EQ(first.code, 0) << first.output;
-  EXPECT_THAT(first.output, HasSubstr("phase 0: 6 steps"));
-  const Ended again = phase(3, "--batch 8 --epochs 2 --resume");
-  EXPECT_EQ(again.code, 0) << again.output;
-  EXPECT_THAT(again.output, HasSubstr("phase 1: 0 steps"));
+  EXPECT_THAT(phase(2, "--batch 8 --epochs 2 --resume"), ends(0, HasSubstr("phase 0: 6 steps")));
+  EXPECT_THAT(phase(3, "--batch 8 --epochs 2 --resume"), ends(0, HasSubstr("phase 1: 0 steps")));
   expect_audited("--samples 20 --batch 8 --epochs 2");
 }
 
@@ -122,9 +109,7 @@ TEST_F(DemoPhases, StopInOrderWhenARankIsAskedTo) {
   auto running = start_phase(3, "--batch 4 --epochs 1000 --shuffle within");
   wait_for_lines(0, 30);
   signal_rank(2, SIGTERM);
-  const Ended stopped = running.get();
-  EXPECT_EQ(stopped.code, 0) << stopped.output;
-  EXPECT_THAT(stopped.output, HasSubstr("asked to stop"));
+  EXPECT_THAT(running.get(), ends(0, HasSubstr("asked to stop")));
   EXPECT_EQ(phase(2, "--batch 4 --epochs 1000 --shuffle within --resume --stop-after 20").code, 0);
   expect_audited("--samples 400 --batch 4");
 }

@@ -215,9 +215,9 @@ const std::vector<std::string> kPathVerbs{"ls",
 TEST_F(EveryVerb, OfCheckpointsAndTracesSaysThatTheyAreToBeOnADisk) {
   for (const std::string verb : {"inspect", "verify", "audit", "audit traces --same-as"}) {
     const std::string line = verb + " s3://bucket/run";
-    const Ended ended = rota(line);
-    EXPECT_EQ(ended.code, 1) << line << ": " << ended.output;
-    EXPECT_THAT(ended.output, AllOf(HasSubstr("s3://bucket/run"), HasSubstr("copy it to a disk first")));
+    EXPECT_THAT(rota(line),
+                ends(1, AllOf(HasSubstr("s3://bucket/run"), HasSubstr("copy it to a disk first"))))
+        << line;
   }
 }
 
@@ -294,9 +294,9 @@ TEST_F(EveryVerb, IndexNamesAPathThatItMayNotWrite) {
 
 TEST_F(EveryVerb, SaysThatTheWorkingDirectoryIsGone) {
   for (const std::string line : {"ls data", "index data -o saved", "ls list.txt --manifest"}) {
-    const Ended ended = run("mkdir gone && cd gone && rmdir ../gone && " + rota_command(line));
-    EXPECT_EQ(ended.code, 1);
-    EXPECT_THAT(ended.output, AllOf(HasSubstr("error: "), Not(HasSubstr("filesystem error")))) << line;
+    EXPECT_THAT(run("mkdir gone && cd gone && rmdir ../gone && " + rota_command(line)),
+                ends(1, AllOf(HasSubstr("error: "), Not(HasSubstr("filesystem error")))))
+        << line;
   }
 }
 

@@ -42,12 +42,9 @@ class EveryFormat : public FormatTest, public WithParamInterface<Run> {
   void expect_delivered(const std::string& worlds) const {
     const auto [format, options, samples] = GetParam();
     write_dataset(format);
-    const Ended ended = run_demo(format, options + worlds);
-    EXPECT_EQ(ended.code, 0) << ended.output;
-    EXPECT_THAT(ended.output, HasSubstr(fmt::format("PROVEN: 2 epochs x {} samples", samples)));
-    const Ended compared = compare(format);
-    EXPECT_EQ(compared.code, 0) << compared.output;
-    EXPECT_THAT(compared.output, HasSubstr(fmt::format("{} samples", samples)));
+    EXPECT_THAT(run_demo(format, options + worlds),
+                ends(0, HasSubstr(fmt::format("PROVEN: 2 epochs x {} samples", samples))));
+    EXPECT_THAT(compare(format), ends(0, HasSubstr(fmt::format("{} samples", samples))));
   }
 };
 class EveryFormatCampaign : public EveryFormat {};
@@ -78,9 +75,7 @@ TEST_F(FormatTest, TheOtherReaderTellsOneBitFromAnother) {
   const auto byte = static_cast<char>(file.get());
   file.seekp(0).put(static_cast<char>(byte ^ 64));
   file.close();
-  const Ended compared = compare("lines");
-  EXPECT_EQ(compared.code, 1);
-  EXPECT_THAT(compared.output, HasSubstr("sample 0 is "));
+  EXPECT_THAT(compare("lines"), ends(1, HasSubstr("sample 0 is ")));
 }
 
 }  // namespace rota::test::formats_test

@@ -25,9 +25,7 @@ class ProgramTest : public Test {
   }
   [[nodiscard]] Ended rota(const std::string& arguments) const { return run(rota_command(arguments)); }
   void expect_says(const std::string& arguments, int code, const Matcher<std::string>& output) const {
-    const Ended ended = rota(arguments);
-    EXPECT_EQ(ended.code, code) << arguments << "\n" << ended.output;
-    EXPECT_THAT(ended.output, output) << arguments;
+    EXPECT_THAT(rota(arguments), ends(code, output)) << arguments;
   }
 
   std::string write(std::string_view name, std::string_view text) const {
@@ -55,9 +53,7 @@ class DemoTest : public ProgramTest {
   /// The demo of so many samples succeeds, and says so.
   void expect_proven(int samples, const std::string& options, const std::string& says) const {
     make_data(samples);
-    const Ended ended = demo("--data data " + options);
-    EXPECT_EQ(ended.code, 0) << options << "\n" << ended.output;
-    EXPECT_THAT(ended.output, HasSubstr(says)) << options;
+    EXPECT_THAT(demo("--data data " + options), ends(0, HasSubstr(says))) << options;
   }
 
   /// One phase of it on each rank, which leaves the id of its process in pid.<rank>.

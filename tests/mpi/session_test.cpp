@@ -36,9 +36,7 @@ TEST(Session, AnAgreedFailureIsToldOnceWithTheRankThatHadIt) {
 
 TEST(Session, GivesTheBodysExitCodeAndSaysNothingWhereAllIsWell) {
   EXPECT_EQ(guarded("code").code, 3);
-  const Ended well = guarded("well");
-  EXPECT_EQ(well.code, 0);
-  EXPECT_THAT(well.output, Not(HasSubstr("error")));
+  EXPECT_THAT(guarded("well"), ends(0, Not(HasSubstr("error"))));
 }
 
 TEST(Session, WorksWithoutMpirun) {
@@ -48,10 +46,9 @@ TEST(Session, WorksWithoutMpirun) {
 }
 
 TEST(Session, IsRefusedWhereTheLauncherSaysThatThereAreMoreThanMpiHas) {
-  const Ended ended = run_command("RANK=0 WORLD_SIZE=2 timeout 60 " ROTA_PROGRAMS "/test_child guarded well");
-  EXPECT_NE(ended.code, 0);
-  EXPECT_THAT(ended.output, AllOf(HasSubstr("torchrun started 2 processes (WORLD_SIZE), and MPI has 1"),
-                                  HasSubstr("unset WORLD_SIZE")));
+  EXPECT_THAT(run_command("RANK=0 WORLD_SIZE=2 timeout 60 " ROTA_PROGRAMS "/test_child guarded well"),
+              ends(Ne(0), AllOf(HasSubstr("torchrun started 2 processes (WORLD_SIZE), and MPI has 1"),
+                                HasSubstr("unset WORLD_SIZE"))));
 }
 
 }  // namespace rota::test::session_test
