@@ -1,16 +1,47 @@
 #pragma once
 
-// A directory for one test, gone with everything in it when the test ends.
+// A directory for one test, gone with everything in it when the test ends; and files, as a test looks at
+// them.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace rota::test {
+
+/// What is in a file; nothing, where there is none.
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Makes a file anew, of `bytes`.
+inline void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// Damages one bit of `file`.
+inline void flip(const std::filesystem::path& file, std::size_t byte, unsigned bit = 0) {
+  std::string bytes = read_file(file);
+  bytes.at(byte) = static_cast<char>(bytes.at(byte) ^ (1 << bit));
+  write_file(file, bytes);
+}
+
+/// Names in `directory`, sorted.
+inline std::vector<std::string> names_in(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.push_back(entry.path().filename());
+  std::ranges::sort(names);
+  return names;
+}
 
 /// An empty directory under the system's one for temporary files. Other users may look inside.
 class TemporaryDirectory {
@@ -39,7 +70,7 @@ class TemporaryDirectory {
   std::filesystem::path write(std::string_view name, std::string_view contents) const {
     auto path = path_ / name;
     std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary) << contents;
+    write_file(path, contents);
     return path;
   }
 

@@ -11,11 +11,6 @@ std::vector<std::string> names_of(const Catalog& catalog, const fs::path& direct
   return names;
 }
 
-std::string bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // An NPY file of two floats.
 std::string npy_of_two(int seed) {
   std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }";
@@ -152,7 +147,7 @@ TEST_F(Catalogs, KeepAnIndexForEachWayOfReading) {
 TEST_F(Catalogs, ThatAreDamagedAreRefusedWhateverTheDamage) {
   write_lines(20);
   save();
-  const std::string whole = bytes_of(saved());
+  const std::string whole = read_file(saved());
   std::mt19937_64 random(1);
   for (int i = 0; i < 300; ++i) {
     std::string damaged = whole;
@@ -220,7 +215,7 @@ TEST_F(Catalogs, AreSavedAsTheSameBytesInWhateverOrderTheyWereOpened) {
     const Catalog catalog(data());
     for (const std::size_t i : order) opens[i](catalog);
     catalog.save(saved());
-    all.insert(bytes_of(saved()));
+    all.insert(read_file(saved()));
   } while (std::next_permutation(order.begin(), order.end()));
   EXPECT_EQ(all.size(), 1);
   EXPECT_EQ(find_format(Catalog(saved())), "npy");
@@ -239,9 +234,9 @@ TEST_F(Catalogs, AreOpenedBySeveralThreadsAtOnce) {
   }
   open(alone);
   catalog.save(saved());
-  const std::string together = bytes_of(saved());
+  const std::string together = read_file(saved());
   alone.save(saved());
-  EXPECT_EQ(bytes_of(saved()), together);
+  EXPECT_EQ(read_file(saved()), together);
 }
 
 TEST_F(Catalogs, ThatCannotBeSavedLeaveWhatIsThere) {

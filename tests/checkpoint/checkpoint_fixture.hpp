@@ -36,30 +36,6 @@ inline Bytes read_rows(const Checkpoint& checkpoint, std::string_view name, RowR
   return bytes;
 }
 
-inline std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-inline void write_file(const fs::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
-}
-
-/// Damages one bit of `file`.
-inline void flip(const fs::path& file, std::size_t byte, unsigned bit = 0) {
-  std::string bytes = read_file(file);
-  bytes.at(byte) = static_cast<char>(bytes.at(byte) ^ (1 << bit));
-  write_file(file, bytes);
-}
-
-/// Names in `directory`, sorted.
-inline std::vector<std::string> names_in(const fs::path& directory) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
-  std::ranges::sort(names);
-  return names;
-}
-
 /// A test of one process in a directory of its own, without MPI.
 class CheckpointTest : public Test {
  protected:

@@ -10,7 +10,7 @@ class DatasetVerb : public ProgramTest {
  protected:
   /// The names in the one tar file there, whose members have a block each.
   std::vector<std::string> names_in(const std::string& shards) const {
-    const std::string bytes = read_text(fs::directory_iterator(path(shards))->path());
+    const std::string bytes = read_file(fs::directory_iterator(path(shards))->path());
     std::vector<std::string> names;
     for (std::size_t at = 0; bytes[at] != '\0'; at += 1024) names.emplace_back(bytes.c_str() + at);
     return names;

@@ -82,7 +82,7 @@ class DemoPhases : public DemoTest {
     EXPECT_THAT(rota("audit trace " + arguments), ends(0, Not(HasSubstr("FAILED"))));
   }
   void signal_rank(int rank, int signal) const {
-    ASSERT_EQ(::kill(std::stoi(read_text(dir_ / fmt::format("pid.{}", rank))), signal), 0);
+    ASSERT_EQ(::kill(std::stoi(read_file(dir_ / fmt::format("pid.{}", rank))), signal), 0);
   }
 };
 

@@ -9,11 +9,6 @@
 
 namespace rota::test {
 
-inline std::string read_text(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
 /// A directory, in which commands run.
 class ProgramTest : public Test {
  protected:
@@ -70,7 +65,7 @@ class DemoTest : public ProgramTest {
   void wait_for_lines(int rank, std::int64_t lines) const {
     const auto file = dir_ / fmt::format("trace/phase-000000-rank-{:05}.jsonl", rank);
     for (int i = 0; i < 4000; ++i) {
-      const std::string text = read_text(file);
+      const std::string text = read_file(file);
       if (std::count(text.begin(), text.end(), '\n') >= lines) return;
       std::this_thread::sleep_for(5ms);
     }

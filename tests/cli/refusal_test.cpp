@@ -19,7 +19,7 @@ class Refusal : public DemoTest {
         program, arguments));
     EXPECT_EQ(ended.code, 0) << ended.output;
     for (const char* code : {"code.0", "code.1"}) {
-      EXPECT_EQ(read_text(path(code)), "1\n") << code << "\n" << ended.output;
+      EXPECT_EQ(read_file(path(code)), "1\n") << code << "\n" << ended.output;
     }
     return error_of(ended);
   }
@@ -62,9 +62,6 @@ class RefusedCheckpoint : public Refusal {
     make_data(40);
     ASSERT_EQ(phase(2, kGood).code, 0);
   }
-  void overwrite(const std::string& bytes) const {
-    std::ofstream(file_, std::ios::binary | std::ios::trunc) << bytes;
-  }
   fs::path file_ = dir_ / "checkpoints/checkpoint-000000000000.h5";
 };
 
@@ -78,18 +75,18 @@ TEST_F(RefusedCheckpoint, IsNamedWithBothDatasetsSeedsAndNumbersOfShards) {
 }
 
 TEST_F(RefusedCheckpoint, IsNamedWhereItIsDamagedAndWithBothFormatVersions) {
-  const std::string good = read_text(file_);
+  const std::string good = read_file(file_);
   std::string bytes = good;
   bytes[8] = 9;  // the version, under a checksum that any version has
   const std::uint64_t checksum = XXH3_64bits(bytes.data(), 32);
   std::memcpy(bytes.data() + 32, &checksum, sizeof(checksum));
-  overwrite(bytes);
+  write_file(file_, bytes);
   EXPECT_THAT(refused(kGood), AllOf(HasSubstr("version 9"), HasSubstr("1")));
-  overwrite(good.substr(0, good.size() - 100));
+  write_file(file_, good.substr(0, good.size() - 100));
   EXPECT_THAT(refused(kGood), HasSubstr("checkpoint-000000000000.h5"));
   bytes = good;
   bytes[bytes.size() / 2] ^= 4;
-  overwrite(bytes);
+  write_file(file_, bytes);
   EXPECT_THAT(refused(kGood), HasSubstr("checkpoint-000000000000.h5"));
 }
 

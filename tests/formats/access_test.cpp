@@ -273,13 +273,13 @@ TEST_F(AccessTest, WithoutAsynchronousReadsComesThroughThePageCache) {
 }
 
 TEST_F(AccessTest, OfAFileCutShortNamesTheByte) {
-  const std::string whole = bytes_of(paths_[0]);
+  const std::string whole = read_file(paths_[0]);
   for (const Access access : {Access::cached, Access::direct}) {
     const auto source = open(access);
     fs::resize_file(paths_[0], 100);
     EXPECT_THAT(reading(*source, {10, 400, 11}),
                 is_error(corrupt, {paths_[0].string(), "the file ends here"}));
-    overwrite(paths_[0], whole);
+    write_file(paths_[0], whole);
   }
 }
 

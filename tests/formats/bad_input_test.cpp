@@ -62,18 +62,18 @@ using BadInputUnderChecksums = BadInput;
 
 TEST_P(BadInputOfAKind, IsDamageWhereItIsOfAnotherAndOfZerosMayHaveNoSamples) {
   for (const fs::path& file : files_) {
-    const std::string bytes = bytes_of(file);
+    const std::string bytes = read_file(file);
     const Contents whole = contents(*open_one(file));
     for (const std::string& other : {std::string("this is some text\n"), std::string(600, 'x'),
                                      std::string(bytes.size(), 'x'), std::string(bytes.size(), '\xFF')}) {
-      overwrite(file, other);
+      write_file(file, other);
       EXPECT_THAT(error_of([&] { open_one(file); }), is_damage_of(file)) << other.size();
     }
-    overwrite(file, std::string(bytes.size(), '\0'));
+    write_file(file, std::string(bytes.size(), '\0'));
     Contents left;  // nothing, of a tar file; or all, where the file had no samples
     const auto error = error_of([&] { left = contents(*open_one(file)); });
     EXPECT_TRUE(left.empty() || left == whole) << file;
-    overwrite(file, bytes);
+    write_file(file, bytes);
     if (error) {
       EXPECT_THAT(error, is_damage_of(file));
     }
@@ -83,17 +83,17 @@ TEST_P(BadInputOfAKind, IsDamageWhereItIsOfAnotherAndOfZerosMayHaveNoSamples) {
 TEST_P(BadInput, WhileItIsOpenIsReadAsItWasWhereReplacedAndIsDamageWhereCutShort) {
   int damaged = 0;
   for (const fs::path& file : files_) {
-    const std::string bytes = bytes_of(file);
+    const std::string bytes = read_file(file);
     const auto source = open_one(file);
     const Contents whole = contents(*source);
     fs::rename(file, directory_ / "former");
-    overwrite(file, "another file");
+    write_file(file, "another file");
     EXPECT_EQ(contents(*source), whole) << file;
     fs::rename(directory_ / "former", file);
 
-    overwrite(file, "");
+    write_file(file, "");
     const auto error = error_of([&] { EXPECT_EQ(contents(*source), whole); });  // of no bytes, or of an index
-    overwrite(file, bytes);
+    write_file(file, bytes);
     if (!error) continue;
     EXPECT_THAT(error, is_damage_of(file));
     ++damaged;
@@ -105,7 +105,7 @@ TEST_P(BadInput, WhileItIsOpenIsReadAsItWasWhereReplacedAndIsDamageWhereCutShort
 TEST_P(BadInputOfAKind, ChangedDoesNoHarm) {
   if (GetParam().format == std::string("hdf5")) GTEST_SKIP() << "a library reads it";
   const fs::path& file = files_[0];
-  const std::string bytes = bytes_of(file);
+  const std::string bytes = read_file(file);
   std::mt19937_64 random(1);
   int refused = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -115,7 +115,7 @@ TEST_P(BadInputOfAKind, ChangedDoesNoHarm) {
       changed[random() % most] = static_cast<char>(random());
     }
     if (i % 10 == 0) changed.resize(random() % changed.size());
-    overwrite(file, changed);
+    write_file(file, changed);
     refused += error_of([&] { (void)contents(*open_one(file)); }) ? 1 : 0;
   }
   EXPECT_GT(refused, 250);
@@ -127,7 +127,7 @@ TEST_P(BadInputInAList, ReplacedByALongerOneIsNotRead) {
   const auto source = open(directory_ / "many", GetParam().format);
   const fs::path file = fs::path(directory_ / "many/399").replace_extension(files_[0].extension());
   const Ids last = {{source->size() - 1}};
-  overwrite(file, bytes_of(file) + "x");
+  write_file(file, read_file(file) + "x");
   EXPECT_ERROR(Samples(*source, last), corrupt, {file.string(), "bytes now", "had", "restore"});
 }
 
@@ -136,12 +136,12 @@ TEST_P(BadInputUnderChecksums, ChangedWithinItsSizeIsDamage) {
   for (const fs::path& file : files_) {
     const auto source = open_one(file);
     const Contents whole = contents(*source);
-    const std::string bytes = bytes_of(file);
+    const std::string bytes = read_file(file);
     int damaged = 0;
     for (int i = 0; i < 200; ++i) {
       std::string changed = bytes;
       changed[random() % bytes.size()] ^= static_cast<char>(1U << random() % 8);
-      overwrite(file, changed);
+      write_file(file, changed);
       const auto error =
           error_of([&] { EXPECT_EQ(contents(*source), whole); });  // where it is not looked at again
       if (!error) continue;

@@ -24,11 +24,9 @@ int change_in_place(const fs::path& directory, const std::string& sought) {
   int changed = 0;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
     if (!entry.is_regular_file()) continue;
-    std::string bytes = bytes_of(entry.path());
-    const auto at = bytes.rfind(sought);
+    const auto at = read_file(entry.path()).rfind(sought);
     if (at == std::string::npos) continue;
-    bytes[at] = static_cast<char>(bytes[at] ^ 1);
-    overwrite(entry.path(), bytes);
+    flip(entry.path(), at);
     ++changed;
   }
   return changed;

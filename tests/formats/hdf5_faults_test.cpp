@@ -57,14 +57,14 @@ d.id.write_direct_chunk((0,), )";
 // Leaves of the tree that is the index of 10,000 chunks lose their signatures, one at a time.
 TEST_F(Hdf5Faults, ChunksThatCannotBeLookedUpAreNotTakenForUnwrittenOnes) {
   const auto path = h5py(directory_, "a.h5", "f.create_dataset('x', data=np.arange(100000), chunks=(10,))");
-  const std::string bytes = bytes_of(path);
+  const std::string bytes = read_file(path);
   const std::string leaf("TREE\x01\0", 6);
   int leaves = 0;
   for (auto at = bytes.find(leaf); at != std::string::npos; at = bytes.find(leaf, at + 1)) {
     if (leaves++ % 20 != 0) continue;
     std::string damaged = bytes;
     damaged[at] = 'X';
-    overwrite(path, damaged);
+    write_file(path, damaged);
     const auto error = error_of([&] { open(path, "hdf5"); });
     ASSERT_TRUE(error) << "leaf " << leaves;
     EXPECT_THAT(error->what(), HasSubstr("open " + path.string() + ": dataset \"/x\""));

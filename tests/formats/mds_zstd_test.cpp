@@ -59,7 +59,7 @@ TEST_F(MdsZstd, AShardThatWasUnpackedBesideIsReadFromThere) {
   write("pack([0, 1, 2], keep=True)\nchange(5, compression='gz', zip_data=dict(basename='x.gz', bytes=1))");
   for (const char* number : {"0", "1", "2"}) {
     const fs::path path = at(fmt::format("shard.0000{}.mds.zstd", number));
-    overwrite(path, std::string(fs::file_size(path), '\0'));
+    write_file(path, std::string(fs::file_size(path), '\0'));
   }
   EXPECT_EQ(open(directory_.path(), "mds")->size(), 240);
   directory_.write("shard.00001.mds", "short");
@@ -105,14 +105,14 @@ TEST_F(MdsZstd, OtherCompressionsAndWhatPackedShardsCannotBeAreRefused) {
 TEST_F(MdsZstd, DamagedFramesAreRefused) {
   write("pack([0, 1, 2, 3, 4, 5])");
   const fs::path path = directory_ / "shard.00003.mds.zstd";
-  const std::string packed = bytes_of(path);
+  const std::string packed = read_file(path);
   const Contents expected = contents(*open(directory_.path()));
   std::mt19937_64 random(3);
   for (int i = 0; i < 400; ++i) {
     std::string damaged = packed;
     damaged[i < 20 ? static_cast<std::size_t>(i) : random() % damaged.size()] ^=
         static_cast<char>(1 + random() % 255);
-    overwrite(path, damaged);
+    write_file(path, damaged);
     Contents found = expected;
     const auto error = error_of([&] { found = contents(*open(directory_.path(), "mds")); });
     EXPECT_EQ(found, expected);

@@ -29,9 +29,7 @@ class MemoryStorage final : public Storage {
   void copy(const fs::path& directory, const std::string& prefix) {
     for (const auto& entry : fs::recursive_directory_iterator(directory)) {
       if (!entry.is_regular_file()) continue;
-      std::ifstream file(entry.path(), std::ios::binary);
-      files[prefix + "/" + entry.path().lexically_relative(directory).native()] = {
-          {std::istreambuf_iterator<char>(file), {}}};
+      files[prefix + "/" + entry.path().lexically_relative(directory).native()] = {read_file(entry.path())};
     }
   }
 

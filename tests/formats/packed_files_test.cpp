@@ -83,11 +83,11 @@ TEST_P(PackedFiles, ThatAreCutShortOrHaveGarbageBehindAreCorrupt) {
   directories.pop_back();
   for (const fs::path& directory : directories) {
     const fs::path path = first_file(directory);
-    const std::string packed = bytes_of(path);
+    const std::string packed = read_file(path);
     for (const std::string& bytes :
          {packed.substr(0, 12), packed.substr(0, packed.size() / 2), packed.substr(0, packed.size() - 1),
           packed + "x", packed + "some bytes behind the end of it"}) {
-      overwrite(path, bytes);
+      write_file(path, bytes);
       EXPECT_THAT(opening(directory), is_error(corrupt, {path.string(), "byte "}))
           << directory << bytes.size();
       EXPECT_THAT(opening(directory)->what(), Not(HasSubstr("byte 18446744073709551615"))) << directory;
@@ -101,12 +101,12 @@ TEST_P(PackedFiles, DamageIsNoticed) {
   const Contents expected = contents(*open(directories[0]));
   std::mt19937_64 random(3);
   for (const fs::path& directory : directories) {
-    const std::string packed = bytes_of(first_file(directory));
+    const std::string packed = read_file(first_file(directory));
     for (int i = 0; i < 100; ++i) {
       std::string damaged = packed;
       damaged[i < 20 ? static_cast<std::size_t>(i) : random() % packed.size()] ^=
           static_cast<char>(1 + random() % 255);
-      overwrite(first_file(directory), damaged);
+      write_file(first_file(directory), damaged);
       Contents found;
       const auto error = error_of([&] { found = contents(*open(directory, GetParam())); });
       if (!error && i >= 4) {

@@ -46,15 +46,6 @@ void write_dataset(const TemporaryDirectory& directory, std::string_view format)
                   ROTA_TESTS, format));
 }
 
-std::string bytes_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void overwrite(const fs::path& path, std::string_view bytes) {
-  std::ofstream(path, std::ios::binary) << bytes;
-}
-
 Contents contents(const Source& source) {
   const Samples samples(source, all_ids(source));
   Contents all(static_cast<std::size_t>(source.size()));

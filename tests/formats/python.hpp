@@ -21,9 +21,6 @@ fs::path h5py(const TemporaryDirectory& directory, std::string_view name, std::s
 /// Makes the small dataset of `format` that write.py describes, whose files have odd names.
 void write_dataset(const TemporaryDirectory& directory, std::string_view format);
 
-std::string bytes_of(const fs::path& path);
-void overwrite(const fs::path& path, std::string_view bytes);
-
 /// What reading samples throws.
 inline auto reading(const Source& source, std::initializer_list<std::int64_t> wanted) {
   return error_of([&] { Samples(source, ids(wanted)); });

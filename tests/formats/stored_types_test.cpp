@@ -269,17 +269,17 @@ TEST_F(StoredHdf5, WasNeverWrittenIsSaidOnce) {
 TEST_F(StoredHdf5, IsDamagedWhereAHeapIsNone) {
   const auto path = h5py(directory_, "a.h5",
                          "f.create_dataset('t', data=['some text', 'more'], dtype=h5py.string_dtype())");
-  const std::string bytes = bytes_of(path);
+  const std::string bytes = read_file(path);
   const std::size_t heap = bytes.find("GCOL");
   for (const auto& [at, byte] :
        {std::pair{heap, 'X'}, {heap + 15, '\x7f'}, {heap + 16, '\x33'}, {heap + 24, '\2'}}) {
     std::string changed = bytes;
     changed[at] = byte;
-    overwrite(path, changed);
+    write_file(path, changed);
     EXPECT_THAT(reading(*open(path, "hdf5"), {0, 1}), is_error(corrupt, {path, "text or sequences"}))
         << at - heap;
   }
-  overwrite(path, bytes);
+  write_file(path, bytes);
   EXPECT_THAT(contents(*open(path, "hdf5")), ElementsAre(ElementsAre("some text"), ElementsAre("more")));
 }
 
@@ -319,7 +319,7 @@ TEST_F(StoredHdf5, IsDamagedWhereASequenceIsLongerThanItsFile) {
   const auto path =
       h5py(directory_, "a.h5",
            "d = f.create_dataset('t', (2,), h5py.vlen_dtype('i8'))\nd[0] = [1, 2, 3]\nd[1] = [4]");
-  std::string bytes = bytes_of(path);
+  std::string bytes = read_file(path);
   const std::size_t heap = bytes.find("GCOL");
   std::string reference(16, '\0');
   reference[0] = 3;
@@ -327,7 +327,7 @@ TEST_F(StoredHdf5, IsDamagedWhereASequenceIsLongerThanItsFile) {
   const std::size_t at = bytes.find(reference.substr(0, 12));
   ASSERT_NE(at, std::string::npos);
   bytes[at + 3] = '\x70';
-  overwrite(path, bytes);
+  write_file(path, bytes);
   EXPECT_THAT(reading(*open(path, "hdf5"), {0}), is_error(corrupt, {path, "\"t\" has", "elements in a row"}));
 }
 

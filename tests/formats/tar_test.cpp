@@ -205,7 +205,7 @@ TEST_F(Tar, FieldsAreNamedOnceAndAsTheyAreRead) {
 TEST_F(Tar, WithAFlippedByteInAHeadIsDamaged) {
   write("write('a.tar', [('0.a', b'x' * 700), ('1.a', b'y')])");
   std::mt19937_64 random(1);
-  const std::string bytes = bytes_of(directory_ / "a.tar");
+  const std::string bytes = read_file(directory_ / "a.tar");
   for (int i = 0; i < 200; ++i) {
     std::string damaged = bytes;
     damaged[1536 + random() % 512] ^= static_cast<char>(1U << random() % 8);

@@ -12,9 +12,9 @@ class TfRecords : public PythonTest {
     return error_of([&] { open(directory_.path(), "tfrecord"); });
   }
   void change(std::size_t at, char mask) const {
-    std::string bytes = bytes_of(directory_ / "a.tfrecord");
+    std::string bytes = read_file(directory_ / "a.tfrecord");
     bytes[at] = static_cast<char>(bytes[at] ^ mask);
-    overwrite(directory_ / "a.tfrecord", bytes);
+    write_file(directory_ / "a.tfrecord", bytes);
   }
 };
 
@@ -49,7 +49,7 @@ for name, pack in {'gzip.tfrecord.gz': gzip.compress, 'zlib.tfrecord': zlib.comp
     EXPECT_EQ(contents(*open(directory_ / name)), expected) << name;
     EXPECT_EQ(contents(*open(directory_ / name, "tfrecord")), expected) << name;
   }
-  overwrite(directory_ / "zlib.tfrecord", bytes_of(directory_ / "zlib.tfrecord").substr(0, 20));
+  write_file(directory_ / "zlib.tfrecord", read_file(directory_ / "zlib.tfrecord").substr(0, 20));
   EXPECT_ERROR(open(directory_ / "zlib.tfrecord", "tfrecord"), corrupt, {"zlib.tfrecord", "byte 20"});
 }
 

@@ -87,8 +87,7 @@ Catalog some_files(int files) {
 std::string saved(int files) {
   const auto path = directory() / "saved";
   some_files(files).save(path);
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return read_file(path);
 }
 
 // Saved catalogs, whose checksum is made right.

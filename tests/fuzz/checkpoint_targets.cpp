@@ -142,8 +142,7 @@ void mend_sizes(std::span<std::byte> file) {
 
 std::string save(const Snapshot& snapshot) {
   const TemporaryDirectory directory;
-  std::ifstream file(CheckpointDirectory({}, directory.path()).save(1, snapshot).info.path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return read_file(CheckpointDirectory({}, directory.path()).save(1, snapshot).info.path);
 }
 
 // With no more of HDF5 than there is data, so that a fuzzer does not lose itself in bytes that nobody reads.

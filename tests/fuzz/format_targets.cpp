@@ -192,8 +192,7 @@ std::string make_npz(int method) {
     ::zipCloseFileInZip(zip);
   }
   ::zipClose(zip, nullptr);
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return read_file(path);
 }
 
 // The checksums of data keep a fuzzer from no more than reading it.

@@ -95,10 +95,7 @@ std::string error_of_all(const std::function<void()>& work) {
   return message;
 }
 
-std::string memory_map() {
-  std::ifstream file("/proc/self/maps");
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string memory_map() { return read_file("/proc/self/maps"); }
 
 /// Nodes as they are, of one rank, of two ranks in a row.
 class NodeBuffers : public TestWithParam<int> {

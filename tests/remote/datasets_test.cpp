@@ -247,9 +247,7 @@ TEST_F(KeptFiles, MayBeOnADiskWithoutNames) {
   const auto source = open_in(disk.path());
   Loader loader(source, {.interleave = 1, .shuffle = Shuffle::within});
   ASSERT_TRUE(loader.next());
-  std::ifstream maps("/proc/self/maps");
-  const std::string mapped{std::istreambuf_iterator<char>(maps), {}};
-  EXPECT_THAT(mapped, HasSubstr(disk.path().native() + "/#"));
+  EXPECT_THAT(read_file("/proc/self/maps"), HasSubstr(disk.path().native() + "/#"));
   EXPECT_THAT(error_of([&] { (void)open_in(disk.path() / "none"); }),
               Optional(Property(&Error::what, HasSubstr((disk.path() / "none").native()))));
   // It has no files without names.

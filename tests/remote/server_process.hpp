@@ -36,10 +36,7 @@ class S3Server {
   /// An object "bucket/key".
   void put(const std::string& name, const std::string& bytes) const { directory_.write(name, bytes); }
   /// Of an object; empty without.
-  [[nodiscard]] std::string content(const std::string& name) const {
-    std::ifstream file(directory() / name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  [[nodiscard]] std::string content(const std::string& name) const { return read_file(directory() / name); }
 
   /// Where it listens. Starts it.
   int port() {

@@ -48,12 +48,6 @@ void expect_equal(const Source& a, const Source& b) {
   ASSERT_TRUE(contents(a) == contents(b));
 }
 
-std::vector<std::string> names_in(const fs::path& directory) {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(directory)) names.push_back(entry.path().filename());
-  return names;
-}
-
 std::vector<std::string> shards_in(const fs::path& directory) {
   std::vector<std::string> names = names_in(directory);
   std::erase_if(names, [](const std::string& name) { return !name.starts_with("shard-"); });
