@@ -66,6 +66,15 @@ namespace fs = std::filesystem;
 using namespace internal;   // NOLINT(google-build-using-namespace): tests look inside
 using namespace ::testing;  // NOLINT(google-build-using-namespace): its matchers are this language's verbs
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+
+using Numbers = std::vector<std::int64_t>;
+
+/// first, ..., end - 1.
+inline Numbers numbers_from(std::int64_t first, std::int64_t end) {
+  Numbers numbers(static_cast<std::size_t>(end - first));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
 }  // namespace rota::test
 
 #include "temporary_directory.hpp"

@@ -10,8 +10,6 @@
 
 namespace rota::test {
 
-using Numbers = std::vector<std::int64_t>;
-
 inline Numbers ids_of(const Batch& batch) {
   Numbers ids;
   for (const SampleId id : batch.ids()) ids.push_back(id.value);

@@ -222,11 +222,6 @@ class For : public Test {
     options.shuffle = Shuffle::none;
     return Loader(counting(40), options);
   }
-  static Numbers in_order(std::int64_t first) {
-    Numbers ids(static_cast<std::size_t>(40 - first));
-    std::iota(ids.begin(), ids.end(), first);
-    return ids;
-  }
   SinkMessages told_;
 };
 
@@ -236,7 +231,7 @@ TEST_F(For, OverALoaderForEvaluationBeginsAnewAndThereIsNoState) {
     for (const Batch& batch : loader) {
       if (batch.start().step == 1) break;
     }
-    for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(rest_of(loader), in_order(0));
+    for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(rest_of(loader), numbers_from(0, 40));
     EXPECT_ERROR(state(loader), invalid_argument, {"has no state"});
     EXPECT_ERROR(Checkpoints()->save_all(0, loader), invalid_argument, {"has no state"});
   }
@@ -258,15 +253,15 @@ TEST_F(For, ThatGoesOnInTheMiddleSaysSoOnceButNotBehindARestore) {
                                              HasSubstr("evaluation"))));
   Loader other = make();
   restore(other, middle);
-  EXPECT_EQ(rest_of(other), in_order(10));
+  EXPECT_EQ(rest_of(other), numbers_from(10, 40));
   restore(other, begin);
-  EXPECT_EQ(rest_of(other), in_order(0));
+  EXPECT_EQ(rest_of(other), numbers_from(0, 40));
   EXPECT_THAT(told_.lines, SizeIs(1));
 }
 
 TEST_F(For, OverALoaderWhoseEpochsAreOverIsAnErrorButNotBehindARestore) {
   Loader loader = make();
-  EXPECT_EQ(rest_of(loader), in_order(0));
+  EXPECT_EQ(rest_of(loader), numbers_from(0, 40));
   EXPECT_FALSE(loader.next());
   for (int attempt = 0; attempt < 2; ++attempt) {
     EXPECT_ERROR(rest_of(loader), invalid_argument, {"the option epochs is 1", "restart()", "evaluation"});
@@ -276,7 +271,7 @@ TEST_F(For, OverALoaderWhoseEpochsAreOverIsAnErrorButNotBehindARestore) {
   EXPECT_THAT(rest_of(other), IsEmpty());
   EXPECT_ERROR(rest_of(other), invalid_argument);
   other.restart();
-  EXPECT_EQ(rest_of(other), in_order(0));
+  EXPECT_EQ(rest_of(other), numbers_from(0, 40));
 }
 
 TEST_F(For, BehindARestartBeginsAnewAlsoOfAMixture) {
@@ -308,9 +303,7 @@ TEST_F(For, OverALoaderForEvaluationNeedsOneWholeEpoch) {
 
 TEST(Shards, AreOneUnderNoneWhichIsThenTheDatasetsOrder) {
   Loader loader(counting(1000), {.shuffle = Shuffle::none, .workers = 2});
-  Numbers order(1000);
-  std::iota(order.begin(), order.end(), 0);
-  EXPECT_EQ(rest_of(loader), order);
+  EXPECT_EQ(rest_of(loader), numbers_from(0, 1000));
   EXPECT_EQ(loader.options().shards, 1);
 }
 

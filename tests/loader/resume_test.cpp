@@ -116,9 +116,7 @@ TEST_F(Resume, TakesAnotherBatchSizeTailAndNumberOfWorkers) {
   Loader resumed = make();
   restore(resumed, *checkpoints_->latest());
   std::ranges::copy(rest_of(resumed), std::back_inserter(seen));
-  Numbers all(kSamples);
-  std::iota(all.begin(), all.end(), 0);
-  EXPECT_THAT(seen, UnorderedElementsAreArray(all));
+  EXPECT_THAT(seen, UnorderedElementsAreArray(numbers_from(0, kSamples)));
 }
 
 }  // namespace rota::test::resume_test

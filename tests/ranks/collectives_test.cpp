@@ -70,9 +70,7 @@ TEST(Collectives, BroadcastSumMinMaxAndGather) {
   std::vector<std::int64_t> highest{rank};
   everyone().max(highest);
   EXPECT_THAT(highest, Each(size - 1));
-  std::vector<std::int64_t> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  EXPECT_EQ(all_gather(everyone(), rank), ranks);
+  EXPECT_EQ(all_gather(everyone(), rank), numbers_from(0, size));
 }
 
 // What may begin a public call, and what errors call it.

@@ -32,9 +32,7 @@ TEST(Split, GivesEverySampleToExactlyOnePart) {
       all.insert(all.end(), some.begin(), some.end());
     }
     std::sort(all.begin(), all.end());
-    std::vector<std::int64_t> expected(static_cast<std::size_t>(size));
-    std::iota(expected.begin(), expected.end(), 0);
-    EXPECT_EQ(all, expected) << size;
+    EXPECT_EQ(all, numbers_from(0, size)) << size;
   }
 }
 

@@ -4,19 +4,11 @@
 
 namespace rota::test::windows_test {
 
-using Numbers = std::vector<std::int64_t>;
-
 const std::vector<Numbers> kLayouts = {
     {0}, {1}, {10}, {3, 4, 5}, {1, 1, 1, 1}, {0, 5, 0, 2, 9, 0}, {6, 6, 6, 6}, {0, 0, 1}, {2, 13, 1, 7}};
 
 std::shared_ptr<const Source> over(const Numbers& parts, const WindowOptions& options) {
   return windows(std::make_shared<NumberedRows>(parts), options);
-}
-
-Numbers rows_from(std::int64_t first, std::int64_t length) {
-  Numbers rows(static_cast<std::size_t>(length));
-  std::iota(rows.begin(), rows.end(), first);
-  return rows;
 }
 
 std::string y_of(const Numbers& rows) {
@@ -31,7 +23,8 @@ std::string y_of(const Numbers& rows) {
 void expect_content(const Source& source, const Ids& wanted, const Numbers& firsts, std::int64_t length) {
   const Samples samples(source, wanted);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const Numbers rows = rows_from(firsts[static_cast<std::size_t>(wanted[i].value)], length);
+    const std::int64_t first = firsts[static_cast<std::size_t>(wanted[i].value)];
+    const Numbers rows = numbers_from(first, first + length);
     ASSERT_EQ(samples.values<std::int64_t>(0, i), rows);
     ASSERT_EQ(samples.sample(1, i), y_of(rows));
   }

@@ -10,13 +10,6 @@ namespace rota::test {
 /// Item numbers of a step or of a run, in the order of the source.
 using Items = Numbers;
 
-/// Items first, ..., end - 1.
-inline Items items_from(std::int64_t first, std::int64_t end) {
-  Items items(static_cast<std::size_t>(end - first));
-  std::iota(items.begin(), items.end(), first);
-  return items;
-}
-
 /// The numbers of a batch's items, which must hold what a NumberedStream of one shard gives as those.
 inline Items items_of(const Batch& batch, std::int64_t shards) {
   Items items;
@@ -45,7 +38,7 @@ inline void add_sorted(const std::vector<Items>& parts, Items& all) {
 /// Items first, ..., first + count - 1 as each rank is to get them.
 inline std::vector<Items> dealt(std::int64_t first, std::int64_t count, std::int64_t shards, Split split,
                                 int ranks) {
-  Items canonical = items_from(first, first + count);
+  Items canonical = numbers_from(first, first + count);
   std::ranges::stable_sort(canonical, {}, [&](std::int64_t i) { return i % shards; });
   std::vector<Items> all(static_cast<std::size_t>(ranks));
   for (std::int64_t at = 0; at < count; ++at) {

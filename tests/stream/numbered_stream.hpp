@@ -7,8 +7,6 @@
 
 namespace rota::test {
 
-using Numbers = std::vector<std::int64_t>;
-
 /// Shards of the given lengths. "x" is (shard, input), "text" is ragged, (shard + input) modulo 5 bytes. Its
 /// cursors are (next, next + 7). Its members are set before it is read.
 class NumberedStream : public StreamSource {

@@ -65,7 +65,7 @@ inline Delivered delivered(const ItemRows& mine) {
 inline Delivered whole(std::int64_t length, std::int64_t epochs, std::int64_t first = 0) {
   Delivered all;
   for (std::int64_t epoch = 0; epoch < epochs; ++epoch)
-    all[epoch] = items_from(epoch == 0 ? first : 0, length);
+    all[epoch] = numbers_from(epoch == 0 ? first : 0, length);
   return all;
 }
 

@@ -300,7 +300,7 @@ TEST_F(RefusedDispatch, IsAsItWas) {
   refuses("\"read.blob\" of its state is no base64", [](json& s) { s["read"]["blob"] = "***="; });
   while (items_.size() < 42) take_step();
   EXPECT_FALSE(loader_.next());
-  EXPECT_EQ(items_, items_from(0, 42));
+  EXPECT_EQ(items_, numbers_from(0, 42));
   EXPECT_EQ(reads_, 42) << "nothing was read again";
 }
 
