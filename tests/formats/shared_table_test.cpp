@@ -1,6 +1,7 @@
 // What processes of a node know of one another's files, and what becomes of that when one is killed.
 
 #include "formats/shared_files.hpp"
+#include "source/reading.hpp"
 #include "test.hpp"
 
 namespace rota::test::shared_table_test {
@@ -64,13 +65,10 @@ TEST_F(SharedTableTest, AProcessThatIsKilledWithTheLockIsAnErrorForTheOthers) {
     std::this_thread::sleep_for(std::chrono::microseconds(500 + round));
     ::kill(child, SIGKILL);
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-    try {
-      (void)table.claim(0, kBytes);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::timeout);
-      EXPECT_THAT(error.what(), HasSubstr("it was killed, or stopped; end the job"));
-      ++locked;
-    }
+    const auto error = error_of([&] { (void)table.claim(0, kBytes); });
+    if (!error) continue;
+    EXPECT_THAT(error, is_error(timeout, {"it was killed, or stopped; end the job"}));
+    ++locked;
   }
   EXPECT_EQ(locked, 3);
 }

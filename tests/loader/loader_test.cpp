@@ -102,19 +102,24 @@ TEST(Loader, GoesOnWithoutEnd) {
   EXPECT_EQ(loader.position().epoch, 50);
 }
 
+// Of up to 40 samples and 4 epochs.
+Loader some_loader(std::mt19937_64& random, Tail tail) {
+  const LoaderOptions options{.global_batch_size = draw(random, 1, 12),
+                              .shards = 3,
+                              .tail = tail,
+                              .epochs = draw(random, 1, 4),
+                              .workers = 0};
+  return {counting(draw(random, 0, 40)), options};
+}
+
 TEST(Loader, CountsTheStepsThatItTakes) {
   std::mt19937_64 random(5);
   for (int round = 0; round < 200; ++round) {
-    const LoaderOptions options{.global_batch_size = draw(random, 1, 12),
-                                .shards = 3,
-                                .tail = static_cast<Tail>(round % 4),
-                                .epochs = draw(random, 1, 4),
-                                .workers = 0};
-    Loader loader(counting(draw(random, 0, 40)), options);
+    Loader loader = some_loader(random, static_cast<Tail>(round % 4));
     const std::int64_t steps = loader.steps();
     std::int64_t first = 0;
     while (loader.position().epoch == 0 && loader.next()) ++first;
-    if (options.tail != Tail::carry) EXPECT_EQ(loader.steps_per_epoch(), first);
+    if (loader.options().tail != Tail::carry) EXPECT_EQ(loader.steps_per_epoch(), first);
     while (loader.next()) ++first;
     EXPECT_EQ(first, steps);
     EXPECT_EQ(loader.steps(), steps);
@@ -140,12 +145,7 @@ std::vector<Position> starts_of(Loader& loader) {
 TEST(Loader, KnowsWhereEachOfItsStepsBegins) {
   std::mt19937_64 random(6);
   for (int round = 0; round < 200; ++round) {
-    const LoaderOptions options{.global_batch_size = draw(random, 1, 12),
-                                .shards = 3,
-                                .tail = static_cast<Tail>(round % 4),
-                                .epochs = draw(random, 1, 4),
-                                .workers = 0};
-    Loader loader(counting(draw(random, 0, 40)), options);
+    Loader loader = some_loader(random, static_cast<Tail>(round % 4));
     for (auto step = draw(random, 0, 9); step > 0 && loader.next();) --step;
     const std::int64_t changed_at = loader.position().step;
     if (round % 2 == 0) loader.set_global_batch_size(draw(random, 1, 12));

@@ -9,8 +9,12 @@ namespace rota::test::memory_test {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kAhead = 8 * kMiB;
-constexpr std::int64_t kBatch = 16;
-constexpr std::int64_t kManyBatches = 100;  // so that bytes are what bounds
+
+// So many batches that bytes are what bounds.
+template <typename Options>
+Options options(int workers) {
+  return {.global_batch_size = 16, .workers = workers, .read_ahead_batches = 100, .read_ahead_bytes = kAhead};
+}
 
 std::size_t bytes_of(const auto& batch) {
   std::size_t bytes = 0;
@@ -67,10 +71,7 @@ class LoaderMemory : public TestWithParam<Case> {};
 TEST_P(LoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
   for (const int workers : {0, 1, 3}) {
     watch_held_memory();
-    Loader loader = GetParam().make({.global_batch_size = kBatch,
-                                     .workers = workers,
-                                     .read_ahead_batches = kManyBatches,
-                                     .read_ahead_bytes = kAhead});
+    Loader loader = GetParam().make(options<LoaderOptions>(workers));
     std::size_t largest = 0;
     for (const Batch& batch : loader) largest = std::max(largest, bytes_of(batch));
     EXPECT_LE(most_held_memory(), most_for(largest)) << workers << " workers";
@@ -84,10 +85,7 @@ TEST(StreamLoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
   for (const bool is_ragged : {false, true}) {
     for (const int workers : {0, 1, 3}) {
       watch_held_memory();
-      StreamLoader loader(as_stream(large(is_ragged), 5), {.global_batch_size = kBatch,
-                                                           .workers = workers,
-                                                           .read_ahead_batches = kManyBatches,
-                                                           .read_ahead_bytes = kAhead});
+      StreamLoader loader(as_stream(large(is_ragged), 5), options<StreamLoaderOptions>(workers));
       std::size_t largest = 0;
       while (const auto batch = loader.next()) largest = std::max(largest, bytes_of(*batch));
       // Samples read ahead when a shard turns out to have ended are in memory of their own.
@@ -98,10 +96,7 @@ TEST(StreamLoaderMemory, StaysUnderWhatMayBeReadAheadAndAFewBatches) {
 
 TEST(LoaderMemory, OfManyBatchesThatTheCallerKeptIsGivenBackWithThem) {
   watch_held_memory();
-  Loader loader(large(false), {.global_batch_size = kBatch,
-                               .workers = 1,
-                               .read_ahead_batches = kManyBatches,
-                               .read_ahead_bytes = kAhead});
+  Loader loader(large(false), options<LoaderOptions>(1));
   std::vector<Batch> kept;
   for (int i = 0; i < 50; ++i) kept.push_back(*loader.next());
   EXPECT_GT(held_memory(), 50 * kMiB);

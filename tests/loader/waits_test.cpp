@@ -85,13 +85,16 @@ struct Interrupted : Stopped {};
 
 void interrupt() { throw Interrupted(); }
 
+// A signal ends what `wait` waits for.
+void expect_interrupted(const std::function<void()>& wait) {
+  const WaitScope scope{Wait(&interrupt)};
+  EXPECT_THROW(wait(), Interrupted);
+}
+
 TEST(Interrupt, EndsAWaitForABatchWhichTheNextCallTriesAgain) {
   Gated gated;
   Loader loader(gated.source, {.global_batch_size = 10, .workers = 2}, World{});
-  {
-    const WaitScope scope{Wait(&interrupt)};
-    EXPECT_THROW((void)loader.next(), Interrupted);
-  }
+  expect_interrupted([&] { (void)loader.next(); });
   EXPECT_EQ(loader.position(), Position{});
   gated.open.count_down();
   EXPECT_EQ((*loader.next()).size(), 10);
@@ -100,10 +103,7 @@ TEST(Interrupt, EndsAWaitForABatchWhichTheNextCallTriesAgain) {
 TEST(Interrupt, EndsAWaitForReadAhead) {
   Gated gated;
   Loader loader(gated.source, {.global_batch_size = 10}, World{});
-  {
-    const WaitScope scope{Wait(&interrupt)};
-    EXPECT_THROW(loader.warm_up(), Interrupted);
-  }
+  expect_interrupted([&] { loader.warm_up(); });
   gated.open.count_down();
   loader.warm_up();
   EXPECT_GT(loader.stats().ready_batches, 0);
@@ -113,10 +113,7 @@ TEST(Interrupt, OfARescaleLeavesTheLoaderInTheNewWorld) {
   Gated gated;
   Loader loader(gated.source, {.global_batch_size = 10}, World{});
   gated.is_reading.wait(false);
-  {
-    const WaitScope scope{Wait(&interrupt)};
-    EXPECT_THROW(loader.rescale({.rank = 1, .size = 2}), Interrupted);
-  }
+  expect_interrupted([&] { loader.rescale({.rank = 1, .size = 2}); });
   gated.open.count_down();
   EXPECT_EQ((*loader.next()).size(), 5);
   EXPECT_EQ(gated.made_for, (std::vector<World>{{}, {.rank = 1, .size = 2}}));
