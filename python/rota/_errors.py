@@ -15,69 +15,53 @@ class Error(Exception):
     code: str = ""
     """The name of the C++ library's ErrorCode."""
 
+    def __init_subclass__(cls, code: str | None = None, **others: object) -> None:
+        super().__init_subclass__(**others)
+        cls.code = cls.code if code is None else code
 
-class InvalidArgumentError(Error, ValueError):
+
+class InvalidArgumentError(Error, ValueError, code="invalid_argument"):
     """An option or argument that can never work."""
 
-    code = "invalid_argument"
 
-
-class NotFoundError(Error, FileNotFoundError, KeyError):
+class NotFoundError(Error, FileNotFoundError, KeyError, code="not_found"):
     """A file, directory, dataset or name that does not exist."""
 
-    code = "not_found"
 
-
-class IOError(Error, OSError):
+class IOError(Error, OSError, code="io"):
     """The operating system refused or failed an operation. The next try may succeed."""
 
-    code = "io"
 
-
-class CorruptError(Error, ValueError):
+class CorruptError(Error, ValueError, code="corrupt"):
     """Bytes that disagree with their checksum, header or index."""
-
-    code = "corrupt"
 
 
 class BadSample(CorruptError):
     """For you to raise: a transform, or a dataset, has found this sample bad. `on_bad_sample="skip"` skips it."""
 
 
-class OutOfRangeError(Error, IndexError):
+class OutOfRangeError(Error, IndexError, code="out_of_range"):
     """An id, row or position past the end."""
 
-    code = "out_of_range"
 
-
-class MismatchError(Error, ValueError):
+class MismatchError(Error, ValueError, code="mismatch"):
     """Another dataset, seed, split, order or element type."""
 
-    code = "mismatch"
 
-
-class UnsupportedError(Error, NotImplementedError):
+class UnsupportedError(Error, NotImplementedError, code="unsupported"):
     """A valid file or request that this version cannot serve."""
 
-    code = "unsupported"
 
-
-class BusyError(Error, OSError):
+class BusyError(Error, OSError, code="busy"):
     """In use: a directory that another job has locked, or a loader that another thread is in."""
 
-    code = "busy"
 
-
-class TimeoutError(Error, builtins.TimeoutError):
+class TimeoutError(Error, builtins.TimeoutError, code="timeout"):
     """A rank did not arrive within the deadline."""
 
-    code = "timeout"
 
-
-class CallbackError(Error, RuntimeError):
+class CallbackError(Error, RuntimeError, code="callback"):
     """Your code (a transform, a source, a stream) failed, or answered wrongly. See `__cause__`."""
-
-    code = "callback"
 
 
 class Refusal(Exception):
