@@ -1,7 +1,5 @@
 #include "errors.hpp"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <exception>
 #include <memory>

@@ -4,7 +4,6 @@
 
 #include <pybind11/pybind11.h>
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -1,7 +1,6 @@
 // What a sampler draws: batches that are planned and not read, and lists of their indices.
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
