@@ -338,6 +338,7 @@ for i in range(2):
 }
 
 TEST_F(Hdf5Chunks, OfEachFilterAreCorruptWhereTheyAreDamaged) {
+  const auto is_named = is_error(corrupt, {"a.h5", "\"/x\"", "byte "});
   for (const std::string options : {"compression='gzip'", "compression='lzf'", "fletcher32=True"}) {
     write(
         "with h5py.File('a.h5', 'w') as f:\n"
@@ -346,9 +347,7 @@ TEST_F(Hdf5Chunks, OfEachFilterAreCorruptWhereTheyAreDamaged) {
         ")\n    f.flush()\n"
         "    mask, chunk = x.id.read_direct_chunk((0, 0))\n"
         "    x.id.write_direct_chunk((0, 0), bytes(b ^ 0x55 for b in chunk[:40]) + chunk[40:-1], mask)\n");
-    EXPECT_THAT(reading(*open(directory_ / "a.h5", "hdf5"), {3}),
-                is_error(corrupt, {"a.h5", "\"/x\"", "byte "}))
-        << options;
+    EXPECT_THAT(reading(*open(directory_ / "a.h5", "hdf5"), {3}), is_named) << options;
   }
   for (const std::string filter : {"32004", "32015"}) {  // lz4, zstd
     write(
@@ -359,9 +358,7 @@ TEST_F(Hdf5Chunks, OfEachFilterAreCorruptWhereTheyAreDamaged) {
         "with h5py.File('a.h5', 'w') as f:\n"
         "    x = h5py.h5d.create(f.id, b'x', h5py.h5t.NATIVE_INT32, h5py.h5s.create_simple((48, 64)), p)\n"
         "    x.write_direct_chunk((0, 0), bytes(range(200)))\n");
-    EXPECT_THAT(reading(*open(directory_ / "a.h5", "hdf5"), {3}),
-                is_error(corrupt, {"a.h5", "\"/x\"", "byte "}))
-        << filter;
+    EXPECT_THAT(reading(*open(directory_ / "a.h5", "hdf5"), {3}), is_named) << filter;
   }
 }
 

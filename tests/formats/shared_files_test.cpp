@@ -192,12 +192,10 @@ TEST_F(SharedFilesTest, AFileOfAProcessThatIsKilledAtItsMakingIsAnErrorForTheOth
     ::kill(maker, SIGKILL);
     ASSERT_EQ(::waitpid(maker, nullptr, 0), maker);
     for (const std::size_t i : {0U, 1U, 2U, 3U}) {
-      try {
-        EXPECT_TRUE(is_all(files->open(i), "abcd"[i]));
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), timeout);
-        ++missing;
-      }
+      const auto error = error_of([&] { EXPECT_TRUE(is_all(files->open(i), "abcd"[i])); });
+      if (!error) continue;
+      EXPECT_THAT(error, is_error(timeout));
+      ++missing;
     }
   }
   EXPECT_GT(missing, 0);

@@ -122,7 +122,7 @@ TEST(OptionValues, OfAStreamLoaderAreTakenToTheirRim) {
                                              {.deadline = milliseconds::max()}};
   for (std::size_t i = 0; i < rim.size(); ++i) {
     StreamLoader loader(told_stream(4), rim[i]);
-    EXPECT_EQ(count(loader), 12 * rim[i].epochs) << "row " << i;
+    EXPECT_EQ(samples_left(loader), 12 * rim[i].epochs) << "row " << i;
   }
 }
 

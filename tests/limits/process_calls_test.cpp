@@ -25,7 +25,7 @@ TEST(Fork, IsSaidByEachCallOfALoaderInTheChild) {
   expect_refused_in_a_child([&] { loader.position(); });
   expect_refused_in_a_child([&] { state(loader); });
   StreamLoader stream = make_stream();
-  EXPECT_EQ(count(stream), 18);
+  EXPECT_EQ(samples_left(stream), 18);
   expect_refused_in_a_child([&] { (void)stream.next(); });
   expect_refused_in_a_child([&] { state(stream); });
 }
@@ -34,12 +34,10 @@ TEST(Fork, OfALoaderEndsInTheChildAndGoesOnInTheParent) {
   auto loader = std::make_unique<Loader>(make_loader());
   loader->warm_up();
   EXPECT_EQ(error_as_nobody([&] { loader.reset(); }), "");
-  std::int64_t seen = 0;
-  for (const Batch& batch : *loader) seen += batch.size();
-  EXPECT_EQ(seen, 20);
+  EXPECT_EQ(samples_left(*loader), 20);
   auto stream = std::make_unique<StreamLoader>(make_stream());
   EXPECT_EQ(error_as_nobody([&] { stream.reset(); }), "");
-  EXPECT_EQ(count(*stream), 18);
+  EXPECT_EQ(samples_left(*stream), 18);
 }
 
 TEST(Fork, LeavesADirectoryLockedByTheParent) {

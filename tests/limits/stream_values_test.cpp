@@ -13,13 +13,9 @@ void twice(std::int64_t /*epoch*/, const StreamSample& sample, StreamOutputs& ou
   out.add().copy(sample);
 }
 
-std::int64_t count_of(const Shared& source) {
+std::int64_t count_of(const auto& source) {
   StreamLoader loader(source, {.workers = 0});
-  return count(loader);
-}
-std::int64_t count_of(const Dispatch& dispatch) {
-  StreamLoader loader(dispatch, {.workers = 0});
-  return count(loader);
+  return samples_left(loader);
 }
 
 TEST(StreamValues, ThatCannotBeAreRefusedByAllThatTakesASource) {
@@ -90,7 +86,7 @@ TEST(StreamValues, AreReadWhereShardsAreEmptyAndWhereASourceIsReadTwice) {
   StreamLoader one(source, {.global_batch_size = 4});
   (void)one.next();
   EXPECT_EQ(count_of(source), 12);
-  EXPECT_EQ(count(one), 8);
+  EXPECT_EQ(samples_left(one), 8);
 }
 
 TEST(StreamValues, NumbersOfOutputsDoNotOverflow) {

@@ -2,6 +2,7 @@
 
 // Streams that say of themselves what a test has them say, and fields that none can have.
 
+#include "source/reading.hpp"
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
 #include "test.hpp"
@@ -61,13 +62,6 @@ class ToldStream : public StreamSource {
 inline std::shared_ptr<ToldStream> told_stream(std::int64_t shards, Fields fields = kOneNumber,
                                                std::int64_t cursor_numbers = 1) {
   return std::make_shared<ToldStream>(shards, std::move(fields), cursor_numbers);
-}
-
-/// How many samples `loader` still gives.
-inline std::int64_t count(StreamLoader& loader) {
-  std::int64_t samples = 0;
-  while (const auto batch = loader.next()) samples += batch->size();
-  return samples;
 }
 
 /// Fields that no source can have, and a word that says why.

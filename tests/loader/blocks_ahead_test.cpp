@@ -1,6 +1,7 @@
 // Under Shuffle::block a source is told of the blocks that will be read, before they are, and of no more than
 // it may bring.
 
+#include "source/reading.hpp"
 #include "source/told_source.hpp"
 #include "test.hpp"
 
@@ -46,9 +47,7 @@ LoaderOptions options_of(Shuffle shuffle = Shuffle::block) {
 std::int64_t drain(const std::shared_ptr<const Source>& source, const LoaderOptions& options,
                    World world = {}) {
   Loader loader(source, options, world);
-  std::int64_t samples = 0;
-  while (const auto batch = loader.next()) samples += batch->size();
-  return samples;
+  return samples_left(loader);
 }
 
 TEST(BlocksAhead, ASourceIsToldOfEachBlockOnceBeforeItIsRead) {

@@ -90,9 +90,8 @@ TEST(Mixture, RefusesDatasetsWithOtherFieldsAndNamesThem) {
   Mixture mixture = mixture_of({3}, {1});
   mixture.datasets.push_back(
       {.source = told(3, {{.name = "y", .dtype = DType::float32, .shape = {3}, .ragged = true}})});
-  EXPECT_THAT(error_of([&] { Loader loader(mixture, {}); }),
-              is_error(invalid_argument,
-                       {"number 0 has \"x\" int64[2], \"text\" uint8[*]; number 1 has \"y\" float32[*, 3]"}));
+  EXPECT_ERROR(Loader(mixture, {}), invalid_argument,
+               {"number 0 has \"x\" int64[2], \"text\" uint8[*]; number 1 has \"y\" float32[*, 3]"});
 }
 
 TEST(Mixture, RefusesWeightsThatAreNotOfItsDatasets) {

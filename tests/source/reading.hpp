@@ -99,6 +99,13 @@ class Samples {
   std::vector<std::vector<std::int64_t>> offsets_;
 };
 
+/// How many samples a loader still gives.
+std::int64_t samples_left(auto& loader) {
+  std::int64_t samples = 0;
+  while (const auto batch = loader.next()) samples += batch->size();
+  return samples;
+}
+
 /// The Error that `action` throws, if any.
 template <typename Action>
 std::optional<Error> error_of(Action action) {
