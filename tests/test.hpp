@@ -69,6 +69,11 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
 
 using Numbers = std::vector<std::int64_t>;
 
+/// A number from `low` up to `high`, at random.
+inline std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+}
+
 /// first, ..., end - 1.
 inline Numbers numbers_from(std::int64_t first, std::int64_t end) {
   Numbers numbers(static_cast<std::size_t>(end - first));

@@ -27,10 +27,6 @@ inline void run_out(Loader& loader) {
   while (loader.next()) continue;
 }
 
-inline std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
-  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-}
-
 /// A directory of checkpoints that one process writes.
 class Checkpoints {
  public:

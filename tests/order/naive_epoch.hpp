@@ -48,10 +48,6 @@ inline std::vector<std::int64_t> ids(const Order& order, std::int64_t epoch, con
 
 namespace rota::test {
 
-inline std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
-  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-}
-
 /// The sample ids of a stretch of a shard.
 inline std::vector<std::int64_t> ids_of(const EpochOrder& in_epoch, const ShardSpan& span) {
   std::vector<SampleId> samples(static_cast<std::size_t>(span.count));

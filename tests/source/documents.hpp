@@ -32,13 +32,12 @@ class Documents : public ToldSource {
 /// Up to `most` documents: many of no token or one, some of a few, and some that fill many sequences.
 inline std::vector<std::int64_t> random_lengths(std::mt19937_64& random, std::int64_t most,
                                                 std::int64_t sequence) {
-  const auto draw = [&](std::int64_t low, std::int64_t high) {
-    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-  };
-  std::vector<std::int64_t> lengths(static_cast<std::size_t>(draw(0, most)));
+  std::vector<std::int64_t> lengths(static_cast<std::size_t>(draw(random, 0, most)));
   for (std::int64_t& length : lengths) {
-    const std::int64_t kind = draw(0, 9);
-    length = kind < 3 ? draw(0, 1) : kind < 9 ? draw(0, 2 * sequence) : draw(0, 100 * sequence);
+    const std::int64_t kind = draw(random, 0, 9);
+    length = kind < 3   ? draw(random, 0, 1)
+             : kind < 9 ? draw(random, 0, 2 * sequence)
+                        : draw(random, 0, 100 * sequence);
   }
   return lengths;
 }

@@ -65,10 +65,6 @@ std::vector<Sequence> read(const Source& packed, const Ids& wanted) {
 
 std::vector<Sequence> read(const Source& packed) { return read(packed, all_ids(packed)); }
 
-std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t high) {
-  return std::uniform_int_distribution<std::int64_t>(low, high)(random);
-}
-
 PackOptions random_options(std::mt19937_64& random) {
   PackOptions options{.length = draw(random, 1, 40),
                       .pad = draw(random, -3, 3),

@@ -70,8 +70,8 @@ class Samples {
     for (std::size_t k = 0; k < 2 * wanted.size(); ++k) {
       const std::size_t i = k / 2;
       const std::int64_t rows = offsets_[f][i + 1] - offsets_[f][i];
-      const std::int64_t first = std::uniform_int_distribution<std::int64_t>(0, rows)(random);
-      const std::int64_t count = std::uniform_int_distribution<std::int64_t>(0, rows - first)(random);
+      const std::int64_t first = draw(random, 0, rows);
+      const std::int64_t count = draw(random, 0, rows - first);
       const std::size_t row_bytes = memory_[f].row_bytes;
       memory.emplace_back(static_cast<std::size_t>(count) * row_bytes);
       parts.push_back({.id = wanted[i], .first = first, .count = count, .to = memory.back().data()});

@@ -33,7 +33,7 @@ class TextSource : public ToldSource {
 Numbers sizes_up_to(std::int64_t most, std::size_t count) {
   std::mt19937_64 random(static_cast<std::uint64_t>(most));
   Numbers sizes(count);
-  for (auto& size : sizes) size = std::uniform_int_distribution<std::int64_t>(0, most)(random);
+  for (auto& size : sizes) size = draw(random, 0, most);
   return sizes;
 }
 
