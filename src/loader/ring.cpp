@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/caught.hpp"
 #include "core/message.hpp"
 #include "core/read_tally.hpp"
 #include "core/scarce.hpp"
@@ -183,11 +184,9 @@ bool Ring::can_plan() const noexcept {
 template <typename Work>
 void Ring::unlocked(RingEntry& entry, const std::size_t& slot, Work work) {
   std::exception_ptr error;
-  try {
+  {
     const MutexUnlock unlocked(mutex_);
-    work();
-  } catch (...) {
-    error = std::current_exception();
+    error = thrown_by(work);
   }
   if (!error || (entry.error && entry.failed_slot <= slot)) return;
   entry.error = error;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/caught.hpp"
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "order/shard_plan.hpp"
@@ -187,14 +188,8 @@ FeedHead DispatchFeed::open() {
   const StepMessages& step = undelivered_.front();
   assert(step.error || (step.head.epoch == epoch_ && step.head.first == delivered_));
   OpenedStep& next = next_.emplace();
-  next.error = step.error;
-  next.head = {.kind = step.head.kind, .epoch = epoch_};
-  try {
-    if (step.is_batch()) next.batch = decode(step);
-  } catch (...) {
-    next.error = std::current_exception();
-    next.head.kind = FeedHead::Kind::failed;
-  }
+  next.error = step.is_batch() ? thrown_by([&] { next.batch = decode(step); }) : step.error;
+  next.head = {.kind = next.error ? FeedHead::Kind::failed : step.head.kind, .epoch = epoch_};
   return next.head;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/caught.hpp"
 #include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
@@ -294,18 +295,17 @@ void StreamRing::open() {
   is_opening_ = true;
   bytes_ += fixed_bytes_;
   OpenBatch batch;
-  std::exception_ptr error;
-  try {
-    const MutexUnlock unlocked(mutex_);
+  const auto take_memory = [&] {
     batch.memory = pool_.take();
-    const auto take_memory = [&] {
-      batch.is_lent.resize(batch_size_);
-      batch.memory->resize_streams(batch_size_);
-      batch.memory->store.open();
-    };
-    with_memory(take_memory, [&] { return fmt::format("open a batch of {} samples", batch_size_); });
-  } catch (...) {
-    error = std::current_exception();
+    batch.is_lent.resize(batch_size_);
+    batch.memory->resize_streams(batch_size_);
+    batch.memory->store.open();
+  };
+  const auto task = [&] { return fmt::format("open a batch of {} samples", batch_size_); };
+  std::exception_ptr error;
+  {
+    const MutexUnlock unlocked(mutex_);
+    error = thrown_by([&] { with_memory(take_memory, task); });
   }
   is_opening_ = false;
   if (error) {
@@ -323,11 +323,9 @@ void StreamRing::assemble() {
             .bytes = fixed_bytes_};
   open_.pop_front();
   for (const auto& ticket : item.tickets) item.bytes += ticket->reading.extra_bytes(*pool_.fields());
-  try {
+  {
     const MutexUnlock unlocked(mutex_);
-    fill(*item.batch, item.tickets);
-  } catch (...) {
-    item.error = std::current_exception();
+    item.error = thrown_by([&] { fill(*item.batch, item.tickets); });
   }
   is_assembling_ = false;
   finish(item.error ? FeedHead::Kind::failed : FeedHead::Kind::batch, std::move(item));
@@ -379,13 +377,11 @@ void StreamRing::read(std::size_t worker) {
 }
 
 void StreamRing::read_one(Ticket& ticket, std::size_t worker) {
-  try {
+  ticket.error = thrown_by([&] {
+    ticket.reading.is_there = false;
     if (ticket.lender == nullptr) SampleMemory::own(ticket.reading.sample);
     ticket.reading.is_there = readers_[ticket.shard]->read(instances_.source(worker), ticket.reading);
-  } catch (...) {
-    ticket.reading.is_there = false;
-    ticket.error = std::current_exception();
-  }
+  });
 }
 
 void StreamRing::publish(Ticket& ticket) {

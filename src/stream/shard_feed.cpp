@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/caught.hpp"
+
 namespace rota::internal {
 
 namespace {
@@ -82,15 +84,12 @@ void ShardFeed::begin_epoch(std::int64_t epoch) {
 // Begins to read where the run is, if that is not under way.
 void ShardFeed::prepare() noexcept {
   if (ring_) return;
-  try {
-    error_ = nullptr;
+  error_ = thrown_by([&] {
     ring_.emplace(
         *source_, *pool_, *options_, batch_size_,
         RingStart{
             .world = world_, .epoch = epoch_, .places = run_.places, .first = run_.first, .later = owned_});
-  } catch (...) {
-    error_ = std::current_exception();
-  }
+  });
 }
 
 std::optional<FeedHead> ShardFeed::peek() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/caught.hpp"
 #include "core/failure.hpp"
 #include "core/read_tally.hpp"
 #include "core/scarce.hpp"
@@ -139,11 +140,9 @@ void StepBuilder::make() {
   std::optional<StepMessages> messages;
   {
     const MutexUnlock unlocked(mutex_);
-    try {
-      messages = advance();
-    } catch (...) {
+    if (const auto error = thrown_by([&] { messages = advance(); })) {
       messages = empty_step(FeedHead::Kind::failed);
-      messages->error = std::current_exception();
+      messages->error = error;
     }
   }
   open_bytes_ = std::ssize(open_);
@@ -161,11 +160,9 @@ void StepBuilder::make() {
 
 void StepBuilder::park() {
   std::exception_ptr error;
-  try {
+  {
     const MutexUnlock unlocked(mutex_);
-    take_cursor();
-  } catch (...) {
-    error = std::current_exception();
+    error = thrown_by([&] { take_cursor(); });
   }
   park_error_ = error;
   is_parked_ = is_paused_;  // it may have been let go meanwhile

@@ -244,11 +244,8 @@ Batch StreamLoader::Impl::deliver(std::int64_t epoch) {
   watch_.end(batch->times, std::ssize(batch->stream_ids), batch->store.bytes());
   // Said now, so that the others need not wait for this rank to come by.
   std::optional<FeedHead> after;
-  try {
-    after = feed().peek();
-  } catch (...) {
-    // This batch is good. It is tried again for the next one.
-  }
+  // What it throws is left: this batch is good, and it is tried again for the next one.
+  static_cast<void>(internal::thrown_by([&] { after = feed().peek(); }));
   if (after && world().size > 1 && agreed_steps_ == 0) agreement_.begin(say(*after));
   return pool_->wrap(std::move(batch));
 }
