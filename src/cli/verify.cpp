@@ -73,19 +73,15 @@ std::string damaged_text(const Verification& found) {
   return text;
 }
 
-struct Verdict {
-  Verification found;
-  std::string text;
-};
-
-Verdict verify_file(const std::filesystem::path& file) {
+// What is found, also as a text.
+std::pair<Verification, std::string> verify_file(const std::filesystem::path& file) {
   const auto start = std::chrono::steady_clock::now();
   Verification found = verify_checkpoint(file);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   check_name(file, found);
   check_loaders(file, found);
   std::string text = found.is_good() ? good_text(found, took.count()) : damaged_text(found);
-  return {.found = std::move(found), .text = std::move(text)};
+  return {std::move(found), std::move(text)};
 }
 
 // Blobs are looked into only when they are read.
