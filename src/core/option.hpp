@@ -2,10 +2,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 #include <span>
-#include <string>
 #include <string_view>
 
 namespace rota::internal {
@@ -34,10 +32,6 @@ class OptionCheck {
   template <typename Enum>
   void one_of(std::string_view option, Enum value, std::span<const std::string_view> names) const {
     refuse_unless_one_of(option, static_cast<std::int64_t>(value), names);
-  }
-  template <typename Enum>
-  void one_of(std::string_view option, Enum value, std::initializer_list<std::string_view> names) const {
-    one_of(option, value, std::span(names.begin(), names.size()));
   }
   [[noreturn]] void refuse(std::string_view option, std::string_view value, std::string_view range) const;
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/caught.hpp"
+#include "core/enumerators.hpp"
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "order/shard_plan.hpp"
@@ -81,7 +82,7 @@ void check(const Dispatch& dispatch, const World& world) {
   }
   constexpr OptionCheck kCheck(kDispatching);
   kCheck.in_range("shards", dispatch.shards, 1, kMaxShards);
-  kCheck.one_of("rank_split", dispatch.rank_split, {"by_sample", "by_shard"});
+  kCheck.one_of("rank_split", dispatch.rank_split, std::span(kSplits).first(2));  // not interleaved
 }
 
 std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const Communicator& comm) {
