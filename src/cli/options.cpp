@@ -30,15 +30,12 @@ std::int64_t parse_number(const std::string& option, const std::string& text, st
   return number;
 }
 
-CLI::Option& add_path(CLI::App& command, const std::string& name, std::filesystem::path& value,
-                      const std::string& help) {
-  return *command.add_option_function<std::string>(
-      name, [&value](const std::string& text) { value = internal::plain_path(text); }, help);
-}
-
 CLI::Option& add_dataset(CLI::App& command, DatasetOptions& dataset) {
-  add_path(command, "PATH", dataset.path, "a file, a directory, a glob in quotes, or a saved catalog")
-      .required();
+  command
+      .add_option_function<std::string>(
+          "PATH", [&dataset](const std::string& text) { dataset.path = internal::plain_path(text); },
+          "a file, a directory, a glob in quotes, or a saved catalog")
+      ->required();
   command.add_flag("--manifest", dataset.is_manifest,
                    "PATH is a manifest: on each line a file's path, or a JSON object with one");
   command.add_flag("--all", dataset.all_names,

@@ -47,10 +47,6 @@ bool verify(const std::filesystem::path& file_or_directory, std::FILE* out);
 std::int64_t parse_number(const std::string& option, const std::string& text, std::int64_t least,
                           std::int64_t most);
 
-/// Adds an option that is a path, as `internal::plain_path` has it. `value` must live as long as `command`.
-CLI::Option& add_path(CLI::App& command, const std::string& name, std::filesystem::path& value,
-                      const std::string& help);
-
 /// Adds an option that is a number from `least` to `most`. `value` has the default, if there is one, and must
 /// live as long as `command`.
 template <typename Number>
@@ -70,7 +66,7 @@ CLI::Option& add_number(CLI::App& command, const std::string& name, Number& valu
 
 /// A dataset, as a user names it.
 struct DatasetOptions {
-  std::filesystem::path path;   ///< a file, directory, glob, saved catalog, or manifest
+  std::filesystem::path path;   ///< a plain_path: of a file, directory, glob, saved catalog, or manifest
   std::string format = "auto";  ///< see rota::open
   bool is_manifest = false;
   bool all_names = false;
