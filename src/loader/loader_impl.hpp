@@ -9,7 +9,6 @@
 #include <thread>
 #include <vector>
 
-#include "core/read_tally.hpp"
 #include "loader/loop_watch.hpp"
 #include "loader/planner.hpp"
 #include "loader/ring.hpp"
