@@ -121,7 +121,11 @@ void SnapshotData::claim_tensor_name(const std::string& name) {
   if (!names_.insert(name).second) reject("tensor", name, kTaken);
 }
 
-void SnapshotData::add_tensor(LocalTensor tensor) {
+void SnapshotData::add_tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+                              LocalTensor tensor) {
+  tensor.name = name;
+  tensor.dtype = dtype;
+  tensor.row_shape = std::move(row_shape);
   tensor.row_bytes = row_bytes_of(tensor);
   if (tensor.has_ranges) settle_ranges(tensor);
   if (tensor.rows < 0) reject("tensor", tensor.name, fmt::format("it cannot have {} rows", tensor.rows));
@@ -177,40 +181,24 @@ Snapshot::Impl& Snapshot::impl() const { return internal::owned(impl_, "a snapsh
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::int64_t rows, std::span<const std::byte> data) {
-  impl().add_tensor({.name = std::string(name),
-                     .dtype = dtype,
-                     .row_shape = std::move(row_shape),
-                     .rows = rows,
-                     .data = data});
+  impl().add_tensor(name, dtype, std::move(row_shape), {.rows = rows, .data = data});
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::span<const RowRange> rows, std::span<const std::byte> data) {
-  impl().add_tensor({.name = std::string(name),
-                     .dtype = dtype,
-                     .row_shape = std::move(row_shape),
-                     .has_ranges = true,
-                     .ranges = {rows.begin(), rows.end()},
-                     .data = data});
+  impl().add_tensor(name, dtype, std::move(row_shape),
+                    {.has_ranges = true, .ranges = {rows.begin(), rows.end()}, .data = data});
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::int64_t rows, std::vector<std::byte>&& data) {
-  impl().add_tensor({.name = std::string(name),
-                     .dtype = dtype,
-                     .row_shape = std::move(row_shape),
-                     .rows = rows,
-                     .owned = std::move(data)});
+  impl().add_tensor(name, dtype, std::move(row_shape), {.rows = rows, .owned = std::move(data)});
 }
 
 void Snapshot::tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                       std::span<const RowRange> rows, std::vector<std::byte>&& data) {
-  impl().add_tensor({.name = std::string(name),
-                     .dtype = dtype,
-                     .row_shape = std::move(row_shape),
-                     .has_ranges = true,
-                     .ranges = {rows.begin(), rows.end()},
-                     .owned = std::move(data)});
+  impl().add_tensor(name, dtype, std::move(row_shape),
+                    {.has_ranges = true, .ranges = {rows.begin(), rows.end()}, .owned = std::move(data)});
 }
 
 void Snapshot::blob(std::string_view name, std::string bytes) { impl().add_blob(name, std::move(bytes)); }

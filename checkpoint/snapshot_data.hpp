@@ -18,7 +18,7 @@ namespace rota::checkpoint {
 
 /// A tensor, as far as this rank holds it.
 struct LocalTensor {
-  std::string name;
+  std::string name = {};
   DType dtype = DType::uint8;
   std::vector<std::int64_t> row_shape = {};
   std::int64_t row_bytes = 0;
@@ -52,7 +52,9 @@ class Staging {
 /// Adds what Snapshot adds, with its checks.
 class SnapshotData {
  public:
-  void add_tensor(LocalTensor tensor);
+  /// Of `tensor` its rows and its bytes are given.
+  void add_tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
+                  LocalTensor tensor);
   void add_blob(std::string_view name, std::string bytes);
   void add_rank_blob(std::string_view name, std::string bytes);
   void add_same(std::string_view name, std::string lines);
