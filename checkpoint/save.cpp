@@ -325,11 +325,9 @@ class Save {
   }
 
   void write_received(std::span<const std::byte> message) {
-    while (!message.empty()) {
-      const auto offset = internal::load<std::uint64_t>(message);
-      const auto bytes = internal::load<std::uint64_t>(message, 8);
-      temporary_->file().write(offset, message.subspan(16, bytes));
-      message = message.subspan(16 + bytes);
+    for (internal::ByteReader reader(message, kWriting); !reader.at_end();) {
+      const auto offset = reader.next<std::uint64_t>();
+      temporary_->file().write(offset, reader.next_bytes(reader.next<std::uint64_t>()));
     }
   }
 
