@@ -57,13 +57,6 @@ Permutation EpochOrder::within(std::int64_t shard) const noexcept {
   return {plan_.length(shard), derive_key(seed_, epoch_, Purpose::within, shard)};
 }
 
-SampleId EpochOrder::sample(ShardId shard, std::int64_t position) const noexcept {
-  const ShardSpan span{.epoch = epoch_, .shard = shard, .position = position, .count = 1};
-  SampleId id;
-  samples(std::span(&span, 1), &id);
-  return id;
-}
-
 void EpochOrder::samples(std::span<const ShardSpan> spans, SampleId* out) const noexcept {
   SampleId* at = out;
   for (const ShardSpan& span : spans) {

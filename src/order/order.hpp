@@ -49,8 +49,6 @@ using BlockBegins = std::shared_ptr<const std::vector<std::int64_t>>;
 /// The order of one epoch, keys ready. *Immutable.*
 class EpochOrder {
  public:
-  /// The sample at `position` of `shard`, 0 <= position < plan.length(shard).
-  [[nodiscard]] SampleId sample(ShardId shard, std::int64_t position) const noexcept;
   /// The samples of `spans`, whose epoch is not looked at, one after the other into out[0, sum of counts).
   void samples(std::span<const ShardSpan> spans, SampleId* out) const noexcept;
   /// The inverse: where sample `id` of [0, N) stands.

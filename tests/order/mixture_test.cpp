@@ -135,7 +135,7 @@ class NaiveMixture {
     std::ranges::sort(places);
     std::vector<std::vector<std::int64_t>> out;
     for (const auto& [dataset, epoch, place] : places) {
-      const SampleId id = orders_[dataset].epoch(epoch).sample({place.shard}, place.position);
+      const SampleId id = sample_at(orders_[dataset].epoch(epoch), place.shard, place.position);
       out.push_back({static_cast<std::int64_t>(dataset), epoch, id.value});
     }
     return out;

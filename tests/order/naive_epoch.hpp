@@ -6,6 +6,18 @@
 #include "order/order.hpp"
 #include "test.hpp"
 
+namespace rota::test {
+
+/// The sample at `position` of a shard.
+inline SampleId sample_at(const EpochOrder& order, std::int64_t shard, std::int64_t position) {
+  const ShardSpan span{.epoch = order.epoch(), .shard = {shard}, .position = position, .count = 1};
+  SampleId id;
+  order.samples(std::span(&span, 1), &id);
+  return id;
+}
+
+}  // namespace rota::test
+
 namespace rota::test::naive {
 
 struct Place {
@@ -40,7 +52,7 @@ inline std::vector<std::int64_t> ids(const Order& order, std::int64_t epoch, con
   std::sort(part.begin(), part.end());
   const EpochOrder in_epoch = order.epoch(epoch);
   std::vector<std::int64_t> out;
-  for (const Place& place : part) out.push_back(in_epoch.sample({place.shard}, place.position).value);
+  for (const Place& place : part) out.push_back(sample_at(in_epoch, place.shard, place.position).value);
   return out;
 }
 

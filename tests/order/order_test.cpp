@@ -41,7 +41,7 @@ TEST(Order, EveryEpochIsABijectionOfSeatsAndSamplesWithItsInverse) {
         std::set<std::int64_t> seen;
         for (std::int64_t s = 0; s < plan.shards(); ++s) {
           for (std::int64_t p = 0; p < plan.length(s); ++p) {
-            const SampleId id = order.sample({s}, p);
+            const SampleId id = sample_at(order, s, p);
             ASSERT_TRUE(id.value >= 0 && id.value < plan.samples() && seen.insert(id.value).second);
             ASSERT_EQ(order.locate(id), (ShardPosition{.shard = {s}, .position = p}));
           }
@@ -105,7 +105,7 @@ TEST(Order, BlocksThatAreUnitsMoveAsWholesAndAreFoundAgain) {
     std::map<std::int64_t, std::set<std::int64_t>> units_of_window;
     for (std::int64_t s = 0; s < plan.shards(); ++s) {
       for (std::int64_t p = 0; p < plan.length(s); ++p) {
-        const SampleId id = order.sample({s}, p);
+        const SampleId id = sample_at(order, s, p);
         ASSERT_TRUE(id.value >= 0 && id.value < plan.samples() && seen.insert(id.value).second);
         ASSERT_EQ(order.locate(id), (ShardPosition{.shard = {s}, .position = p}));
         units_of_window[order.window_at({s}, p)].insert(std::ranges::upper_bound(*begins, id.value) -
