@@ -1,5 +1,6 @@
 #include "remote/credentials.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -57,12 +58,7 @@ std::string query_text(std::vector<std::pair<std::string, std::string>> query) {
 
 std::string sha256_text(std::string_view bytes) { return hexadecimal(sha256(bytes)); }
 
-std::string amazon_time(std::time_t time) {
-  std::tm parts{};
-  ::gmtime_r(&time, &parts);
-  return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
+std::string amazon_time(std::time_t time) { return fmt::format("{:%Y%m%dT%H%M%SZ}", fmt::gmtime(time)); }
 
 std::string authorization(const SignedRequest& request, const S3Keys& keys, std::string_view region,
                           std::string_view service) {
