@@ -57,7 +57,7 @@ void FieldStore::reserve(Buffer& buffer, std::size_t bytes) {
   buffer = buffers_->take(bytes);
 }
 
-void FieldStore::open_fixed() {
+void FieldStore::open() {
   const auto aligned = [&](std::size_t f) {
     return (bytes(f) + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
   };
@@ -70,6 +70,7 @@ void FieldStore::open_fixed() {
     memory_[f].data = data;
     if (data != nullptr) data += aligned(f);
   }
+  open_ragged();
 }
 
 void FieldStore::open_ragged() {

@@ -37,11 +37,7 @@ class FieldStore {
   /// Bytes of all tensors, once row counts are summed; before, of the fixed ones.
   [[nodiscard]] std::size_t bytes() const noexcept;
   /// Takes the memory; that of fixed fields may be taken before row counts are known, and stays.
-  void open() {
-    open_fixed();
-    open_ragged();
-  }
-  void open_fixed();
+  void open();
   void open_ragged();
   /// For one ragged field alone: takes its row counts, and its memory. Throws Error{callback} for a field
   /// that is fixed, or for other than one count for each sample, and as `sum_rows` does; the field is then as
