@@ -21,14 +21,10 @@ constexpr double kUnit = 1 / 8e6;
 constexpr std::uint64_t kMost = (std::uint64_t{1} << 34) - 1;
 
 // A bucket has what differs in none of the highest four bits.
-int exponent_of(std::uint64_t units) noexcept {
-  return std::max(static_cast<int>(std::bit_width(units)), 4) - 4;
-}
-
 std::size_t bucket_of(double seconds) noexcept {
   const double units = std::clamp(seconds / kUnit, 0.0, static_cast<double>(kMost));
   const auto whole = static_cast<std::uint64_t>(units);
-  const int exponent = exponent_of(whole);
+  const int exponent = std::max(static_cast<int>(std::bit_width(whole)), 4) - 4;
   return static_cast<std::size_t>(8 * exponent) + (whole >> exponent);
 }
 

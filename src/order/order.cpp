@@ -96,10 +96,6 @@ ShardPosition EpochOrder::locate(SampleId id) const noexcept {
   return {shard, shuffle_ == Shuffle::within ? within(shard.value).inverse(position) : position};
 }
 
-std::int64_t EpochOrder::block_of(std::int64_t sample) const noexcept {
-  return begins_ ? last_at(*begins_, sample) : sample / shape_.samples;
-}
-
 std::int64_t EpochOrder::slot_begin(std::int64_t slot) const noexcept {
   if (slots_) return (*slots_)[static_cast<std::size_t>(slot)];
   return slot * shape_.samples - (slot > short_slot_ ? missing_ : 0);
@@ -145,7 +141,7 @@ std::vector<SampleRange> EpochOrder::blocks_of(std::int64_t window) const {
 }
 
 std::int64_t EpochOrder::block_index(SampleId id) const noexcept {
-  const std::int64_t block = block_of(id.value);
+  const std::int64_t block = begins_ ? last_at(*begins_, id.value) : id.value / shape_.samples;
   const std::int64_t slot = whole_.inverse(block);
   const std::int64_t w = slot / shape_.blocks;
   const std::int64_t begin = window_begin(w);

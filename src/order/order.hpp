@@ -75,7 +75,6 @@ class EpochOrder {
   [[nodiscard]] std::int64_t block_begin(std::int64_t block) const noexcept {
     return begins_ ? (*begins_)[static_cast<std::size_t>(block)] : block * shape_.samples;
   }
-  [[nodiscard]] std::int64_t block_of(std::int64_t sample) const noexcept;
   [[nodiscard]] std::int64_t slot_begin(std::int64_t slot) const noexcept;
   [[nodiscard]] std::int64_t slot_at(std::int64_t index) const noexcept;
   [[nodiscard]] std::int64_t window_begin(std::int64_t window) const noexcept;

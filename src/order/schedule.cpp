@@ -14,11 +14,6 @@ namespace {
 
 __extension__ using i128 = __int128;
 
-Turns turns_of(const ShardPlan& plan) {
-  if (plan.is_equal()) return EqualTurns(plan);
-  return RaggedTurns(plan);
-}
-
 }  // namespace
 
 void EpochGroups::enter(const Order& order, std::int64_t epoch) {
@@ -39,7 +34,10 @@ std::int64_t EpochGroups::place_at(std::int64_t turn) const {
 }
 
 Schedule::Schedule(Order order, Tail tail, std::int64_t epochs)
-    : order_(std::move(order)), tail_(tail), epochs_(epochs), turns_(turns_of(order_.plan())) {}
+    : order_(std::move(order)),
+      tail_(tail),
+      epochs_(epochs),
+      turns_(plan().is_equal() ? Turns(EqualTurns(plan())) : RaggedTurns(plan())) {}
 
 void Schedule::require(const Position& at) const {
   if (at.is_countable() && at.consumed <= plan().samples()) return;
