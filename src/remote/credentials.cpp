@@ -33,10 +33,6 @@ std::string either(const std::string& first, const std::string& second) {
   return first.empty() ? second : first;
 }
 
-std::string home_file(const char* variable, const char* name) {
-  return either(environment(variable), environment("HOME") + "/.aws/" + name);
-}
-
 // "2030-01-02T03:04:05Z"
 std::optional<std::time_t> parse_time(const std::string& text) {
   std::tm parts{};
@@ -155,7 +151,7 @@ std::vector<std::map<std::string, std::string>> profile_sections(bool are_needed
   std::vector<std::map<std::string, std::string>> sections;
   for (const auto& [variable, file] :
        {std::pair{"AWS_SHARED_CREDENTIALS_FILE", "credentials"}, {"AWS_CONFIG_FILE", "config"}}) {
-    const std::string path = home_file(variable, file);
+    const std::string path = either(environment(variable), environment("HOME") + "/.aws/" + file);
     ProfileFile profiles = parse_profiles(read_file(path));
     if (are_needed && profiles.contains("")) {
       throw failure(ErrorCode::invalid_argument, "find credentials for S3: read {}: {}", path,

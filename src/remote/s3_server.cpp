@@ -72,20 +72,20 @@ bool is_yes(std::string text) {
 
 // What the options leave open, from the environment.
 S3Options completed(S3Options options) {
-  const auto complete = [](std::string& option, std::initializer_list<const char*> names) {
-    for (const char* const name : names) {
+  using Names = std::initializer_list<const char*>;
+  const auto complete = [](std::string& option, Names variables, Names values) {
+    for (const char* const name : variables)
       if (option.empty()) option = environment(name);
-    }
+    for (const char* const name : values)
+      if (option.empty()) option = profile_value(name);
   };
-  complete(options.region, {"AWS_REGION", "AWS_DEFAULT_REGION"});
-  if (options.region.empty()) options.region = profile_value("region");
+  complete(options.region, {"AWS_REGION", "AWS_DEFAULT_REGION"}, {"region"});
   if (options.region.empty()) options.region = "us-east-1";
-  complete(options.endpoint, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"});
-  if (options.endpoint.empty()) options.endpoint = profile_value("s3.endpoint_url");
-  if (options.endpoint.empty()) options.endpoint = profile_value("endpoint_url");
+  complete(options.endpoint, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"},
+           {"s3.endpoint_url", "endpoint_url"});
   options.requester_pays = options.requester_pays || environment("AWS_REQUEST_PAYER") == "requester";
-  complete(options.http.ca_file, {"AWS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"});
-  if (options.addressing.empty()) options.addressing = profile_value("s3.addressing_style");
+  complete(options.http.ca_file, {"AWS_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"}, {});
+  complete(options.addressing, {}, {"s3.addressing_style"});
   if (options.addressing == "auto") options.addressing.clear();
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
   if (options.access_key.empty() && is_yes(environment("AWS_NO_SIGN_REQUEST"))) {
