@@ -6,11 +6,8 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
-#include <string>
 #include <tuple>
-#include <utility>
 
 namespace rota::cli {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <type_traits>
-#include <utility>
 
 #include "core/owned.hpp"
 #include "loader/batch_memory.hpp"

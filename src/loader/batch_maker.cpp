@@ -7,7 +7,6 @@
 #include <mutex>
 #include <utility>
 
-#include "core/caught.hpp"
 #include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <new>
 #include <string_view>
 #include <type_traits>
@@ -12,7 +11,6 @@
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
-#include "core/mutex.hpp"
 #include "core/scarce.hpp"
 
 namespace rota::internal {

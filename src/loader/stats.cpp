@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "ranks/collectives.hpp"
 

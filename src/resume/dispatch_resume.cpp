@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "stream/dispatch_feed.hpp"
-#include "stream/stream_loader_impl.hpp"
 
 namespace rota::internal {
 namespace {

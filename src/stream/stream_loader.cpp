@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
