@@ -16,6 +16,8 @@
 namespace rota::internal {
 namespace {
 
+constexpr std::size_t kMaxErrorBytes = 1000;  // that are kept of why a sample is bad
+
 bool any_ragged(const std::vector<Field>& fields) { return std::ranges::any_of(fields, &Field::ragged); }
 
 std::shared_ptr<BatchPool> make_pool(const std::vector<Field>& fields, const LoaderOptions& options) {
@@ -177,8 +179,11 @@ void BatchMaker::skip(std::string_view verb, BatchMemory& batch, std::size_t slo
   if (!skips_ || !can_be_bad) {
     throw error.as_error(fmt::format("{} {}", verb, name(id)));
   }
-  batch.bad[slot] = std::make_unique<const BadSlot>(
-      BadSlot{.where = source_->where(id), .error = fmt::format("{}: {}", verb, error.message)});
+  batch.bad[slot] = std::make_unique<const SkippedSamples::Sample>(
+      SkippedSamples::Sample{.epoch = batch.epochs[slot],
+                             .id = id,
+                             .where = source_->where(id),
+                             .error = fmt::format("{}: {}", verb, error.message).substr(0, kMaxErrorBytes)});
   if (batch.kinds[slot] == SlotKind::sample) batch.kinds[slot] = SlotKind::skipped;
 }
 

@@ -12,14 +12,9 @@
 #include "loader/made_rows.hpp"
 #include "loader/planner.hpp"
 #include "rota/batch.hpp"
+#include "rota/loader_options.hpp"
 
 namespace rota::internal {
-
-/// Why the sample of a slot is passed over.
-struct BadSlot {
-  std::string where;
-  std::string error;
-};
 
 /// A worker has waited so long for that; the longest wait counts.
 inline void note_wait(BatchTimes& times, const std::string& what, double seconds) {
@@ -54,9 +49,9 @@ struct BatchMemory : Slots {
   std::vector<MadeRows> made;
   /// Keeps what is read for it in shared memory, until it is handed over.
   std::vector<std::shared_ptr<const void>> pins;
-  /// What is bad: [size] where bad samples may be skipped, else empty. A slot belongs to one thread at a
-  /// time.
-  std::vector<std::unique_ptr<const BadSlot>> bad;
+  /// What is bad, and why: [size] where bad samples may be skipped, else empty. A slot belongs to one thread
+  /// at a time.
+  std::vector<std::unique_ptr<const SkippedSamples::Sample>> bad;
   int skippers = 0;  ///< ranks that may skip some
   bool is_stream = false;
   std::vector<StreamId> stream_ids;

@@ -16,7 +16,6 @@ namespace {
 constexpr std::size_t kMaxListed = 1000;
 // So many bad samples before the first good one are not the samples' fault.
 constexpr std::int64_t kMostBeforeGood = 100;
-constexpr std::size_t kMaxTextBytes = 1000;
 
 std::unique_ptr<ranks::DeferredReduction> sum_over(const Communicator& comm,
                                                    std::chrono::milliseconds deadline) {
@@ -66,7 +65,7 @@ std::int64_t SkipCounter::end_step(const BatchMemory& batch) {
   for (std::size_t slot = 0; slot < batch.bad.size(); ++slot) {
     if (!batch.bad[slot] || batch.kinds[slot] != SlotKind::skipped) continue;
     ++skipped;
-    list(batch, slot);
+    if (skipped_.samples.size() < kMaxListed) skipped_.samples.push_back(*batch.bad[slot]);
   }
   since_ += skipped;
   skipped_.by_this_rank += skipped;
@@ -80,15 +79,6 @@ void SkipCounter::fail_step(const std::exception_ptr& error) {
   if (!skips_ || is_reported_) return;
   report({.failed = 1, .rank = sum_->comm().rank(), .code = static_cast<std::int64_t>(caught(error).code)});
   is_reported_ = true;
-}
-
-void SkipCounter::list(const BatchMemory& batch, std::size_t slot) {
-  if (skipped_.samples.size() >= kMaxListed) return;
-  const BadSlot& bad = *batch.bad[slot];
-  skipped_.samples.push_back({.epoch = batch.epochs[slot],
-                              .id = batch.ids[slot],
-                              .where = bad.where,
-                              .error = bad.error.substr(0, kMaxTextBytes)});
 }
 
 // ---- the count ----

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -68,7 +67,6 @@ class SkipCounter {
   void report(Report report);
   [[nodiscard]] Report hear();
   void judge(const Report& others) const;
-  void list(const BatchMemory& batch, std::size_t slot);
   [[noreturn]] void throw_too_many(const std::string& how_many) const;
 
   bool skips_;
