@@ -18,14 +18,14 @@ namespace {
 constexpr std::size_t kRun = 64;
 constexpr std::int64_t kRunBytes = std::int64_t{256} << 10;
 
-std::vector<ShardProgress> starts_of(const std::vector<ShardId>& shards) {
-  std::vector<ShardProgress> places;
-  places.reserve(shards.size());
-  for (const ShardId shard : shards) places.push_back({.shard = shard, .cursor = {}});
-  return places;
-}
-
 }  // namespace
+
+ShardRun run_from_start(const std::vector<ShardId>& shards) {
+  ShardRun run;
+  run.places.reserve(shards.size());
+  for (const ShardId shard : shards) run.places.push_back({.shard = shard, .cursor = {}});
+  return run;
+}
 
 StreamRing::StreamRing(const StreamSource& source, BatchPool& pool, const StreamLoaderOptions& options,
                        std::int64_t batch_size, RingStart start)
@@ -41,7 +41,7 @@ StreamRing::StreamRing(const StreamSource& source, BatchPool& pool, const Stream
       queues_(static_cast<std::size_t>(std::max(options.workers, 1))),
       fixed_bytes_(fixed_bytes(*pool.fields(), batch_size_)),
       stats_(queues_.size()) {
-  begin_epoch(std::move(start.places), start.first);
+  begin_epoch(std::move(start.run));
   settle();
   for (int w = 0; w < options.workers; ++w) {
     threads_.push_back(
@@ -109,11 +109,12 @@ void StreamRing::add_stats(LoaderStats& stats) const {
 
 // ---- what is decided under the lock ----
 
-void StreamRing::begin_epoch(std::vector<ShardProgress> places, std::size_t first) {
+void StreamRing::begin_epoch(ShardRun run) {
+  std::vector<ShardProgress>& places = run.places;
   has_ended_.assign(places.size(), false);
   turns_.clear();
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const std::size_t shard = (first + i) % places.size();
+    const std::size_t shard = (run.first + i) % places.size();
     has_ended_[shard] = places[shard].is_done;
     if (!has_ended_[shard]) turns_.push_back(shard);
   }
@@ -199,7 +200,7 @@ void StreamRing::finish_epochs() {
     }
     if (!is_between_ || ready_.size() >= max_batches_) return;
     ++epoch_;
-    begin_epoch(starts_of(later_), 0);
+    begin_epoch(run_from_start(later_));
     deal();
   }
 }

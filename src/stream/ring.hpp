@@ -23,14 +23,15 @@ struct ShardRun {
   std::vector<ShardProgress> places;  // of those that are this rank's; they take turns in this order
   std::size_t first = 0;              // the next one's
 };
+/// Of these shards, none of which has given anything.
+[[nodiscard]] ShardRun run_from_start(const std::vector<ShardId>& shards);
 
-/// Where a ring begins, in this place of the world: in this epoch with these shards, turn `first` being the
-/// next; with `later` in those that follow.
+/// Where a ring begins, in this place of the world: in this epoch with this run, with `later` in those that
+/// follow.
 struct RingStart {
   World world;
   std::int64_t epoch = 0;
-  std::vector<ShardProgress> places;
-  std::size_t first = 0;
+  ShardRun run;
   std::vector<ShardId> later;
 };
 
@@ -98,7 +99,7 @@ class StreamRing {
   [[nodiscard]] bool has_work(std::size_t worker) const noexcept ROTA_REQUIRES(mutex_);
   void make(std::size_t worker) ROTA_REQUIRES(mutex_);
   void release(std::size_t worker) noexcept ROTA_REQUIRES(mutex_);
-  void begin_epoch(std::vector<ShardProgress> places, std::size_t first) ROTA_REQUIRES(mutex_);
+  void begin_epoch(ShardRun run) ROTA_REQUIRES(mutex_);
   void settle() ROTA_REQUIRES(mutex_);
   void deal() ROTA_REQUIRES(mutex_);
   void lend(Ticket& ticket, std::size_t number) ROTA_REQUIRES(mutex_);

@@ -77,18 +77,15 @@ ShardFeed::ShardFeed(const StreamSource& source, BatchPool& pool, const StreamLo
 
 void ShardFeed::begin_epoch(std::int64_t epoch) {
   epoch_ = epoch;
-  run_ = {};
-  for (const ShardId shard : owned_) run_.places.push_back({.shard = shard, .cursor = {}});
+  run_ = run_from_start(owned_);
 }
 
 // Begins to read where the run is, if that is not under way.
 void ShardFeed::prepare() noexcept {
   if (ring_) return;
   error_ = thrown_by([&] {
-    ring_.emplace(
-        *source_, *pool_, *options_, batch_size_,
-        RingStart{
-            .world = world_, .epoch = epoch_, .places = run_.places, .first = run_.first, .later = owned_});
+    ring_.emplace(*source_, *pool_, *options_, batch_size_,
+                  RingStart{.world = world_, .epoch = epoch_, .run = run_, .later = owned_});
   });
 }
 
