@@ -118,9 +118,9 @@ void SkipCounter::count_with(const Communicator& comm) {
   skipped_.count = before_ + since_;
 }
 
-void SkipCounter::restore(std::int64_t before, std::vector<SkippedSamples::Sample> samples) {
-  skipped_ = {.count = before, .by_this_rank = 0, .samples = std::move(samples)};
-  before_ = agreed_ = before;
+void SkipCounter::restore(SkippedSamples skipped) {
+  skipped_ = std::move(skipped);
+  before_ = agreed_ = skipped_.count;
   since_ = told_ = good_ = 0;
   is_none_good_ = false;
   mine_ = {};

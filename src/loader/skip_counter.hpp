@@ -51,7 +51,7 @@ class SkipCounter {
   /// What this rank has skipped since.
   [[nodiscard]] std::int64_t since() const noexcept { return since_; }
   /// Takes over the count of the run so far, and this rank's part of its list.
-  void restore(std::int64_t before, std::vector<SkippedSamples::Sample> samples);
+  void restore(SkippedSamples skipped);
 
  private:
   /// What a rank tells of a step: what it has skipped since `before_`; whether it has failed, and if so, its

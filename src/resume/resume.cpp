@@ -133,12 +133,6 @@ std::int64_t count_skipped(const SavedState& saved) {
   return sum;
 }
 
-/// What was skipped in a run, of which `samples` are the listed ones that a rank has its equal share of.
-struct SavedSkips {
-  std::int64_t count = 0;
-  std::vector<SkippedSamples::Sample> samples = {};
-};
-
 // Where the texts of the listed samples end, one after the other: two for each row.
 std::vector<std::int64_t> text_ends(const std::vector<std::int64_t>& rows, std::int64_t size,
                                     const SavedState& saved) {
@@ -155,9 +149,10 @@ std::vector<std::int64_t> text_ends(const std::vector<std::int64_t>& rows, std::
   return ends;
 }
 
-// Of a dataset of `size` samples. Nothing skipped where the checkpoint does not say.
-SavedSkips read_skipped(const SavedState& saved, World world, std::int64_t size) {
-  SavedSkips skips{.count = count_skipped(saved)};
+// What was skipped in the run, of a dataset of `size` samples: nothing where the checkpoint does not say. Of
+// the listed ones, a rank's equal share.
+SkippedSamples read_skipped(const SavedState& saved, World world, std::int64_t size) {
+  SkippedSamples skips{.count = count_skipped(saved)};
   if (!saved.has(kCounts)) return skips;
   const auto rows = saved.numbers(kSkipped, kSkippedColumns);
   const auto ends = text_ends(rows, size, saved);
@@ -181,13 +176,13 @@ SavedSkips read_skipped(const SavedState& saved, World world, std::int64_t size)
 }
 
 // All that could be refused was looked at.
-void go_to(Loader& loader, const LoaderPosition& place, const SavedState& saved, SavedSkips skipped) {
+void go_to(Loader& loader, const LoaderPosition& place, const SavedState& saved, SkippedSamples skipped) {
   if (place.mixture) {
     loader.seek(place.position, mixture_of(loader, place, saved));
   } else {
     loader.seek(place.position);
   }
-  loader.impl().counter.restore(skipped.count, std::move(skipped.samples));
+  loader.impl().counter.restore(std::move(skipped));
 }
 
 }  // namespace
