@@ -267,35 +267,6 @@ struct AuditCommand {
   AuditOptions options;
 };
 
-CLI::App& add_options(CLI::App& app, AuditCommand& audit) {
-  CLI::App& command = *app.add_subcommand("audit", kAuditHelp);
-  command.add_option("DIR", audit.dir, "directory of the trace files")->required();
-  const auto add_samples = [&audit](const std::vector<std::string>& texts) {
-    for (const std::string& text : texts)
-      audit.options.samples.push_back(parse_number("--samples", text, 0, trace::kMaxTraced));
-  };
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--samples", add_samples,
-          "N, the samples of the dataset, N,M,... of those of a mixture; of a stream, those of an epoch. "
-          "Left out, it is what the trace says, which proves less; and of a stream, nothing is known then of "
-          "the ends of its shards")
-      ->delimiter(',')
-      ->expected(1, kMostDatasets)
-      ->type_name("INT,...");
-  add_number(command, "--batch", audit.options.batch, 1,
-             "the global batch size, which at least one phase must have; each phase is held to its own");
-  add_number(command, "--epochs", audit.options.epochs, 0,
-             "the run must have ended after exactly so many epochs");
-  command.add_flag("--complete", audit.options.complete, "the last epoch must be complete, not in progress");
-  command.add_flag("--running", audit.options.running,
-                   "the last phase was killed, or still writes: look at the batches that all its ranks have");
-  command.add_option(
-      "--same-as", audit.same_as,
-      "another trace, with the same global batches; of a stream, the same samples of each shard");
-  return command;
-}
-
 int run_audit(const AuditCommand& command) {
   AuditReport report = audit(internal::path_on_disk(command.dir), command.options);
   if (command.same_as)
@@ -317,7 +288,32 @@ int run_audit(const AuditCommand& command) {
 
 void add_audit(CLI::App& app, int& code) {
   const auto audit = std::make_shared<AuditCommand>();
-  add_options(app, *audit).callback([audit, &code] { code = run_audit(*audit); });
+  CLI::App& command = *app.add_subcommand("audit", kAuditHelp);
+  command.add_option("DIR", audit->dir, "directory of the trace files")->required();
+  const auto add_samples = [audit](const std::vector<std::string>& texts) {
+    for (const std::string& text : texts)
+      audit->options.samples.push_back(parse_number("--samples", text, 0, trace::kMaxTraced));
+  };
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--samples", add_samples,
+          "N, the samples of the dataset, N,M,... of those of a mixture; of a stream, those of an epoch. "
+          "Left out, it is what the trace says, which proves less; and of a stream, nothing is known then of "
+          "the ends of its shards")
+      ->delimiter(',')
+      ->expected(1, kMostDatasets)
+      ->type_name("INT,...");
+  add_number(command, "--batch", audit->options.batch, 1,
+             "the global batch size, which at least one phase must have; each phase is held to its own");
+  add_number(command, "--epochs", audit->options.epochs, 0,
+             "the run must have ended after exactly so many epochs");
+  command.add_flag("--complete", audit->options.complete, "the last epoch must be complete, not in progress");
+  command.add_flag("--running", audit->options.running,
+                   "the last phase was killed, or still writes: look at the batches that all its ranks have");
+  command.add_option(
+      "--same-as", audit->same_as,
+      "another trace, with the same global batches; of a stream, the same samples of each shard");
+  command.callback([audit, &code] { code = run_audit(*audit); });
 }
 
 }  // namespace rota::cli
