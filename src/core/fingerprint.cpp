@@ -11,12 +11,7 @@ namespace {
 
 XXH3_state_t* hash(void* state) { return static_cast<XXH3_state_t*>(state); }
 
-void update(void* state, const void* data, std::size_t bytes) {
-  XXH3_128bits_update(hash(state), data, bytes);
-}
-
 static_assert(std::endian::native == std::endian::little, "so that a fingerprint travels");
-void update_word(void* state, std::uint64_t word) { update(state, &word, sizeof(word)); }
 
 }  // namespace
 
@@ -32,17 +27,16 @@ FingerprintBuilder::FingerprintBuilder() : state_(XXH3_createState()) {
 FingerprintBuilder::~FingerprintBuilder() { XXH3_freeState(hash(state_)); }
 
 FingerprintBuilder& FingerprintBuilder::add(std::string_view part) {
-  update_word(state_, part.size());
-  update(state_, part.data(), part.size());
+  const std::uint64_t bytes = part.size();
+  XXH3_128bits_update(hash(state_), &bytes, sizeof(bytes));
+  XXH3_128bits_update(hash(state_), part.data(), part.size());
   return *this;
 }
 
 FingerprintBuilder& FingerprintBuilder::add(std::int64_t part) { return add(std::span(&part, 1)); }
 
 FingerprintBuilder& FingerprintBuilder::add(std::span<const std::int64_t> part) {
-  update_word(state_, part.size_bytes());
-  update(state_, part.data(), part.size_bytes());
-  return *this;
+  return add(std::string_view(reinterpret_cast<const char*>(part.data()), part.size_bytes()));
 }
 
 Fingerprint FingerprintBuilder::finish() const {
