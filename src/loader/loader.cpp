@@ -278,21 +278,17 @@ void Loader::Impl::require_mixture(std::string_view verb, std::size_t datasets) 
       run_order.mix_plan ? fmt::format("mixes {}", run_order.orders.size()) : "mixes none");
 }
 
-void Loader::seek(const Position& position) {
-  Impl& run = impl();
-  run.require_place(run.place_at(position));
-  run.position = run.origin = position;
-  run.was_moved = true;
-  run.change_and_restart();
+void Loader::Impl::go_to(const LoaderPosition& place) {
+  require_place(place);
+  if (place.mixture) run_order.mix_plan->turns = WeightedTurns(*place.mixture);
+  position = origin = place.position;
+  was_moved = true;
+  change_and_restart();
 }
 
+void Loader::seek(const Position& position) { impl().go_to(impl().place_at(position)); }
 void Loader::seek(const Position& position, const MixtureState& mixture) {
-  Impl& run = impl();
-  run.require_place({position, mixture});
-  run.run_order.mix_plan->turns = WeightedTurns(mixture);
-  run.position = run.origin = position;
-  run.was_moved = true;
-  run.change_and_restart();
+  impl().go_to({position, mixture});
 }
 
 void Loader::restart() {

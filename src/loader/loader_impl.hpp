@@ -52,6 +52,8 @@ struct Loader::Impl {
   [[nodiscard]] internal::AnySchedule schedule_at(const internal::LoaderPosition& place) const;
   /// Throws as Loader::seek where that would refuse to go to `place`. Goes nowhere.
   void require_place(const internal::LoaderPosition& place) const;
+  /// Goes there. Throws as `require_place`.
+  void go_to(const internal::LoaderPosition& place);
   /// As Loader::cursors, of a place that the loader may go to.
   void cursors(const internal::LoaderPosition& place, std::int64_t first, std::span<std::int64_t> out) const;
   /// Of all its datasets. Reads them the first time.

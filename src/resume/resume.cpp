@@ -76,11 +76,11 @@ void require_cursors(const SavedState& saved) {
 }
 
 // The program's own weights count from here on, if they are others than those of the program that saved.
-MixtureState mixture_of(const Loader& loader, const LoaderPosition& place, const SavedState& saved) {
+void take_own_weights(const Loader& loader, LoaderPosition& place, const SavedState& saved) {
   const std::vector<std::int64_t>& own = loader.impl().run_order.mix_plan->given;
   const JsonObject mixture = saved.object().object("mixture");
-  if (!mixture.has("given") || mixture.numbers("given") == own) return *place.mixture;
-  return internal::WeightedTurns(*place.mixture).changed(own, place.position.consumed);
+  if (!mixture.has("given") || mixture.numbers("given") == own) return;
+  place.mixture = internal::WeightedTurns(*place.mixture).changed(own, place.position.consumed);
 }
 
 // ---- skipped samples: STATE.md says in which tensors they are ----
@@ -176,12 +176,9 @@ SkippedSamples read_skipped(const SavedState& saved, World world, std::int64_t s
 }
 
 // All that could be refused was looked at.
-void go_to(Loader& loader, const LoaderPosition& place, const SavedState& saved, SkippedSamples skipped) {
-  if (place.mixture) {
-    loader.seek(place.position, mixture_of(loader, place, saved));
-  } else {
-    loader.seek(place.position);
-  }
+void go_to(Loader& loader, LoaderPosition place, const SavedState& saved, SkippedSamples skipped) {
+  if (place.mixture) take_own_weights(loader, place, saved);
+  loader.impl().go_to(place);
   loader.impl().counter.restore(std::move(skipped));
 }
 
