@@ -100,16 +100,10 @@ void BufferPool::give_back(Buffer buffer) noexcept {
   if (buffer.data() == nullptr) return;
   const MutexLock lock(mutex_);
   try {
-    unused_.reserve(unused_.size() + 1);
-  } catch (const std::bad_alloc&) {
-    all_bytes_ -= buffer.bytes();
-    return;
+    if (!keeps_too_much()) return unused_.push_back(std::move(buffer));
+  } catch (const std::bad_alloc&) {  // there is no room to keep it
   }
-  if (keeps_too_much()) {
-    all_bytes_ -= buffer.bytes();
-  } else {
-    unused_.push_back(std::move(buffer));
-  }
+  all_bytes_ -= buffer.bytes();
 }
 
 // One that will do, and is not much too large.
