@@ -104,16 +104,12 @@ void Mirror::send_all() {
       is_sending_ = job.has_value();
     }
     if (!job) return;
-    send(*job);
-  }
-}
-
-void Mirror::send(const Job& job) {
-  try {
-    place_.storage->write(name_of(job.serial), job.file.size(),
-                          [&](std::uint64_t offset, std::span<std::byte> to) { job.file.read(offset, to); });
-  } catch (...) {
-    note(job.serial);
+    const auto fill = [&](std::uint64_t offset, std::span<std::byte> to) { job->file.read(offset, to); };
+    try {
+      place_.storage->write(name_of(job->serial), job->file.size(), fill);
+    } catch (...) {
+      note(job->serial);
+    }
   }
 }
 

@@ -65,7 +65,6 @@ class Mirror {
   [[nodiscard]] std::string name_of(std::int64_t serial) const;
   [[nodiscard]] std::string path_of(std::int64_t serial) const;
   void send_all();
-  void send(const Job& job);
   void note(std::int64_t serial);
 
   StoredPath place_;

@@ -299,14 +299,10 @@ void HttpSession::collect() {
     ::curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &user);
     const auto found = std::ranges::find_if(tries_, [user](const Try& one) { return &one == user; });
     end(*found, code);
-    forget(found);
+    ::curl_multi_remove_handle(multi_.get(), found->easy.get());
+    unused_.push_back(std::move(found->easy));
+    tries_.erase(found);
   }
-}
-
-void HttpSession::forget(std::list<Try>::iterator one) {
-  ::curl_multi_remove_handle(multi_.get(), one->easy.get());
-  unused_.push_back(std::move(one->easy));
-  tries_.erase(one);
 }
 
 void HttpSession::end(Try& one, CURLcode code) {

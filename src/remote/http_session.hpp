@@ -48,7 +48,6 @@ class HttpSession {
   void end(Try& one, CURLcode code);
   void again(Job job, const HttpAnswer& answer, bool is_alone);
   void tell_trouble(Clock::time_point now);
-  void forget(std::list<Try>::iterator one);
   void drop() noexcept;
 
   const HttpOptions& options_;
