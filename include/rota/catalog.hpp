@@ -91,8 +91,9 @@ struct CatalogOptions {
   /// Lists hidden names (".x"), too, and those that programs leave: "x~", "#x#", "x.crc", "Thumbs.db",
   /// "desktop.ini", "__MACOSX", "_SUCCESS", "_metadata".
   bool all_names = false;
-  /// Files that are missing, damaged or unreadable are passed over when they are listed or opened, up to so
-  /// many, as WebDataset's handlers do; a message names each. The dataset is then one without them. Rank 0's.
+  /// So many files may be passed over, as WebDataset's handlers do; a message names each: those of a list or
+  /// of ranges that are missing, and those that a format cannot read, or finds damaged, when it looks into
+  /// them. The dataset is then one without them. Rank 0's. `files` looks into none, from_pattern lists none.
   int max_bad_files = 0;
   /// Called on each rank with the progress of its part of listing and indexing; may be null.
   ProgressFunction progress = {};

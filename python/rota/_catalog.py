@@ -73,8 +73,9 @@ class Catalog(_rota.Catalog):
       use: for distant files. `shared_directory`, on a local disk, takes the place of that memory.
     - `decoded_bytes` of memory keep decoded chunks of HDF5 files until their rows were read.
     - `all_names` takes hidden files, too, and those that programs leave, such as `x~`, `_SUCCESS` and `Thumbs.db`.
-    - `max_bad_files` may be missing, damaged or unreadable, and are passed over, as WebDataset's handlers do; a message
-      names each. The dataset is then one without them: what was saved with them is refused.
+    - `max_bad_files` may be passed over, as WebDataset's handlers do, and a message names each: those of a list or of
+      ranges that are missing, and those that a format finds damaged or unreadable when it looks into them. The dataset
+      is then one without them: what was saved with them is refused.
     - `progress(Progress)` is called about ten times a second, by the thread that lists or opens.
     - `storages`: file systems of fsspec by scheme, such as `{"gs": fsspec.filesystem("gs", token="anon")}`. Without it,
       `gs://`, `az://`, `hf://` and whatever else rota has not itself are those of fsspec, where it is installed.

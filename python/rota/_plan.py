@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import bisect
 import heapq
 import itertools
 import json
@@ -52,6 +53,7 @@ def decodes(parts: Sequence[Any], row_bytes: float, rows: int, limit: int) -> in
     Of a decoded unit, those of its `rows` stay that are needed soonest, as src/formats/hdf5/chunk_memory.hpp has it.
     """
     note_bytes = 256
+    ahead = min(int(2 * limit / row_bytes), limit // note_bytes)
     uses: dict[int, list[int]] = {}
     groups: list[dict[int, list[int]]] = [{} for _ in parts]
     for at, (group, unit) in enumerate((group, unit) for group, part in zip(groups, parts) for unit in part.tolist()):
@@ -72,8 +74,9 @@ def decodes(parts: Sequence[Any], row_bytes: float, rows: int, limit: int) -> in
         for unit, wanted in group.items():
             if not all(at in kept for at in wanted):
                 count += 1
-                for at in uses[unit]:
-                    if at > wanted[-1] and at not in kept:
+                of = uses[unit]
+                for at in of[bisect.bisect_right(of, wanted[-1]) : bisect.bisect_right(of, wanted[-1] + ahead)]:
+                    if at not in kept:
                         kept[at] = unit
                         used += change(unit, 1)
                         heapq.heappush(farthest, -at)

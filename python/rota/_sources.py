@@ -25,10 +25,10 @@ def _made(name: str, *args: Any, comm: Any = None) -> Any:
     return made
 
 
-def _make_again(name: str, args: tuple, part: int | None, fingerprint: str) -> Any:
+def _make_again(name: str, args: tuple, part: int | None, fingerprint: str | None) -> Any:
     made = _made(name, *args)
     made = made if part is None else made[part]
-    if name == "open" and made.fingerprint != fingerprint:
+    if fingerprint not in (None, made.fingerprint):
         raise MismatchError("unpickle a source: its files have changed since it was pickled, or others can be read here")
     return made
 
@@ -36,7 +36,7 @@ def _make_again(name: str, args: tuple, part: int | None, fingerprint: str) -> A
 def _reduce(self: Source) -> tuple:
     if self._recipe is None:
         raise TypeError("this source cannot be pickled: make it in the other process")
-    return _make_again, (*self._recipe, self.fingerprint)
+    return _make_again, (*self._recipe, self.fingerprint if self._recipe[0] == "open" else None)
 
 
 def _repr(self: Source) -> str:

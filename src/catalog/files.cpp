@@ -1,16 +1,14 @@
 #include "catalog/files.hpp"
 
-#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <array>
-#include <iterator>
 #include <utility>
 
+#include "catalog/bad_files.hpp"
 #include "core/bytes.hpp"
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
-#include "core/message.hpp"
 #include "core/parallel.hpp"
 #include "ranks/collectives.hpp"
 #include "rota/types.hpp"
@@ -28,7 +26,7 @@ FileList::FileList(std::shared_ptr<const OpenContext> context, ChangeDetection c
     : context_(std::move(context)), change_detection_(change_detection) {
   Listed listed;
   NameTable names = broadcast_names(list, listed);
-  BadFiles missing(*context_);
+  BadFiles missing(*context_, *location_);
   fetch_stats(names, listed.stats, missing);
   listing_ = std::make_shared<Listing>(
       std::move(names),
@@ -112,15 +110,15 @@ void FileList::fetch_stats(const NameTable& names, std::size_t first, std::span<
   ProgressReporter reporter(context_->options.progress, "ask for sizes", std::ssize(stats));
   const bool is_stored = location_->is_stored();
   const int threads = std::max(context_->options.listing_threads, is_stored ? kStoredAtOnce : 1);
-  parallel_for("list files", std::ssize(stats), is_stored ? 4 : kFilesAtOnce, threads,
-               [&](const LoopPart& part) {
-                 NameReader reader(names);
-                 for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
-                   bad.unless(first + i, [&] { stats[i] = location_->stat(reader[first + i]); });
-                 }
-                 reporter.add(part.end - part.begin);
-                 if (part.is_callers) reporter.look();
-               });
+  parallel_for(
+      "list files", std::ssize(stats), is_stored ? 4 : kFilesAtOnce, threads, [&](const LoopPart& part) {
+        NameReader reader(names);
+        for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
+          bad.try_with(first + i, FileWork::opening, [&] { stats[i] = location_->stat(reader[first + i]); });
+        }
+        reporter.add(part.end - part.begin);
+        if (part.is_callers) reporter.look();
+      });
   reporter.end();
 }
 
@@ -137,7 +135,8 @@ std::int64_t FileList::expected_samples(std::size_t i) const noexcept {
 FileList FileList::derive(const Lister& list) const {
   FileList files(context_, ChangeDetection::by_size, list, false);
   files.kept_ = kept_;
-  files.passed_over_ += passed_over_;
+  files.left_out_ = left_out_;
+  files.passed_over_ = passed_over_;
   files.may_grow_ = may_grow_;
   return files;
 }
@@ -204,51 +203,6 @@ DatasetFile FileList::open_unchanged(std::size_t i, Access access) const {
                 "read {}: it has {} bytes now and had {} when it was listed; restore the file, or open the "
                 "dataset anew as another one",
                 file.path(), file.bytes(), bytes(i));
-}
-
-namespace {
-
-/// What says that a file is bad, for other ranks.
-struct BadFile {
-  std::uint64_t number = 0;
-  ErrorCode code = ErrorCode::io;
-  std::string what = {};
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(number, code, what);
-  }
-};
-
-}  // namespace
-
-std::optional<FileList> BadFiles::pass_over(const FileList& files) {
-  if (context_.options.max_bad_files == 0) return std::nullopt;
-  std::vector<BadFile> bad;
-  {
-    const MutexLock lock(mutex_);
-    for (const auto& [i, error] : found_)
-      bad.push_back({.number = i, .code = error.code(), .what = error.what()});
-  }
-  std::vector<BadFile> all;  // in order, as ranks have files in theirs
-  for (const std::string& of_rank : ranks::all_gather(context_.nodes.all(), "open files", to_blob(bad)))
-    std::ranges::move(from_blob<std::vector<BadFile>>(of_rank), std::back_inserter(all));
-  if (all.empty()) return std::nullopt;
-  const int most = context_.options.max_bad_files - files.passed_over();
-  if (std::cmp_greater(all.size(), most) || all.size() == files.size()) {
-    throw failure(all[0].code,
-                  "{}; {} of {} files are missing, damaged or unreadable, and max_bad_files allows {}{}",
-                  all[0].what, all.size(), files.size(), context_.options.max_bad_files,
-                  files.passed_over() > 0 ? fmt::format(", {} of them before", files.passed_over()) : "");
-  }
-  std::vector<bool> is_good(files.size(), true);
-  for (const BadFile& one : all) is_good[one.number] = false;
-  for (const BadFile& one : all) {
-    if (context_.nodes.all().rank() == 0) tell(fmt::format("passed over (max_bad_files): {}", one.what));
-  }
-  FileList good = files.those(is_good);
-  good.passed_over_ += static_cast<int>(all.size());
-  return good;
 }
 
 }  // namespace rota::internal

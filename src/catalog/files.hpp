@@ -5,9 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +15,6 @@
 #include "catalog/listing.hpp"
 #include "catalog/location.hpp"
 #include "catalog/open_context.hpp"
-#include "core/mutex.hpp"
 #include "files/dataset_file.hpp"
 #include "rota/catalog.hpp"
 #include "rota/fingerprint.hpp"
@@ -137,54 +134,6 @@ class FileList {
   bool may_grow_ = false;
   std::shared_ptr<KeptIndices> kept_ = std::make_shared<KeptIndices>();
 };
-
-/// Files that cannot be read, of which CatalogOptions::max_bad_files may be passed over. Any thread.
-class BadFiles {
- public:
-  explicit BadFiles(const OpenContext& context) noexcept : context_(context) {}
-
-  /// Calls `look`. If it throws what tells that file i is missing, damaged or unreadable, where such may be
-  /// passed over, file i is noted.
-  template <typename Look>
-  void unless(std::size_t i, Look&& look) {
-    try {
-      look();
-    } catch (const Error& error) {
-      if (!may_be_passed_over(error)) throw;
-      const MutexLock lock(mutex_);
-      found_.emplace(i, error);
-    }
-  }
-  [[nodiscard]] bool may_be_passed_over(const Error& error) const noexcept {
-    const bool is_bad = error.code() == ErrorCode::not_found || error.code() == ErrorCode::corrupt ||
-                        error.code() == ErrorCode::io;
-    return is_bad && context_.options.max_bad_files > 0;
-  }
-  /// `files` without those that ranks have noted, which rank 0 tells of; nullopt if there are none.
-  /// **Collective.** Throws on all ranks the error of the first, where they are too many, or all.
-  [[nodiscard]] std::optional<FileList> pass_over(const FileList& files);
-
- private:
-  const OpenContext& context_;
-  Mutex mutex_;
-  std::map<std::size_t, Error> found_ ROTA_GUARDED_BY(mutex_);
-};
-
-/// **Collective** over the context of `files`. What `look` returns on rank 0 for the first file, or the first
-/// for which it does not throw, where those before may be passed over.
-template <typename Look>
-auto look_into_first(const FileList& files, std::string_view phase, const Look& look) {
-  return made_on_first_rank(files.context(), phase, [&] {
-    const auto most = static_cast<std::size_t>(files.context().options.max_bad_files);
-    for (std::size_t i = 0;; ++i) {
-      try {
-        return look(i);
-      } catch (const Error& error) {
-        if (i >= most || i + 1 >= files.size() || !BadFiles(files.context()).may_be_passed_over(error)) throw;
-      }
-    }
-  });
-}
 
 /// **Collective** over `context`. The files of `pattern`. Throws as Catalog::from_pattern does.
 FileList generate_files(const std::shared_ptr<const OpenContext>& context, const std::string& pattern,

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "catalog/files.hpp"
+#include "catalog/bad_files.hpp"
 #include "core/bytes.hpp"
 #include "core/parallel.hpp"
 #include "core/wait.hpp"
@@ -149,7 +149,7 @@ std::shared_ptr<const FileIndex> index_files(FileList& files, const std::string&
   const auto range = share_of_rank(files);
   const std::size_t first = range.first;
   std::vector<std::vector<std::byte>> found(range.second - first);
-  BadFiles bad(context);
+  BadFiles bad(context, files.location());
   context.nodes.all().together("index files", [&] {
     std::vector<std::size_t> unknown;
     for (std::size_t i = first; i < range.second; ++i) {
@@ -169,10 +169,9 @@ std::shared_ptr<const FileIndex> index_files(FileList& files, const std::string&
     parallel_for("index files", std::ssize(unknown), 1, context.options.indexing_threads,
                  [&](const LoopPart& part) {
                    const std::size_t i = unknown[static_cast<std::size_t>(part.begin)];
-                   bad.unless(i, [&] {
-                     DatasetFile file = files.open_unchanged(i);
-                     found[i - first] = look(file);
-                   });
+                   std::optional<DatasetFile> file;
+                   if (bad.try_with(i, FileWork::opening, [&] { file.emplace(files.open_unchanged(i)); }))
+                     bad.try_with(i, FileWork::reading, [&] { found[i - first] = look(*file); });
                    reporter.add(1);
                    if (part.is_callers) reporter.look();
                  });

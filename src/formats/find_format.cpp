@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "catalog/bad_files.hpp"
 #include "catalog/file_names.hpp"
 #include "core/failure.hpp"
 #include "core/parallel.hpp"
@@ -70,17 +71,39 @@ bool is_mds(const FileList& files) {
   return has_index && (has_shard || files.size() == 1);
 }
 
-// All but a lesser part, where so many may be passed over. Those of a storage, whose answers are long on
-// their way, are looked at beside each other, unless the first one tells.
+// How many are looked at: of names that are computed, which end alike, and may be beyond number, `most`.
+std::size_t looked_at(const FileList& files, std::size_t most) {
+  return files.listing().is_computed() ? std::min(most, files.size()) : files.size();
+}
+
+// How many may be bad: a lesser part, where names end alike.
+std::int64_t most_bad(const FileList& files) {
+  if (files.context().options.max_bad_files == 0 || files.size() == 0) return 0;
+  const auto names = files.read_names();
+  const auto ending = [&](std::size_t i) {
+    const std::string& name = (*names)[i];
+    return name.substr(std::min(name.find_last_of("./"), name.size()));
+  };
+  const std::string first = ending(0);
+  for (std::size_t i = 1; i < looked_at(files, 1); ++i) {
+    if (ending(i) != first) return 0;
+  }
+  return std::min(std::int64_t{files.context().options.max_bad_files}, (std::ssize(files) - 1) / 2);
+}
+
+// But for `most`. Those of a storage, whose answers are long on their way, are looked at beside each other,
+// unless the first one tells.
 template <typename Test>
-bool all_of(const FileList& files, Test&& test) {
+bool all_of(const FileList& files, Test&& test, std::int64_t most = 0) {
   if (files.size() == 0) return true;
-  const auto most =
-      std::min(std::int64_t{files.context().options.max_bad_files}, (std::ssize(files) - 1) / 2);
   std::atomic<std::int64_t> others = 0;
   const auto look = [&](std::size_t i) {
     bool is_one = false;
-    BadFiles(files.context()).unless(i, [&] { is_one = test(files, i); });
+    try {
+      is_one = test(files, i);
+    } catch (const Error& error) {
+      if (!may_be_bad(files.context(), files.location(), FileWork::opening, error)) throw;
+    }
     if (!is_one) ++others;
   };
   look(0);
@@ -158,11 +181,6 @@ bool is_of(std::string_view format, const FileList& files, std::size_t i, const 
   if (format == "hdf5") return is_hdf5(files, i);
   if (format == "tfrecord") return is_tfrecord_or_empty(files, i);
   return format == "npy" ? is_npy(files, i) : format_by_name(name) == format;
-}
-
-// How many are looked at: of names that are computed, which end alike, and may be beyond number, `most`.
-std::size_t looked_at(const FileList& files, std::size_t most) {
-  return files.listing().is_computed() ? std::min(most, files.size()) : files.size();
 }
 
 // A directory with one damaged or foreign file among others is not to become a dataset of raw bytes.
@@ -289,11 +307,12 @@ void refuse_named(const FileList& files) {
 
 std::string format_of(const FileList& files) {
   if (is_mds(files)) return "mds";
-  if (all_of(files, is_tar)) return "tar";  // which one read tells, where HDF5 is looked for by many
-  if (all_of(files, is_npy)) return "npy";
-  if (all_of(files, is_hdf5)) return "hdf5";
-  if (all_of(files, is_tfrecord_or_empty) && !all_of(files, is_empty)) return "tfrecord";
-  if (all_of(files, is_megatron)) return "megatron";
+  const std::int64_t bad = most_bad(files);
+  if (all_of(files, is_tar, bad)) return "tar";  // which one read tells, where HDF5 is looked for by many
+  if (all_of(files, is_npy, bad)) return "npy";
+  if (all_of(files, is_hdf5, bad)) return "hdf5";
+  if (all_of(files, is_tfrecord_or_empty, bad) && !all_of(files, is_empty)) return "tfrecord";
+  if (all_of(files, is_megatron, bad)) return "megatron";
   if (are_json_lines(files)) {
     require_no_pointers(files);
     return "lines";

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -97,32 +98,65 @@ std::optional<Compression> find_compression(std::string_view text) {
 }
 
 Hashes read_hashes(const json& file) {
-  const auto hashes = file.find("hashes");
-  return hashes == file.end() || hashes->is_null() ? Hashes() : hashes->get<Hashes>();
+  Hashes hashes;
+  const auto found = file.find("hashes");
+  if (found == file.end() || !found->is_object()) return hashes;
+  for (const auto& [function, digits] : found->items()) {
+    if (digits.is_string()) hashes.emplace(function, digits.get<std::string>());
+  }
+  return hashes;
 }
 
-// As Python's xxhash has it: the number, from its most significant digit on.
-std::optional<std::string> hash_of(std::string_view function, std::span<const std::byte> bytes) {
-  if (function == "xxh64") return fmt::format("{:016x}", XXH64(bytes.data(), bytes.size(), 0));
-  if (function == "xxh32") return fmt::format("{:08x}", XXH32(bytes.data(), bytes.size(), 0));
-  if (function == "xxh3_64") return fmt::format("{:016x}", XXH3_64bits(bytes.data(), bytes.size()));
+/// A function of xxHash over all bytes of a file.
+template <typename State, typename Digest>
+auto hash_of(const DatasetFile& file, State* (*make)(), XXH_errorcode (*release)(State*),
+             XXH_errorcode (*reset)(State*), XXH_errorcode (*update)(State*, const void*, std::size_t),
+             Digest (*digest)(const State*)) {
+  constexpr std::size_t kPiece = 1 << 20;
+  const std::unique_ptr<State, decltype(release)> state(make(), release);
+  reset(state.get());
+  for (std::uint64_t at = 0; at < file.bytes();) {
+    const auto piece = file.at(at, kPiece);
+    if (piece.empty()) throw file.damage(at, "the file ends here; it was cut short while it was read");
+    update(state.get(), piece.data(), piece.size());
+    at += piece.size();
+  }
+  return digest(state.get());
+}
+
+// As Python's xxhash has it: the number, from its most significant digit on; nothing for other functions.
+std::optional<std::string> hash_of(const DatasetFile& file, std::string_view function) {
+  if (function == "xxh32") {
+    return fmt::format("{:08x}", hash_of(
+                                     file, XXH32_createState, XXH32_freeState,
+                                     +[](XXH32_state_t* state) { return XXH32_reset(state, 0); },
+                                     XXH32_update, XXH32_digest));
+  }
+  if (function == "xxh64") {
+    return fmt::format("{:016x}", hash_of(
+                                      file, XXH64_createState, XXH64_freeState,
+                                      +[](XXH64_state_t* state) { return XXH64_reset(state, 0); },
+                                      XXH64_update, XXH64_digest));
+  }
+  if (function == "xxh3_64") {
+    return fmt::format("{:016x}", hash_of(file, XXH3_createState, XXH3_freeState, XXH3_64bits_reset,
+                                          XXH3_64bits_update, XXH3_64bits_digest));
+  }
   if (function != "xxh128" && function != "xxh3_128") return std::nullopt;
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
+  const XXH128_hash_t hash = hash_of(file, XXH3_createState, XXH3_freeState, XXH3_128bits_reset,
+                                     XXH3_128bits_update, XXH3_128bits_digest);
   return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
-// All bytes of `file`, by one of the functions that index.json names.
+// By one of the functions that index.json names.
 void verify_hash(const DatasetFile& file, const Hashes& hashes) {
-  for (const auto& [function, expected] : hashes) {
-    if (!hash_of(function, {})) continue;
-    std::vector<std::byte> bytes(file.bytes());
-    file.read(0, bytes);
-    const std::string found = hash_of(function, bytes).value();
-    if (found == expected) return;
-    throw file.damage(0, "its {} is {}, and index.json says {}", function, found, expected);
-  }
   std::vector<std::string> functions;
-  for (const auto& [function, digits] : hashes) functions.push_back(function);
+  for (const auto& [function, expected] : hashes) {
+    const auto found = hash_of(file, function);
+    functions.push_back(function);
+    if (found == expected) return;
+    if (found) throw file.damage(0, "its {} is {}, and index.json says {}", function, *found, expected);
+  }
   throw failure(ErrorCode::unsupported,
                 "open {}: index.json has {} for it, and rota checks xxh32, xxh64, xxh128, xxh3_64: write "
                 "shards with one of these (hashes of MDSWriter), or leave out the option verify",
@@ -251,10 +285,15 @@ class MdsFormat final : public RecordFormat {
   }
 
   // As if none were compressed: whether they are may change without the samples changing.
-  [[nodiscard]] std::optional<Fingerprint> identity() const override {
+  [[nodiscard]] std::optional<Fingerprint> identity(const FileList& files) const override {
     FingerprintBuilder builder;
-    for (const Shard& shard : index_.shards) {
+    std::size_t i = 0;
+    const auto names = files.read_names();
+    for (const Shard& shard : index_.shards) {  // in order, but for those that were passed over
+      const std::string& name = shard.compressed ? shard.compressed->name : shard.name;
+      if (i == files.size() || (*names)[i] != name) continue;
       builder.add(shard.name).add(static_cast<std::int64_t>(shard.bytes));
+      ++i;
     }
     return builder.finish();
   }

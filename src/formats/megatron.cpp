@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "catalog/bad_files.hpp"
 #include "core/bytes.hpp"
 #include "core/failure.hpp"
 #include "formats/formats.hpp"
@@ -215,9 +216,8 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MegatronOpti
   FileList data = indices.beside(data_names);
   data.expect_as(indices);
   if (indices.size() > 0 && indices.path(0).ends_with(".bin")) indices = indices.beside(index_names);
-  const auto dtype = look_into_first(indices, "look into the first index", [&](std::size_t i) {
-    return read_head(indices.open_unchanged(i)).dtype;
-  });
+  const auto dtype = look_into_first(indices, "look into the first index",
+                                     [&](const DatasetFile& file) { return read_head(file).dtype; });
   // All that is found in X.bin comes from X.idx.
   const std::string signature =
       fmt::format("{} of megatron {}", options.sequence_is_sample ? "sequences" : "documents",

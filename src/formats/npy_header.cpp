@@ -234,7 +234,7 @@ std::string describe(const NpyHeader& header) {
 }
 
 bool are_alike(const NpyHeader& a, const NpyHeader& b) {
-  return a.type.becomes_as(b.type) && a.shape.size() == b.shape.size() &&
+  return a.type.joins_with(b.type) && a.shape.size() == b.shape.size() &&
          (a.shape.empty() || std::equal(a.shape.begin() + 1, a.shape.end(), b.shape.begin() + 1));
 }
 

@@ -215,10 +215,12 @@ StridedLayout npy_rows(const std::vector<Arrays>& contents) {
   return layout;
 }
 
-// `contents` are known by the numbers of files, of which none may be passed over any more.
+// What `format` has found is known by the numbers of files, of which none may be passed over any more. Where
+// texts are, the index depends on how wide they are in all files.
 std::shared_ptr<const Source> make_source(FileList files, std::unique_ptr<const RecordFormat> format,
-                                          const std::string& signature) {
+                                          std::string signature) {
   const std::size_t size = files.size();
+  for (const Field& field : format->fields()) signature += fmt::format(" {}", field.row_bytes());
   auto source = make_record_source(std::move(files), std::move(format), signature);
   if (source->part_sizes().size() == size) return source;
   throw failure(ErrorCode::io,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/bytes.hpp"
+#include "core/failure.hpp"
 #include "core/parallel.hpp"
 #include "files/reads.hpp"
 #include "formats/open_files.hpp"
@@ -116,7 +117,11 @@ class RecordSource final : public FileSource {
       place = samples().find(ids[i].value, place.file);
       for (std::size_t field = 0; field < stored; ++field) {
         const ByteRange record = range(place, field);
-        assert(out.bytes(field, i).size() == record.bytes);
+        if (out.bytes(field, i).size() != record.bytes) {
+          throw failure(ErrorCode::corrupt,
+                        "read {}: its index says {} bytes of a sample of {} (index the files again)",
+                        files().list().path(place.file), record.bytes, out.bytes(field, i).size());
+        }
         add_part({place.file, field, record, 0, out.bytes(field, i)}, parts);
       }
       if (format_->has_key_field()) copy_key(place, 0, out.bytes(stored, i));
@@ -162,7 +167,8 @@ class RecordSource final : public FileSource {
 
   [[nodiscard]] Fingerprint fingerprint() const override {
     FingerprintBuilder builder;
-    builder.add(format_->name()).add(to_string(format_->identity().value_or(files().list().fingerprint())));
+    builder.add(format_->name())
+        .add(to_string(format_->identity(files().list()).value_or(files().list().fingerprint())));
     for (const Field& field : fields()) {
       if (!stride_bytes_) builder.add(field.name);
       builder.add(to_string(field.dtype)).add(field.shape);

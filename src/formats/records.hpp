@@ -49,8 +49,10 @@ class RecordFormat {
   /// How `file` is compressed as a whole; what it decompresses to is then indexed and read in its place.
   /// Throws as `index` does.
   [[nodiscard]] virtual FileEncoding encoding(const DatasetFile& /*file*/) const { return {}; }
-  /// What the files are known by in the fingerprint, if not by their names and sizes.
-  [[nodiscard]] virtual std::optional<Fingerprint> identity() const { return std::nullopt; }
+  /// What `files` are known by in the fingerprint, if not by their names and sizes.
+  [[nodiscard]] virtual std::optional<Fingerprint> identity(const FileList& /*files*/) const {
+    return std::nullopt;
+  }
   /// Where the records of `file` lie, within it. Throws Error{corrupt} naming file and offset, Error{io}.
   [[nodiscard]] virtual RecordIndex index(const DatasetFile& file) const = 0;
   /// Whether a range of `file` is a field as it lies there: all of it, or a part, is then read without

@@ -13,6 +13,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "catalog/bad_files.hpp"
 #include "core/failure.hpp"
 #include "core/owned.hpp"
 #include "formats/archive_input.hpp"
@@ -235,12 +236,11 @@ class TarFormat final : public RecordFormat {
   std::map<std::string, std::size_t, std::less<>> numbers_;
 };
 
-// Of file i, in order.
-std::vector<std::string> extensions_of(const FileList& files, std::size_t i, const TarOptions& options) {
-  DatasetFile file = files.open(i);
+// Of a file, in order.
+std::vector<std::string> extensions_of(const FileList& files, DatasetFile& file, const TarOptions& options) {
   file.read_on();
   const FileEncoding as{.compression = compression_of(file)};
-  if (as.compression != Compression::none) file = decompress_file(files, i, as);
+  if (as.compression != Compression::none) file = decompress_file(files, file.number(), as);
   refuse_compressed(file);
   std::set<std::string> extensions;
   TarMembers members(file, options.allow_missing_end);
@@ -263,7 +263,7 @@ std::vector<std::string> extensions_of(const FileList& files, std::size_t i, con
 
 std::vector<std::string> first_extensions(const FileList& files, const TarOptions& options) {
   return look_into_first(files, "look into the first tar file",
-                         [&](std::size_t i) { return extensions_of(files, i, options); });
+                         [&](DatasetFile& file) { return extensions_of(files, file, options); });
 }
 
 // Of what was asked for by name.

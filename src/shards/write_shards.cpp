@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -226,33 +225,42 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
                  .read_ahead_batches = 2},
                 World{});  // each process seeks its own shards
   ProgressReporter progress(options.progress, kTask, end - first, "shards");
-  std::int64_t written = 0;
-  // The first one that lacks, while others behind it may be of other data: they are not all there without it.
-  std::optional<std::pair<std::string, std::string>> last;
-  for (std::int64_t shard = first; shard < end; ++shard) {
+  const auto encoded = [&](std::int64_t shard) {
     const Position at{.epoch = 0, .consumed = shard * layout.per_shard(), .step = shard};
     if (loader.position() != at) loader.seek(at);
     const Batch batch = loader.next().value();
-    std::string text = encoding.encode(batch);
-    const std::string name = layout.name(shard);
-    const auto bytes = std::as_bytes(std::span(text));
-    if (!found.shards.contains(shard) || !to.holds(name, bytes)) {
-      if (written == 0) to.put(layout.unfinished(), std::as_bytes(std::span(kMark)));
-      const auto later = found.shards.upper_bound(shard);
-      if (written == 0 && later != found.shards.end() && later->first < end) {
-        to.remove(name);
-        last.emplace(name, std::move(text));
-      } else {
-        to.put(name, bytes);
-      }
-      ++written;
-    }
+    return encoding.encode(batch);
+  };
+  const auto tell_done = [&] {
     progress.add(1);
     progress.look();
+  };
+  std::vector<std::int64_t> lacking;
+  std::vector<std::int64_t> stale;  // damaged, or of a dataset that has changed since
+  for (std::int64_t shard = first; shard < end; ++shard) {
+    const bool is_there = found.shards.contains(shard);
+    if (is_there &&
+        to.holds(layout.name(shard), std::as_bytes(std::span(std::string_view(encoded(shard)))))) {
+      tell_done();
+    } else {
+      (is_there ? stale : lacking).push_back(shard);
+    }
   }
-  if (last) to.put(last->first, std::as_bytes(std::span(last->second)));
+  if (!stale.empty() || !lacking.empty()) to.put(layout.unfinished(), std::as_bytes(std::span(kMark)));
+  for (const std::int64_t shard : stale) {  // first, lest another process takes them for done
+    try {
+      to.remove(layout.name(shard));
+    } catch (const Error&) {  // perhaps it may not: another one takes its place
+    }
+  }
+  lacking.insert(lacking.end(), stale.begin(), stale.end());
+  std::ranges::sort(lacking);
+  for (const std::int64_t shard : lacking) {
+    to.put(layout.name(shard), std::as_bytes(std::span(std::string_view(encoded(shard)))));
+    tell_done();
+  }
   progress.end();
-  return written;
+  return std::ssize(lacking);
 }
 
 // All shards are there. Any process may do it, also at the same time as others.

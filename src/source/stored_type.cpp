@@ -28,7 +28,7 @@ bool StoredType::is_short_text() const noexcept {
   return parts.size() == 1 && parts[0].name.empty() && parts[0].is_text() && !parts[0].is_elsewhere();
 }
 
-bool StoredType::becomes_as(const StoredType& other) const noexcept {
+bool StoredType::joins_with(const StoredType& other) const noexcept {
   if (!is_short_text() || !other.is_short_text()) return *this == other;
   return parts[0].kind == other.parts[0].kind && parts[0].is_swapped == other.parts[0].is_swapped;
 }

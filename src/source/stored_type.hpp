@@ -62,7 +62,7 @@ struct StoredType {
   /// Whether it is one text in a place of its own, and nothing else.
   [[nodiscard]] bool is_short_text() const noexcept;
   /// Whether both become the same field: texts do, however wide their places.
-  [[nodiscard]] bool becomes_as(const StoredType& other) const noexcept;
+  [[nodiscard]] bool joins_with(const StoredType& other) const noexcept;
   /// Of numbers in native order, or in the other one, and more than one of them where there is a shape.
   static StoredType of(DType dtype, bool is_swapped = false, std::vector<std::int64_t> shape = {});
   /// Its parts as those of the member `name`, "" for all of it, at `offset` of a larger element, `shape`

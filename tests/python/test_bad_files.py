@@ -162,3 +162,52 @@ def test_ranks_agree_on_what_is_passed_over(tmp_path):
     cut(files[1])
     cut(files[6])
     assert python(RANKS.format(folder=str(tmp_path)), ranks=3).stderr.count("passed over") == 2
+
+
+def test_other_shards_of_mds_are_another_dataset(tmp_path):
+    rota.write_shards(rota.PythonSource([{"x": i} for i in range(400)], {"x": "int64"}), tmp_path, format="mds", shard_bytes=1600)
+    shards = sorted(tmp_path.glob("*.mds"))
+    assert len({shard.stat().st_size for shard in shards[:-1]}) == 1 and len(shards) > 3
+    fingerprints = set()
+    for shard in shards[:3]:
+        shard.rename(tmp_path / "away")
+        fingerprints.add(rota.open(rota.Catalog(tmp_path, max_bad_files=1), "mds").fingerprint)
+        (tmp_path / "away").rename(shard)
+    assert len(fingerprints) == 3
+
+
+@pytest.mark.parametrize("kind, options", [("hdf5", dict(datasets=["x", "y"])), ("npz", dict(arrays=["x", "y"]))])
+def test_what_a_file_does_not_have_is_no_damage(tmp_path, kind, options):
+    made(tmp_path, kind, 3)
+    with pytest.raises(rota.NotFoundError, match="y"):
+        rota.open(rota.Catalog(tmp_path, max_bad_files=2), kind, **options)
+
+
+def test_a_file_of_another_kind_is_no_damage_and_an_empty_one_of_records_is_none(tmp_path):
+    made(tmp_path, "npy", 3)
+    (tmp_path / "README.md").write_text("of what is here")
+    with pytest.raises(rota.InvalidArgumentError, match="README.md"):
+        rota.open(rota.Catalog(tmp_path, max_bad_files=1))
+    (tmp_path / "records").mkdir()
+    made(tmp_path / "records", "tfrecord", 1)
+    (tmp_path / "records" / "8.tfrecord").touch()
+    (tmp_path / "records" / "9.tfrecord").touch()
+    assert len(rota.open(rota.Catalog(tmp_path / "records", max_bad_files=1))) == 4
+
+
+def test_want_of_descriptors_is_no_damage(tmp_path):
+    made(tmp_path, "npy", 3)
+    program = """
+        import os, resource, sys, rota
+        catalog = rota.Catalog(sys.argv[1], max_bad_files=2)
+        rota.open(catalog, "npy")  # what is loaded when first used
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        taken = []
+        try:
+            while True: taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError: pass
+        try: print(len(rota.open(rota.Catalog(sys.argv[1], max_bad_files=2), "npy")))
+        except rota.IOError as error: assert "open files" in str(error), error
+        else: raise SystemExit("files were passed over")
+    """
+    python(program, tmp_path)

@@ -224,6 +224,25 @@ def test_texts_of_other_widths_join(tmp_path, kind):
     assert got == sum(words, [])
 
 
+@pytest.mark.parametrize("kind", ["npy", "npz"])
+def test_a_wider_text_that_is_added_makes_no_index_of_before_a_wrong_one(tmp_path, kind):
+    (tmp_path / "data").mkdir()
+
+    def write(name, text):
+        path = tmp_path / "data" / f"{name}.{kind}"
+        np.save(path, np.array(text, "S")) if kind == "npy" else np.savez(path, data=np.array(text, "S"))
+
+    options = dict(file_is_sample=True) if kind == "npy" else {}
+    write("a", b"cat")
+    write("c", b"dog")
+    catalog = rota.Catalog(tmp_path / "data")
+    rota.open(catalog, kind, **options)
+    catalog.save(tmp_path / "kept.rota")
+    write("b", b"crocodile" * 50)
+    source = rota.open(rota.Catalog(tmp_path / "kept.rota"), kind, **options)
+    assert [bytes(sample["data"]) for sample in source] == [b"cat", b"crocodile" * 50, b"dog"]
+
+
 def test_rows_of_texts_of_other_widths_are_refused_in_their_terms(tmp_path):
     np.save(tmp_path / "0.npy", np.array(["cat"]))
     np.save(tmp_path / "1.npy", np.array(["crocodile"]))
@@ -307,6 +326,8 @@ def test_rows_that_a_swmr_writer_has_flushed_are_read_by_an_explicit_word(tmp_pa
             got = [row.tolist() for batch in rota.Loader(first, 4, shuffle="global") for row in batch["x"]]
             assert sorted(got) == [[i] * 3 for i in range(13)]
         assert len(rota.open(tmp_path, "hdf5", swmr=True)) == 513
+        with pytest.raises(rota.UnsupportedError, match="share_files"):
+            rota.open(rota.Catalog(tmp_path, share_files=True), "hdf5", swmr=True)
         writer.stdin.close()
     assert rota.open(tmp_path, "hdf5", swmr=True)[512]["x"].tolist() == rota.open(tmp_path)[512]["x"].tolist() == [512] * 3
 

@@ -235,6 +235,31 @@ TEST_F(WriteShards, OneDamagedShardIsOneToWriteAnew) {
   EXPECT_EQ(write().written, 0);
 }
 
+// Where a process is killed, others find none that is of before.
+TEST_F(WriteShards, WhatHasChangedIsRemovedBeforeAnyIsWritten) {
+  const auto storage = std::make_shared<MemoryStorage>();
+  const auto source = random_samples(kBytes, 100, 5);
+  ShardOptions options{.shard_bytes = 5'000, .storages = {{"memory", storage}}};
+  const auto write = [&] { return rota::write_shards(source, "memory://b/out", options); };
+  const std::int64_t shards = write().shards;
+  ASSERT_GT(shards, 4);
+  source->fill = [fill = source->fill](SampleId id, std::size_t f, std::int64_t row,
+                                       std::span<std::byte> to) {
+    fill(id, f, row, to);
+    if (id.value % 40 == 0 && !to.empty()) to[0] ^= std::byte{1};
+  };
+  storage->on_write = [&](std::string_view name) {
+    if (name.find("unfinished") == std::string_view::npos) throw Error(io, "the power is off");
+  };
+  EXPECT_ERROR(write(), io, {"the power is off"});
+  storage->on_write = nullptr;
+  options.world = {.rank = 0, .size = 9};
+  EXPECT_FALSE(write().is_complete);
+  options.world = {};
+  EXPECT_TRUE(write().is_complete);
+  expect_equal(*source, *open(Catalog("memory://b/out", {.storages = options.storages})));
+}
+
 // What is written anew is not there, for others who end meanwhile.
 TEST_F(WriteShards, AChangedDatasetIsNotCompleteUntilAllAreWrittenAnew) {
   const auto storage = std::make_shared<MemoryStorage>();

@@ -91,8 +91,7 @@ TEST_F(WorkerStream, IsMadeAnewWhereItsShardsChangeBetweenEpochs) {
     StreamRing ring(*source_, pool, options, 8,
                     {.world = {.rank = 1, .size = 2},
                      .epoch = 0,
-                     .places = {{.shard = {0}, .cursor = {}}, {.shard = {2}, .cursor = {}}},
-                     .first = 0,
+                     .run = run_from_start({{0}, {2}}),
                      .later = {{2}, {3}, {5}, {6}}});
     for (int ended = 0; ended < 3;) {
       ended += ring.wait().kind == FeedHead::Kind::epoch_end ? 1 : 0;

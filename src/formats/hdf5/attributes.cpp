@@ -97,11 +97,11 @@ void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field) {
   const bool is_known = (is_plain && (is_float || is_integer(stored))) || found == Scaling();
   if (!is_known || std::isnan(found.offset)) found.scale = kUnknown;
   if (is_scaled) field.meant = is_wide ? DType::float64 : DType::float32;
-  if (!is_plain || !is_integer(stored) || !has(dataset, "_Unsigned")) return;
+  if (!is_integer(stored) || !has(dataset, "_Unsigned")) return;
   const std::string said =
       ask_text({H5Aopen(dataset.get(), "_Unsigned", H5P_DEFAULT), "open the attribute _Unsigned"});
-  if (said != "true" && said != "false") found.scale = kUnknown;
-  field.is_of_other_sign = said == (is_signed(stored) ? "true" : "false");
+  if (!is_plain || (said != "true" && said != "false")) found.scale = kUnknown;
+  field.is_of_other_sign = is_plain && said == (is_signed(stored) ? "true" : "false");
 }
 
 void change_sign(Hdf5Field& field) {

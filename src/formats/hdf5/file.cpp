@@ -193,7 +193,8 @@ void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
                   : all.empty()            ? "it has no dataset at all"
                                            : listing(all));
   }
-  choice = {.datasets = std::move(others), .offsets = choice.offsets};
+  choice.datasets = std::move(others);
+  choice.left_out.clear();
 }
 
 void check_present(Hdf5Links& links, const std::vector<std::string>& datasets) {

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "catalog/bad_files.hpp"
 #include "catalog/open_context.hpp"
 #include "core/failure.hpp"
 #include "core/message.hpp"
@@ -29,7 +30,7 @@ void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, s
   const std::vector<Field> expected = fields_of(contents[0]);
   const std::vector<Field> found = fields_of(contents[i]);
   const auto is_stored_alike = [](const Hdf5Field& a, const Hdf5Field& b) {
-    return a.values.type.becomes_as(b.values.type);
+    return a.values.type.joins_with(b.values.type);
   };
   const bool are_stored_alike = std::ranges::equal(contents[0].fields, contents[i].fields, is_stored_alike);
   if (found == expected && are_stored_alike) return;
@@ -211,6 +212,11 @@ bool is_hdf5(const FileList& files, std::size_t i) {
 
 std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options& options) {
   FileList files = files_of(catalog).only(is_hdf5_name);
+  if (options.swmr && files.context().options.share_files) {
+    throw failure(ErrorCode::unsupported,
+                  "open {}: files that grow (swmr) are not copied into memory (share_files); leave out one",
+                  files.shown_directory());
+  }
   if (options.swmr) files.let_grow();
   Hdf5Choice choice{.datasets = absolute_names(options.datasets),
                     .offsets = options.offsets,
@@ -218,9 +224,9 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
                     .swmr = options.swmr,
                     .are_named = !options.datasets.empty()};
   if (choice.datasets.empty()) {
-    choice = look_into_first(files, "look into the first file", [&](std::size_t i) {
-      (void)ask_file(files.open_unchanged(i), choice, options.allow_external_links);
-      choice.tell_left_out(files.path(i));
+    choice = look_into_first(files, "look into the first file", [&](const DatasetFile& file) {
+      (void)ask_file(file, choice, options.allow_external_links);
+      choice.tell_left_out(file.path());
       return choice;
     });
   }
@@ -233,7 +239,8 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
   const std::string signature =
       options.allow_external_links || options.swmr
           ? ""
-          : fmt::format("hdf5 4 datasets {} offsets {}{}", choice.datasets, choice.offsets,
+          : fmt::format("hdf5 4 datasets {}{} offsets {}{}", choice.are_named ? "named " : "",
+                        choice.datasets, choice.offsets,
                         choice.groups.empty() ? "" : " groups " + choice.groups);
   auto contents = look_into_files<Hdf5File>(files, signature, [&](const DatasetFile& file) {
     Hdf5Choice same = choice;
