@@ -1,12 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <limits>
-#include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -16,6 +13,7 @@
 #include "core/failure.hpp"
 #include "formats/formats.hpp"
 #include "formats/mds_columns.hpp"
+#include "formats/mds_hashes.hpp"
 #include "formats/records.hpp"
 #include "source/field_check.hpp"
 
@@ -29,14 +27,11 @@ constexpr std::uint64_t kMostIndexBytes = std::uint64_t{1} << 30;
 // Places in a shard are numbers of 32 bits.
 constexpr std::uint64_t kMostDecompressed = std::uint64_t{1} << 32;
 
-/// What index.json says of the contents of files: hexadecimal digits, by the name of the function.
-using Hashes = std::map<std::string, std::string>;
-
 /// A shard's file that is compressed as a whole.
 struct CompressedFile {
   std::string name;
   std::uint64_t bytes = 0;
-  Hashes hashes;
+  MdsHashes hashes;
   std::string compression;  ///< as index.json has it
 };
 
@@ -45,7 +40,7 @@ struct Shard {
   std::string name;
   std::uint64_t bytes = 0;
   std::int64_t samples = 0;
-  Hashes hashes;
+  MdsHashes hashes;
   std::optional<CompressedFile> compressed;  ///< read in place of the file `name`
 };
 
@@ -97,70 +92,14 @@ std::optional<Compression> find_compression(std::string_view text) {
   return algorithm == "bz2" ? std::optional(Compression::other) : std::nullopt;
 }
 
-Hashes read_hashes(const json& file) {
-  Hashes hashes;
+MdsHashes read_hashes(const json& file) {
+  MdsHashes hashes;
   const auto found = file.find("hashes");
   if (found == file.end() || !found->is_object()) return hashes;
   for (const auto& [function, digits] : found->items()) {
     if (digits.is_string()) hashes.emplace(function, digits.get<std::string>());
   }
   return hashes;
-}
-
-/// A function of xxHash over all bytes of a file.
-template <typename State, typename Digest>
-auto hash_of(const DatasetFile& file, State* (*make)(), XXH_errorcode (*release)(State*),
-             XXH_errorcode (*reset)(State*), XXH_errorcode (*update)(State*, const void*, std::size_t),
-             Digest (*digest)(const State*)) {
-  constexpr std::size_t kPiece = 1 << 20;
-  const std::unique_ptr<State, decltype(release)> state(make(), release);
-  reset(state.get());
-  for (std::uint64_t at = 0; at < file.bytes();) {
-    const auto piece = file.at(at, kPiece);
-    if (piece.empty()) throw file.damage(at, "the file ends here; it was cut short while it was read");
-    update(state.get(), piece.data(), piece.size());
-    at += piece.size();
-  }
-  return digest(state.get());
-}
-
-// As Python's xxhash has it: the number, from its most significant digit on; nothing for other functions.
-std::optional<std::string> hash_of(const DatasetFile& file, std::string_view function) {
-  if (function == "xxh32") {
-    return fmt::format("{:08x}", hash_of(
-                                     file, XXH32_createState, XXH32_freeState,
-                                     +[](XXH32_state_t* state) { return XXH32_reset(state, 0); },
-                                     XXH32_update, XXH32_digest));
-  }
-  if (function == "xxh64") {
-    return fmt::format("{:016x}", hash_of(
-                                      file, XXH64_createState, XXH64_freeState,
-                                      +[](XXH64_state_t* state) { return XXH64_reset(state, 0); },
-                                      XXH64_update, XXH64_digest));
-  }
-  if (function == "xxh3_64") {
-    return fmt::format("{:016x}", hash_of(file, XXH3_createState, XXH3_freeState, XXH3_64bits_reset,
-                                          XXH3_64bits_update, XXH3_64bits_digest));
-  }
-  if (function != "xxh128" && function != "xxh3_128") return std::nullopt;
-  const XXH128_hash_t hash = hash_of(file, XXH3_createState, XXH3_freeState, XXH3_128bits_reset,
-                                     XXH3_128bits_update, XXH3_128bits_digest);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
-}
-
-// By one of the functions that index.json names.
-void verify_hash(const DatasetFile& file, const Hashes& hashes) {
-  std::vector<std::string> functions;
-  for (const auto& [function, expected] : hashes) {
-    const auto found = hash_of(file, function);
-    functions.push_back(function);
-    if (found == expected) return;
-    if (found) throw file.damage(0, "its {} is {}, and index.json says {}", function, *found, expected);
-  }
-  throw failure(ErrorCode::unsupported,
-                "open {}: index.json has {} for it, and rota checks xxh32, xxh64, xxh128, xxh3_64: write "
-                "shards with one of these (hashes of MDSWriter), or leave out the option verify",
-                file.path(), hashes.empty() ? "no hash" : fmt::format("{}", fmt::join(functions, ", ")));
 }
 
 std::optional<CompressedFile> read_compressed(const json& shard) {
@@ -278,7 +217,7 @@ class MdsFormat final : public RecordFormat {
     if (file.bytes() != expected) {
       throw file.damage(0, "it has {} bytes, and index.json says {}", file.bytes(), expected);
     }
-    if (verify_) verify_hash(file, shard.compressed ? shard.compressed->hashes : shard.hashes);
+    if (verify_) verify_mds_hash(file, shard.compressed ? shard.compressed->hashes : shard.hashes);
     return {.compression = shard.compressed ? find_compression(shard.compressed->compression).value()
                                             : Compression::none,
             .raw_bytes = static_cast<std::int64_t>(shard.bytes)};

@@ -1,5 +1,6 @@
 """What `open` takes files for, or refuses by name: of formats, of stores of other programs, of files with a head."""
 
+import contextlib
 import io
 import json
 import subprocess
@@ -308,19 +309,23 @@ for line in sys.stdin:
 """
 
 
-def test_rows_that_a_swmr_writer_has_flushed_are_read_by_an_explicit_word(tmp_path):
-    with subprocess.Popen([sys.executable, "-c", WRITER, tmp_path / "a.h5", "swmr"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
-        def write(rows):
-            print(rows, file=writer.stdin, flush=True)
-            assert writer.stdout.readline() == "written\n"
+@contextlib.contextmanager
+def writing(path, mode):
+    """What has another process write so many rows, and returns when it has flushed them."""
+    command = [sys.executable, "-c", WRITER, path, mode]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        yield lambda rows: print(rows, file=writer.stdin, flush=True) or writer.stdout.readline()
+        writer.stdin.close()
 
+
+def test_rows_that_a_swmr_writer_has_flushed_are_read_by_an_explicit_word(tmp_path):
+    with writing(tmp_path / "a.h5", "swmr") as write:
         write(10)
         with pytest.raises(rota.BusyError, match="the option swmr"):
             rota.open(tmp_path)
         catalog = rota.Catalog(tmp_path)
         write(3)  # after it was listed
         first = rota.open(catalog, "hdf5", swmr=True)
-        assert len(first) == 13
         write(500)
         for _ in range(2):
             got = [row.tolist() for batch in rota.Loader(first, 4, shuffle="global") for row in batch["x"]]
@@ -328,17 +333,11 @@ def test_rows_that_a_swmr_writer_has_flushed_are_read_by_an_explicit_word(tmp_pa
         assert len(rota.open(tmp_path, "hdf5", swmr=True)) == 513
         with pytest.raises(rota.UnsupportedError, match="share_files"):
             rota.open(rota.Catalog(tmp_path, share_files=True), "hdf5", swmr=True)
-        writer.stdin.close()
     assert rota.open(tmp_path, "hdf5", swmr=True)[512]["x"].tolist() == rota.open(tmp_path)[512]["x"].tolist() == [512] * 3
-
-
-def test_a_writer_that_lets_nobody_read_is_not_read(tmp_path):
-    with subprocess.Popen([sys.executable, "-c", WRITER, tmp_path / "a.h5", ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
-        print(5, file=writer.stdin, flush=True)
-        assert writer.stdout.readline() == "written\n"
+    with writing(tmp_path / "a.h5", "") as write:  # which lets nobody read
+        write(5)
         with pytest.raises(rota.BusyError):
             rota.open(tmp_path, "hdf5", swmr=True)
-        writer.stdin.close()
 
 
 # Of one shard, by Python's xxhash.
