@@ -13,12 +13,12 @@ import rota
 from runs import needs_mpi, python
 
 
-def as_tar(path, k):
+def as_tar(path, k, samples=4, size=600):
     with tarfile.open(path, "w") as archive:
-        for i in range(4):
+        for i in range(samples):
             info = tarfile.TarInfo(f"{i}.jpg")
-            info.size = 600
-            archive.addfile(info, io.BytesIO(bytes([k]) * 600))
+            info.size = size
+            archive.addfile(info, io.BytesIO(bytes([k]) * size))
 
 
 def as_hdf5(path, k):

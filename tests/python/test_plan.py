@@ -1,18 +1,17 @@
 """`rota plan`: what is planned is what runs read."""
 
-import io
 import json
 import os
 import random
 import shutil
 import subprocess
 import sys
-import tarfile
 
 import numpy as np
 import pytest
 import rota
 from rota import _plan
+from test_bad_files import as_tar
 from test_remote import run_with_server
 
 h5py = pytest.importorskip("h5py")
@@ -163,11 +162,7 @@ def test_a_store_gets_the_requests_that_were_planned(tmp_path):
         np.zeros((6 + i) << 20 if i else 1 << 24, np.uint16).tofile(tmp_path / "b" / "tokens" / f"{i}.tokens")
     (tmp_path / "b" / "tars").mkdir()
     for i in range(2):
-        with tarfile.open(tmp_path / "b" / "tars" / f"{i}.tar", "w") as archive:
-            for k in range(3):
-                info = tarfile.TarInfo(f"{k}.bin")
-                info.size = 9 << 20
-                archive.addfile(info, io.BytesIO(bytes(9 << 20)))
+        as_tar(tmp_path / "b" / "tars" / f"{i}.tar", i, 3, 9 << 20)
     run_with_server(tmp_path, REQUESTS.format(directory=str(tmp_path)))
 
 

@@ -126,20 +126,18 @@ def test_a_refusal_is_told_at_once_with_what_helps(told, name):
         assert all(word in text for word in words) and not any(word in text for word in others) and seconds < 5, (text, seconds)
 
 
-@pytest.mark.parametrize("body", ['{"ok": true}', ""])
-def test_a_list_by_what_knows_nothing_of_s3_is_told_at_once(tmp_path, body):
-    ANSWERS["stranger"] = (200, "application/json", body, [], [])
-    with serving() as (_, environment):
-        [[said, seconds]] = json.loads(python(ASK, "s3://stranger/train/", env=environment).stdout).values()
-    assert "knows nothing of S3" in said and seconds < 5
+FAR = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>wrong</Message><Region>eu-moon-1</Region></Error>"
 
 
-def test_a_region_that_a_store_names_is_taken(tmp_path):
-    wrong = "<Error><Code>AuthorizationHeaderMalformed</Code><Message>wrong</Message><Region>eu-moon-1</Region></Error>"
-    ANSWERS["far"] = (400, "application/xml", wrong, [], [])
+@pytest.mark.parametrize(
+    "answer, words, sent",
+    [((200, '{"ok": true}'), "knows nothing of S3", ""), ((200, ""), "knows nothing of S3", ""), ((400, FAR), "set AWS_REGION", "/eu-moon-1/s3/")],
+)
+def test_what_is_no_list_is_told_at_once_and_a_region_that_is_named_is_tried(answer, words, sent):
+    ANSWERS["listed"] = (answer[0], "application/xml", answer[1], [], [])
     with serving() as (asked, environment):
-        [[said, _]] = json.loads(python(ASK, "s3://far/train/", env=environment).stdout).values()
-    assert "set AWS_REGION" in said and any("/eu-moon-1/s3/" in one for one in asked)
+        [[said, seconds]] = json.loads(python(ASK, "s3://listed/train/", env=environment).stdout).values()
+    assert words in said and seconds < 5 and any(sent in one for one in asked)
 
 
 CASES = {
