@@ -149,6 +149,30 @@ def test_groups_anywhere_are_samples_by_a_glob(tmp_path):
             rota.open(path, "hdf5", groups=groups)
 
 
+def test_groups_whose_extents_differ_by_more_than_the_first_are_ragged_rows(tmp_path):
+    """As molecules are (SPICE, ANI): conformations x atoms x 3."""
+    expected = {}
+    for k in range(2):
+        with h5py.File(tmp_path / f"{k}.h5", "w") as file:
+            for name, atoms, conformations in ("CH4", 5, 2 + k), ("H2O", 3, 4), ("C2H6", 8, 1):
+                expected[k, name] = np.random.rand(conformations, atoms, 3)
+                file.create_dataset(f"{name}/at", data=expected[k, name], chunks=(1, atoms, 3), compression="gzip" if k else None)
+                file[f"{name}/energy"] = expected[k, name][:, 0, 0]
+                file[f"{name}/tokens"] = np.arange(atoms * conformations).reshape(atoms, conformations)
+    with pytest.raises(rota.InvalidArgumentError, match="the option groups"):
+        rota.open(tmp_path)
+    source = rota.open(tmp_path, "hdf5", groups="/*")
+    assert source.fields[0] == rota.Field("at", "float64", (3,), True) and len(source) == 6
+    everything = [expected[key] for key in sorted(expected)]
+    for sample, rows in zip(source, everything):
+        assert np.array_equal(sample["at"].reshape(rows.shape), rows) and np.array_equal(sample["energy"], rows[:, 0, 0])
+    got = [row for batch in rota.Loader(source, 4, shuffle="none") for row in batch["at"]]
+    assert all(np.array_equal(row, rows.reshape(-1, 3)) for row, rows in zip(got, everything))
+    packed = rota.pack(rota.open(tmp_path, "hdf5", groups="/*", datasets=["tokens"]), 7, shuffle_documents=False)
+    tokens = np.concatenate([sample["tokens"] for sample in packed])[: sum(rows.size // 3 for rows in everything)]
+    assert tokens.tolist() == [i for rows in everything for i in range(rows.size // 3)]
+
+
 def test_a_file_may_be_a_sample_whose_shapes_differ(tmp_path):
     for i in range(3):
         hdf5(tmp_path / f"{i}.h5", {"image": np.full((4 + i, 5), i, "f4"), "label": i})

@@ -279,7 +279,7 @@ Hdf5Field ask_field(Hdf5Links& links, const Hdf5Choice& choice, const std::strin
   return result;
 }
 
-// Of datasets that are a sample each: as large as they are, or ragged where the first extents differ.
+// Of datasets that are a sample each: as large as they are, or ragged where extents differ.
 Hdf5Field ask_samples(const Hdf5Subject& subject, const std::vector<std::string>& groups,
                       const std::string& name) {
   Hdf5Field result;
@@ -287,16 +287,18 @@ Hdf5Field ask_samples(const Hdf5Subject& subject, const std::vector<std::string>
     result.samples.push_back(ask_dataset(subject, group + name, true));
     const Hdf5Dataset& first = result.samples.front();
     const Hdf5Dataset& last = result.samples.back();
-    if (last.type == first.type && last.row_shape() == first.row_shape()) continue;
+    if (last.type == first.type && last.extent.size() == first.extent.size()) continue;
     throw failure(ErrorCode::invalid_argument,
-                  "{} is of another type or shape than \"{}\"; only the first extent may differ",
+                  "{} is of another type than \"{}\", or has another number of extents; name the others (the "
+                  "option datasets)",
                   subject.what(last.name), first.name);
   }
   result.values = result.samples[0];
   const auto is_alike = [&](const Hdf5Dataset& other) { return other.extent == result.values.extent; };
   const bool is_ragged = !std::ranges::all_of(result.samples, is_alike);
-  result.field = {name.substr(1), result.values.dtype,
-                  is_ragged ? result.values.row_shape() : result.values.extent, is_ragged};
+  std::vector<std::int64_t> shape = result.values.row_shape();
+  for (const Hdf5Dataset& other : result.samples) shape = shared_end(shape, other.extent);
+  result.field = {name.substr(1), result.values.dtype, is_ragged ? shape : result.values.extent, is_ragged};
   if (result.values.is_scalar && !is_ragged) result.field.shape.erase(result.field.shape.begin());
   return result;
 }
@@ -323,12 +325,18 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file, const Hdf5C
     held.push_back(fmt::format("\"/{}\" holds {}", field.field.name, samples_of(field)));
   }
   if (are_equal) return;
+  const auto in_group = [](const Hdf5Field& field) {
+    return field.field.name.find('/') != std::string::npos;
+  };
+  const bool may_be_groups = std::ranges::count_if(file.fields, in_group) > 1;
   if (held.size() > kNamesInMessage) held.resize(kNamesInMessage);
-  throw failure(ErrorCode::invalid_argument,
-                "open {}: fields need the same number of samples, and {}: name those to read with the option "
-                "datasets{}",
-                subject.path, fmt::join(held, ", "),
-                choice.left_out.empty() ? "" : "; " + shown(choice.left_out));
+  throw failure(
+      ErrorCode::invalid_argument,
+      "open {}: fields need the same number of samples, and {}: name those to read with the option "
+      "datasets{}{}",
+      subject.path, fmt::join(held, ", "),
+      may_be_groups ? ", or groups that are a sample each with the option groups (\"/*\", say)" : "",
+      choice.left_out.empty() ? "" : "; " + shown(choice.left_out));
 }
 
 Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& choice, bool may_leave) {

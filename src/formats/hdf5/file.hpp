@@ -139,6 +139,10 @@ void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field);
 /// The field of the integers that it says it has.
 void change_sign(Hdf5Field& field);
 
+/// What both end with.
+[[nodiscard]] std::vector<std::int64_t> shared_end(std::span<const std::int64_t> a,
+                                                   std::span<const std::int64_t> b);
+
 struct Hdf5File {
   std::int64_t samples = 0;
   std::vector<Hdf5Field> fields;

@@ -57,6 +57,11 @@ std::vector<std::string> named_groups(const std::vector<std::string>& datasets, 
 
 }  // namespace
 
+std::vector<std::int64_t> shared_end(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
+  const auto differ = std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend()).first;
+  return {differ.base(), a.end()};
+}
+
 std::vector<std::string> groups_of(const std::vector<std::string>& datasets, const Hdf5Choice& choice) {
   return choice.groups.empty() ? numbered_groups(datasets) : named_groups(datasets, choice.groups);
 }

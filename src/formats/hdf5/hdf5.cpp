@@ -40,7 +40,7 @@ void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, s
                 found == expected ? ", stored otherwise" : "");
 }
 
-// Samples of groups are ragged where any of any file has another first extent.
+// Samples of groups are ragged where any of any file has other extents, by rows of what these end with.
 void join_extents(std::vector<Hdf5File>& contents) {
   for (std::size_t f = 0; f < contents[0].fields.size(); ++f) {
     const auto of = [&](Hdf5File& file) -> Hdf5Field& { return file.fields[f]; };
@@ -48,9 +48,17 @@ void join_extents(std::vector<Hdf5File>& contents) {
     const bool are_alike = std::ranges::all_of(
         contents, [&](Hdf5File& file) { return file.fields.size() <= f || of(file).field == first.field; });
     if (are_alike) continue;
+    const auto has_rows = [&](Hdf5File& file) {
+      return file.fields.size() > f && !of(file).values.is_scalar &&
+             of(file).values.extent.size() == first.values.extent.size();
+    };
+    std::vector<std::int64_t> shape = first.values.row_shape();
     for (Hdf5File& file : contents) {
-      if (file.fields.size() > f && !of(file).values.is_scalar)
-        of(file).field = {of(file).field.name, of(file).field.dtype, of(file).values.row_shape(), true};
+      if (has_rows(file))
+        shape = shared_end(shape, of(file).field.ragged ? of(file).field.shape : of(file).values.extent);
+    }
+    for (Hdf5File& file : contents) {
+      if (has_rows(file)) of(file).field = {of(file).field.name, of(file).field.dtype, shape, true};
     }
   }
 }

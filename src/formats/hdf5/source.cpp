@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cassert>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 #include "core/bytes.hpp"
@@ -67,7 +68,7 @@ class Hdf5Source final : public FileSource {
     FileSamples::SamplePlace place;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       place = samples().find(ids[i].value, place.file);
-      out[i] = rows_of(place, field, nullptr).count;
+      out[i] = rows_of(place, field, nullptr).count * rows_in_row(dataset_of(place, field), field);
     }
   }
 
@@ -124,7 +125,12 @@ class Hdf5Source final : public FileSource {
     for (const SampleRows& part : wanted) {
       place = samples().find(part.id.value, place.file);
       const PlacedRows all = rows_of(place, field, part.to);
-      check_rows(part, all.count);
+      const std::int64_t each = rows_in_row(dataset_of(place, field), field);
+      check_rows(part, all.count * each);
+      if (each > 1) {
+        read_of_whole(part, field);
+        continue;
+      }
       append(ranges, {place.file, &dataset_of(place, field), {all.first + part.first, part.count, part.to}});
     }
     add(field, ranges, reading);
@@ -279,6 +285,24 @@ class Hdf5Source final : public FileSource {
   [[nodiscard]] const Hdf5Dataset& dataset_of(const FileSamples::SamplePlace& place,
                                               std::size_t field) const noexcept {
     return contents_[place.file].fields[field].dataset(place.sample);
+  }
+
+  // How many rows of the field a row of the dataset has: of samples that differ by more than their first
+  // extents.
+  [[nodiscard]] std::int64_t rows_in_row(const Hdf5Dataset& values, std::size_t field) const noexcept {
+    const auto end = values.extent.end() - std::ssize(fields()[field].shape);
+    return std::accumulate(values.extent.begin() + 1, end, std::int64_t{1}, std::multiplies<>());
+  }
+
+  // Of a sample that is read as a whole.
+  void read_of_whole(const SampleRows& part, std::size_t field) const {
+    const std::size_t row_bytes = fields()[field].row_bytes();
+    std::vector<std::byte> whole(dataset_of(samples().find(part.id.value), field).bytes());
+    RowReader reading(shared());
+    add({&part.id, 1}, field, reading, [&](std::size_t /*i*/) { return whole.data(); });
+    reading.read(reader());
+    const auto from = whole.begin() + part.first * static_cast<std::ptrdiff_t>(row_bytes);
+    std::copy_n(from, static_cast<std::size_t>(part.count) * row_bytes, part.to);
   }
 
   // Those of a sample's field, which belong at `to`.
