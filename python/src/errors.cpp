@@ -2,17 +2,12 @@
 
 #include <atomic>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <new>
-#include <string>
-#include <string_view>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "core/caught.hpp"
-#include "rota/error.hpp"
 
 namespace rota::python {
 namespace {

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <utility>
 
 #include "cli/verbs.hpp"
-#include "errors.hpp"
 #include "rota/error.hpp"
 #include "rota/message.hpp"
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
 
 #include "core/bytes.hpp"
 #include "core/failure.hpp"

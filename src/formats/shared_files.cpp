@@ -4,10 +4,8 @@
 #include <utility>
 
 #include "core/failure.hpp"
-#include "core/mutex.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
-#include "files/memory_file.hpp"
 
 namespace rota::internal {
 

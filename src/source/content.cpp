@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 #include <span>
 #include <string_view>
 
 #include "core/scarce.hpp"
 #include "rota/error.hpp"
 #include "rota/fingerprint.hpp"
-#include "source/field_check.hpp"
 
 namespace rota::internal {
 

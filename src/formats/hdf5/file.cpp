@@ -3,18 +3,13 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <utility>
 
 #include "core/failure.hpp"
 #include "core/message.hpp"
 #include "formats/formats.hpp"
-#include "formats/hdf5/layout.hpp"
 
 namespace rota::internal {
 
