@@ -67,11 +67,13 @@ def formats() -> list[str]:
     return _rota.formats()
 
 
-def _as_catalog(path: PathLike | Sequence[PathLike] | Catalog, comm: Any, storages: Mapping[str, Any] | None) -> Catalog:
+def _as_catalog(
+    path: PathLike | Sequence[PathLike] | Catalog, comm: Any, storages: Mapping[str, Any] | None, max_bad_files: int = 0
+) -> Catalog:
     with agreed(comm, "open files") as ranks:
-        if isinstance(path, Catalog) and not (ranks is None and storages is None):
-            raise InvalidArgumentError("open files: a catalog has its ranks and storages; give comm= and storages= to it")
-    return path if isinstance(path, Catalog) else Catalog(path, comm=ranks, storages=storages)
+        if isinstance(path, Catalog) and not (ranks is None and storages is None and max_bad_files == 0):
+            raise InvalidArgumentError("open files: a catalog has its ranks and options; give comm=, storages= and max_bad_files= to it")
+    return path if isinstance(path, Catalog) else Catalog(path, comm=ranks, storages=storages, max_bad_files=max_bad_files)
 
 
 def find_format(
@@ -87,6 +89,7 @@ def open(
     *,
     comm: Any = None,
     storages: Mapping[str, Any] | None = None,
+    max_bad_files: int = 0,
     **options: Any,
 ) -> Source:
     """The samples of files: a path, a list of them, a glob, or a `Catalog`. "auto" looks which format they are of.
@@ -105,7 +108,7 @@ def open(
     ========  ======================================================================================================
 
     With `comm`, which `rota.Communicator` takes, its ranks open the files together. Files may be in a bucket, or in
-    a file system of fsspec (`storages`). See `Catalog` for both.
+    a file system of fsspec (`storages`); `max_bad_files` may be passed over. See `Catalog` for all three.
 
     A source is pickled with its catalog: whoever loads it lists no files, and indexes none again.
 
@@ -117,7 +120,7 @@ def open(
     """
     with agreed(comm, "open files") as ranks:
         options = _rota.plain_format_options(format, options)
-    return _made("open", _as_catalog(path, ranks, storages), format, options)
+    return _made("open", _as_catalog(path, ranks, storages, max_bad_files), format, options)
 
 
 def cast(source: Source, types: Mapping[str, DTypeLike]) -> Source:

@@ -59,15 +59,18 @@ std::optional<FileList> BadFiles::pass_over(const FileList& files) {
   const int most = context_.options.max_bad_files - files.passed_over();
   if (std::cmp_greater(all.size(), most) || all.size() == files.size()) {
     throw failure(all[0].code,
-                  "{}; {} of {} files are missing, damaged or unreadable, and max_bad_files allows {}{}",
-                  all[0].what, all.size(), files.size(), context_.options.max_bad_files,
-                  files.passed_over() > 0 ? fmt::format(", {} of them before", files.passed_over()) : "");
+                  "{}; {} of {} files are missing, damaged or unreadable{}, and max_bad_files allows {}{}",
+                  all[0].what, all.size(), files.size(),
+                  files.passed_over() > 0 ? fmt::format(", and {} were before", files.passed_over()) : "",
+                  context_.options.max_bad_files, all.size() == files.size() ? ", if one is left" : "");
   }
   std::vector<bool> is_good(files.size(), true);
   for (const BadFile& one : all) is_good[one.number] = false;
-  for (const BadFile& one : all) {
-    if (context_.nodes.all().rank() == 0) tell(fmt::format("passed over (max_bad_files): {}", one.what));
-  }
+  constexpr std::size_t kMostTold = 100;
+  const std::size_t told = context_.nodes.all().rank() == 0 ? std::min(all.size(), kMostTold) : 0;
+  for (std::size_t i = 0; i < told; ++i) tell(fmt::format("passed over (max_bad_files): {}", all[i].what));
+  if (told > 0 && told < all.size())
+    tell(fmt::format("passed over (max_bad_files): {} files more", all.size() - told));
   FileList good = files.those(is_good);
   good.passed_over_ += static_cast<int>(all.size());
   return good;

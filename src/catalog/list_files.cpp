@@ -222,6 +222,12 @@ class UnfinishedMarks {
 // Visits the names that the ranges of `path` stand for, which need no list.
 Listed list_ranges(const std::string& path, const NameVisitor& visit) {
   const std::size_t below = path.rfind('/', find_range(path)) + 1;
+  if (path.find_first_of("*?", below) != std::string::npos) {
+    throw failure(
+        ErrorCode::invalid_argument,
+        "open {}: ranges name files that are not looked for, and a glob looks for them; use one of both",
+        path);
+  }
   std::unordered_set<std::string> seen;
   constexpr double kMostOfRanges = 1e7;
   if (count_names(path) > kMostOfRanges) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string_view>
@@ -69,7 +70,9 @@ class Entries {
       throw line.wrong("it has another scheme than the files before; list files of one");
     if (entry.path.size() == own.size()) throw line.wrong("it names no file");
     scheme_ = own;
-    const auto [known, is_new] = lines_.emplace(entry.path, line.number);
+    const std::string plain =
+        own.empty() ? std::filesystem::path(entry.path).lexically_normal().native() : entry.path;
+    const auto [known, is_new] = lines_.emplace(plain, line.number);
     if (!is_new) throw line.wrong(fmt::format("{} is listed on line {} already", entry.path, known->second));
     visit_("", std::string_view(entry.path).substr(own.size()));
     samples_.push_back(entry.samples);

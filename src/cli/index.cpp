@@ -89,6 +89,7 @@ Indexed make_index(const IndexOptions& options, bool is_update) {
     bar.show(progress);
   };
   const bool was_saved = is_update || is_saved(options.dataset);
+  how.max_bad_files = options.dataset.max_bad_files;
   Catalog catalog = is_update ? Catalog(options.file, how) : make_catalog(options.dataset, how);
   if (was_saved) made.changes = catalog.changes();
   if (catalog.changes().any()) {  // which may not be opened

@@ -200,7 +200,7 @@ void refuse_mixed(const FileList& files) {
     std::size_t other = 0;
     while (other + 1 < files.size() && is_of(format, files, other, files.path((*names)[other]))) ++other;
     if (format_by_name(files.path((*names)[other])) == format) refuse_damaged(files, other, format);
-    throw failure(ErrorCode::invalid_argument, "open {}: {} is named as {}, and {} is no such file: {}",
+    throw failure(ErrorCode::invalid_argument, "open {}: {} is named as {}, and {} does not begin so: {}",
                   files.shown_directory(), name, format, files.path(other), kWhatToDo);
   }
 }
@@ -334,7 +334,12 @@ void require_ours(std::string_view path, std::string_view head) {
   refuse_foreign(path, head, "or name another file");
 }
 void require_no_pointers(const FileList& files) {
-  if (!files.location().is_stored() && files.size() > 0) require_ours(files.open(0));
+  if (files.location().is_stored() || files.size() == 0) return;
+  try {
+    require_ours(files.open(0));
+  } catch (const Error& error) {
+    if (!may_be_bad(files.context(), files.location(), FileWork::opening, error)) throw;
+  }
 }
 void require_ours(const DatasetFile& file) {
   require_ours(file.path(), decompress_head(file, Compression::none, kForeignHead));

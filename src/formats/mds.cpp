@@ -339,8 +339,8 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
   const std::string path = index_file.path(0);
   const Communicator& all = index_file.context().nodes.all();
   const std::string text = ranks::on_first_rank(all, "read the index of shards", [&] {
-    if (index_file.size() == 1) return read_text(index_file);
     refuse_splits(index_file);
+    if (index_file.size() == 1) return read_text(index_file);
     throw failure(ErrorCode::invalid_argument, "open {}: it is one of {} files, and MDS has one index.json",
                   path, index_file.size());
   });

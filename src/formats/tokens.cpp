@@ -22,13 +22,19 @@ std::int64_t head_bytes(const DatasetFile& file, DType dtype) {
   constexpr std::int32_t kOfUint16 = 20240520;
   constexpr std::int32_t kOfUint32 = 20240801;
   constexpr std::int64_t kHead = 1024;
-  const std::string head = decompress_head(file, Compression::none, 8);
-  refuse_arrays(file, head, "tokens");
+  const std::string head = decompress_head(file, Compression::none, 12);
+  refuse_arrays(file, head.substr(0, 8), "tokens");
   require_ours(file);
-  if (head.size() < 8 || file.bytes() < kHead) return 0;
+  if (head.size() < 12 || file.bytes() < kHead) return 0;
   const auto magic = load<std::int32_t>(std::as_bytes(std::span(head)), 0);
   if (magic != kOfUint16 && magic != kOfUint32) return 0;
-  if ((magic == kOfUint32) == (dtype == DType::uint32)) return kHead;
+  if ((magic == kOfUint32) == (dtype == DType::uint32)) {
+    const auto tokens = load<std::uint32_t>(std::as_bytes(std::span(head)), 8);
+    const std::uint64_t bytes = file.bytes() - kHead;
+    if (bytes >= tokens * std::uint64_t{size_of(dtype)}) return kHead;
+    throw file.damage(8, "its head says that it has {} tokens, and it has {} bytes of them: it was cut short",
+                      tokens, bytes);
+  }
   throw failure(ErrorCode::invalid_argument,
                 "open {}: its head, as llm.c writes it, says that tokens are {}; not {}", file.path(),
                 magic == kOfUint32 ? "uint32" : "uint16", to_string(dtype));

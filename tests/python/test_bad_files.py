@@ -65,7 +65,7 @@ def test_so_many_damaged_files_are_passed_over(tmp_path, kind, caplog):
     with pytest.raises(rota.CorruptError):
         rota.open(tmp_path, kind, **options)
     with pytest.raises(rota.CorruptError, match="2 of 7 files .* max_bad_files allows 1"):
-        rota.open(rota.Catalog(tmp_path, max_bad_files=1), kind, **options)
+        rota.open(tmp_path, kind, max_bad_files=1, **options)
     catalog = rota.Catalog(tmp_path, max_bad_files=2)
     source = rota.open(catalog, kind, **options)
     assert values(source) == [1, 2, 4, 5, 6] and len(source) * 7 == len(whole) * 5
@@ -75,6 +75,17 @@ def test_so_many_damaged_files_are_passed_over(tmp_path, kind, caplog):
     state = rota.Loader(whole, 2).state_dict()
     with pytest.raises(rota.MismatchError):
         rota.Loader(source, 2).load_state_dict(state)
+
+
+def test_an_unreadable_first_file_hides_no_format(tmp_path):
+    for k in range(3):
+        (tmp_path / f"{k}.jsonl").write_text('{"a": 1}\n')
+    (tmp_path / "0.jsonl").unlink()
+    (tmp_path / "0.jsonl").symlink_to(tmp_path / "0.jsonl.gone")
+    names = [str(tmp_path / f"{k}.jsonl") for k in range(3)]
+    assert len(rota.open(names, max_bad_files=1)) == 2
+    with pytest.raises(rota.InvalidArgumentError, match="listed on line 1"):
+        rota.Catalog([names[1], str(tmp_path / "x" / ".." / "1.jsonl")])
 
 
 def test_a_look_finds_the_format_where_a_lesser_part_is_bad(tmp_path):

@@ -149,6 +149,24 @@ def test_groups_anywhere_are_samples_by_a_glob(tmp_path):
             rota.open(path, "hdf5", groups=groups)
 
 
+def test_groups_by_links_are_groups_and_what_one_lacks_is_told(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for k in range(3):
+            file[f"data/demo_{k}/x"] = np.arange(k + 1)
+        file["train/a"], file["train/b"] = h5py.SoftLink("/data/demo_1"), file["data/demo_2"]
+        file["train/c/x"] = h5py.SoftLink("/data/demo_0/x")
+        file["train/gone"], file["loop"] = h5py.SoftLink("/nowhere"), h5py.SoftLink("/")
+        file["tables/a/t"] = np.array([(1, 2.5)], [("i", "i8"), ("f", "f8")])
+    assert [len(sample["x"]) for sample in rota.open(tmp_path, "hdf5", groups="/train/*")] == [2, 3, 1]
+    assert [len(sample["x"]) for sample in rota.open(tmp_path, "hdf5", groups="/data/demo_*")] == [1, 2, 3]
+    assert rota.open(tmp_path, "hdf5", groups="/tables/*")[0]["t.f"] == 2.5
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file["data/demo_1/y"] = np.zeros(3)
+        file["data/demo_0/y"] = np.zeros(3)
+    with pytest.raises(rota.NotFoundError, match='"/data/demo_2" has no dataset "y"'):
+        rota.open(tmp_path, "hdf5", groups="/data/demo_*", max_bad_files=1)
+
+
 def test_groups_whose_extents_differ_by_more_than_the_first_are_ragged_rows(tmp_path):
     """As molecules are (SPICE, ANI): conformations x atoms x 3."""
     expected = {}
@@ -266,6 +284,14 @@ def test_a_wider_text_that_is_added_makes_no_index_of_before_a_wrong_one(tmp_pat
     write("b", b"crocodile" * 50)
     source = rota.open(rota.Catalog(tmp_path / "kept.rota"), kind, **options)
     assert [bytes(sample["data"]) for sample in source] == [b"cat", b"crocodile" * 50, b"dog"]
+
+
+def test_text_that_cannot_join_is_told_as_text(tmp_path):
+    write_text(tmp_path / "0.h5", ["cat"], "hdf5")
+    with h5py.File(tmp_path / "1.h5", "w") as file:
+        file["label"], file["x"] = ["dog"], np.arange(1)
+    with pytest.raises(rota.InvalidArgumentError, match='"label": text of any length.*"label": text of 3 bytes'):
+        rota.open(tmp_path, "hdf5", datasets=["label", "x"])
 
 
 def test_rows_of_texts_of_other_widths_are_refused_in_their_terms(tmp_path):

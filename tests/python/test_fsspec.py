@@ -347,7 +347,7 @@ def test_what_is_not_there_is_said_with_what_to_do(memory):
     with pytest.raises(rota.InvalidArgumentError, match="storages is gs://"):
         rota.Catalog("gs://b", storages={"gs://": memory})
     memory.pipe("/b/x", b"1")
-    with pytest.raises(rota.InvalidArgumentError, match="give comm= and storages= to it"):
+    with pytest.raises(rota.InvalidArgumentError, match="give comm=, storages= and"):
         rota.open(rota.Catalog("memory://b"), storages={"memory": memory})
 
 

@@ -109,6 +109,8 @@ def test_two_stars_within_a_name_are_refused(top):
     for pattern in "a**/x", "**.jsonl", "***/x":
         with pytest.raises(rota.InvalidArgumentError, match=r'"\*\*" is any number of directories'):
             rota.open(pattern)
+    with pytest.raises(rota.InvalidArgumentError, match="use one of both"):
+        rota.Catalog(top / "{0..3}" / "*.tar")
 
 
 def test_what_file_systems_and_downloads_leave_is_left_out_and_counted(tmp_path):

@@ -2,6 +2,7 @@
 // Guide, "Attribute Conventions" (CF Conventions, 8.1).
 
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <limits>
 
@@ -98,8 +99,9 @@ void ask_scaling(const hdf5::Dataset& dataset, Hdf5Field& field) {
   if (!is_known || std::isnan(found.offset)) found.scale = kUnknown;
   if (is_scaled) field.meant = is_wide ? DType::float64 : DType::float32;
   if (!is_integer(stored) || !has(dataset, "_Unsigned")) return;
-  const std::string said =
+  std::string said =
       ask_text({H5Aopen(dataset.get(), "_Unsigned", H5P_DEFAULT), "open the attribute _Unsigned"});
+  if (said == "True" || said == "False") said[0] = static_cast<char>(std::tolower(said[0]));
   if (!is_plain || (said != "true" && said != "false")) found.scale = kUnknown;
   field.is_of_other_sign = is_plain && said == (is_signed(stored) ? "true" : "false");
 }

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <string_view>
+#include <thread>
 
 #include "core/failure.hpp"
 #include "core/message.hpp"
@@ -55,18 +58,6 @@ bool require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes, boo
                       "nobody writes it any more, look at what it has, and clear the mark (h5clear -s)");
 }
 
-namespace {
-
-constexpr std::size_t kNamesInMessage = 20;
-
-std::string listing(const std::vector<std::string>& names) {
-  if (names.empty()) return "it has none";
-  const auto shown = static_cast<std::ptrdiff_t>(std::min(names.size(), kNamesInMessage));
-  return fmt::format(
-      "it has \"{}\"{}", fmt::join(names.begin(), names.begin() + shown, "\", \""),
-      names.size() > kNamesInMessage ? fmt::format(" and {} more", names.size() - kNamesInMessage) : "");
-}
-
 bool is_dataset(Hdf5Links& links, const std::string& name) {
   const Hdf5Object at = links.follow(name);
   const hid_t object = H5Oopen(at.subject->file.get(), at.name.c_str(), H5P_DEFAULT);
@@ -88,6 +79,18 @@ bool is_dataset(Hdf5Links& links, const std::string& name) {
   if (object < 0) return false;
   const hdf5::Object owner(object, name);
   return H5Iget_type(object) == H5I_DATASET;
+}
+
+namespace {
+
+constexpr std::size_t kNamesInMessage = 20;
+
+std::string listing(const std::vector<std::string>& names) {
+  if (names.empty()) return "it has none";
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(names.size(), kNamesInMessage));
+  return fmt::format(
+      "it has \"{}\"{}", fmt::join(names.begin(), names.begin() + shown, "\", \""),
+      names.size() > kNamesInMessage ? fmt::format(" and {} more", names.size() - kNamesInMessage) : "");
 }
 
 hdf5::Dataset open_dataset(const Hdf5Object& at) {
@@ -152,17 +155,22 @@ bool is_of_index(const std::vector<std::string>& datasets, const std::string& na
 // Those of numbers, or else all that can be read: batches of text are of little use to a loop, and compounds
 // often describe the others.
 void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
-  std::vector<std::string> all = links.datasets();
+  std::vector<std::string> all = choice.groups.empty() ? links.datasets() : links.datasets_by_all_names();
   std::vector<std::string> others;
   std::erase_if(all, [names = all](const std::string& name) { return is_of_index(names, name); });
   if (const auto groups = groups_of(all, choice); !groups.empty()) {
     for (const std::string& name : all) {
-      if (name.starts_with(groups[0] + "/") && ask_what(links, name).has_numbers)
-        choice.datasets.push_back(name.substr(groups[0].size()));
+      if (!name.starts_with(groups[0] + "/")) continue;
+      const Holds found = ask_what(links, name);
+      if (found.has_numbers) choice.datasets.push_back(name.substr(groups[0].size()));
+      if (!found.has_numbers && found.is_known) others.push_back(name.substr(groups[0].size()));
     }
+    if (choice.datasets.empty() && !choice.groups.empty()) choice.datasets = others;
     choice.are_in_groups = !choice.datasets.empty();
     if (choice.are_in_groups) return;
+    others.clear();
   }
+  if (!choice.groups.empty()) return;
   for (const std::string& name : all) {
     const Holds found = ask_what(links, name);
     if (found.is_scale) {
@@ -274,30 +282,6 @@ Hdf5Field ask_field(Hdf5Links& links, const Hdf5Choice& choice, const std::strin
   return result;
 }
 
-// Of datasets that are a sample each: as large as they are, or ragged where extents differ.
-Hdf5Field ask_samples(const Hdf5Subject& subject, const std::vector<std::string>& groups,
-                      const std::string& name) {
-  Hdf5Field result;
-  for (const std::string& group : groups) {
-    result.samples.push_back(ask_dataset(subject, group + name, true));
-    const Hdf5Dataset& first = result.samples.front();
-    const Hdf5Dataset& last = result.samples.back();
-    if (last.type == first.type && last.extent.size() == first.extent.size()) continue;
-    throw failure(ErrorCode::invalid_argument,
-                  "{} is of another type than \"{}\", or has another number of extents; name the others (the "
-                  "option datasets)",
-                  subject.what(last.name), first.name);
-  }
-  result.values = result.samples[0];
-  const auto is_alike = [&](const Hdf5Dataset& other) { return other.extent == result.values.extent; };
-  const bool is_ragged = !std::ranges::all_of(result.samples, is_alike);
-  std::vector<std::int64_t> shape = result.values.row_shape();
-  for (const Hdf5Dataset& other : result.samples) shape = shared_end(shape, other.extent);
-  result.field = {name.substr(1), result.values.dtype, is_ragged ? shape : result.values.extent, is_ragged};
-  if (result.values.is_scalar && !is_ragged) result.field.shape.erase(result.field.shape.begin());
-  return result;
-}
-
 std::int64_t samples_of(const Hdf5Field& field) {
   if (!field.samples.empty()) return std::ssize(field.samples);
   return field.field.ragged ? static_cast<std::int64_t>(field.offsets.size()) - 1 : field.values.rows();
@@ -334,23 +318,31 @@ void check_extents(const Hdf5Subject& subject, const Hdf5File& file, const Hdf5C
       choice.left_out.empty() ? "" : "; " + shown(choice.left_out));
 }
 
+// Of one that somebody writes.
+std::uint64_t bytes_now(const DatasetFile& file) {
+  struct stat status {};
+  return ::fstat(file.descriptor(), &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : file.bytes();
+}
+
 Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& choice, bool may_leave) {
-  const bool is_growing = require_finished(file, reads.of(file), choice.swmr);
-  hdf5::AddressFile address_file(file.path(), reads.of(file), is_growing);
-  const Hdf5Subject subject{address_file, file.path(), file.bytes(), file.storage() != nullptr, may_leave};
+  hdf5::FileBytes bytes = reads.of(file);
+  const bool is_growing = require_finished(file, bytes, choice.swmr);
+  if (is_growing) bytes.size = bytes_now(file);
+  hdf5::AddressFile address_file(file.path(), bytes, is_growing);
+  const Hdf5Subject subject{address_file, file.path(), bytes.size, file.storage() != nullptr, may_leave};
   Hdf5Links links(subject, reads, may_leave);
   if (choice.datasets.empty()) choose_datasets(links, choice);
   Hdf5File found;
   if (choice.are_in_groups || !choice.groups.empty()) {
-    const auto groups = groups_of(links.datasets(), choice);
+    const auto all = choice.groups.empty() ? links.datasets() : links.datasets_by_all_names();
+    const auto groups = groups_of(all, choice);
     if (groups.empty() || choice.datasets.empty()) {
       throw failure(ErrorCode::invalid_argument, "open {}: {}; {}", file.path(),
                     choice.groups.empty() ? "its groups are not one for each sample, as in the first file"
                                           : fmt::format("no group with numbers is \"{}\"", choice.groups),
                     listing(links.datasets()));
     }
-    for (const std::string& name : choice.datasets)
-      found.fields.push_back(ask_samples(subject, groups, name));
+    for (const std::string& name : choice.datasets) found.fields.push_back(ask_samples(links, groups, name));
     found.samples = std::ssize(groups);
     return found;
   }
@@ -375,8 +367,9 @@ void Hdf5Choice::tell_left_out(const std::string& path) const {
 
 // What HDF5 itself cannot make sense of in a file that can be read is damage.
 Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave) {
+  constexpr int kMostTries = 30;  // of a file whose parts are written one after the other: half a second
   Hdf5Reads reads;
-  for (;;) {
+  for (int tries = 0;;) {
     if (reads.is_missing()) reads.fetch(file);
     Hdf5Choice made = choice;
     try {
@@ -388,6 +381,12 @@ Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave) {
       return found;
     } catch (const Error& error) {
       if (reads.is_missing()) continue;
+      const bool may_pass = error.code() == ErrorCode::io || error.code() == ErrorCode::corrupt;
+      if (choice.swmr && may_pass && ++tries < kMostTries) {
+        reads = Hdf5Reads();
+        std::this_thread::sleep_for(std::chrono::milliseconds(tries));
+        continue;
+      }
       reads.rethrow();
       if (error.code() != ErrorCode::io) throw;
       throw failure(ErrorCode::corrupt,

@@ -184,6 +184,13 @@ std::vector<std::string> groups_of(const std::vector<std::string>& datasets, con
 /// the format hdf5 does. Blocks on a file system under HDF5's lock, on a Storage without it.
 Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave);
 
+class Hdf5Links;
+/// Whether `name`, or where it leads, is one. Throws Error{unsupported} for what HDF5 cannot open.
+bool is_dataset(Hdf5Links& links, const std::string& name);
+/// The field of datasets `name` in these groups, which are a sample each: as large as they are, or ragged
+/// where extents differ. Throws Error{not_found} where a group has none.
+Hdf5Field ask_samples(Hdf5Links& links, const std::vector<std::string>& groups, const std::string& name);
+
 /// An object, or what would be one, named by hard links alone.
 struct Hdf5Object {
   const Hdf5Subject* subject;
@@ -209,6 +216,9 @@ class Hdf5Links {
   [[nodiscard]] std::vector<std::string> external() const;
   /// Of datasets of any type, in any group, by name; and of external links to anything, if it may leave.
   [[nodiscard]] std::vector<std::string> datasets() const;
+  /// The same by each of their names, and of the groups that they are in: those of links inside the file,
+  /// too.
+  [[nodiscard]] std::vector<std::string> datasets_by_all_names() const;
 
  private:
   struct Other;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "catalog/list_files.hpp"
+#include "core/failure.hpp"
 #include "formats/hdf5/file.hpp"
 
 namespace rota::internal {
@@ -60,6 +61,38 @@ std::vector<std::string> named_groups(const std::vector<std::string>& datasets, 
 std::vector<std::int64_t> shared_end(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
   const auto differ = std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend()).first;
   return {differ.base(), a.end()};
+}
+
+Hdf5Field ask_samples(Hdf5Links& links, const std::vector<std::string>& groups, const std::string& name) {
+  const Hdf5Subject& subject = links.from();
+  Hdf5Field result;
+  for (const std::string& group : groups) {
+    try {
+      result.samples.push_back(ask_dataset(subject, group + name, true));
+    } catch (const Error&) {
+      if (is_dataset(links, group + name)) throw;
+      throw failure(
+          ErrorCode::not_found,
+          "open {}: group \"{}\" has no dataset \"{}\", and \"{}\" has; name what all have (the option "
+          "datasets), or groups that are alike (the option groups)",
+          subject.path, group, name.substr(1), groups[0]);
+    }
+    const Hdf5Dataset& first = result.samples.front();
+    const Hdf5Dataset& last = result.samples.back();
+    if (last.type == first.type && last.extent.size() == first.extent.size()) continue;
+    throw failure(ErrorCode::invalid_argument,
+                  "{} is of another type than \"{}\", or has another number of extents; name the others (the "
+                  "option datasets)",
+                  subject.what(last.name), first.name);
+  }
+  result.values = result.samples[0];
+  const auto is_alike = [&](const Hdf5Dataset& other) { return other.extent == result.values.extent; };
+  const bool is_ragged = !std::ranges::all_of(result.samples, is_alike);
+  std::vector<std::int64_t> shape = result.values.row_shape();
+  for (const Hdf5Dataset& other : result.samples) shape = shared_end(shape, other.extent);
+  result.field = {name.substr(1), result.values.dtype, is_ragged ? shape : result.values.extent, is_ragged};
+  if (result.values.is_scalar && !is_ragged) result.field.shape.erase(result.field.shape.begin());
+  return result;
 }
 
 std::vector<std::string> groups_of(const std::vector<std::string>& datasets, const Hdf5Choice& choice) {

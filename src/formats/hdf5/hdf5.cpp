@@ -26,6 +26,19 @@ std::vector<std::string> absolute_names(std::vector<std::string> names) {
   return names;
 }
 
+std::string shown_fields(const Hdf5File& file) {
+  std::vector<std::string> fields;
+  for (const Hdf5Field& field : file.fields) {
+    const StoredType& type = field.values.type;
+    const bool is_text = type.parts.size() == 1 && type.parts[0].is_text();
+    const std::string text = type.is_short_text() ? fmt::format("text of {} bytes", type.bytes)
+                                                  : std::string("text of any length");
+    fields.push_back(is_text ? fmt::format("\"{}\": {}", field.field.name, text)
+                             : describe(std::vector<Field>{field.field}));
+  }
+  return fmt::format("{}", fmt::join(fields, ", "));
+}
+
 void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, std::size_t i) {
   const std::vector<Field> expected = fields_of(contents[0]);
   const std::vector<Field> found = fields_of(contents[i]);
@@ -36,7 +49,7 @@ void check_alike(const FileList& files, const std::vector<Hdf5File>& contents, s
   if (found == expected && are_stored_alike) return;
   throw failure(ErrorCode::invalid_argument,
                 "open {}: it has {}, and {} has {}{}; join files whose fields are the same", files.path(i),
-                describe(found), files.path(0), describe(expected),
+                shown_fields(contents[i]), files.path(0), shown_fields(contents[0]),
                 found == expected ? ", stored otherwise" : "");
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -48,6 +49,10 @@ template <typename Info>
 herr_t add_external(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
   return info->type == H5L_TYPE_EXTERNAL ? add_name(name, names) : 0;
 }
+template <typename Info>
+herr_t add_inner(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
+  return info->type != H5L_TYPE_EXTERNAL ? add_name(name, names) : 0;
+}
 
 }  // namespace
 
@@ -87,6 +92,32 @@ std::vector<std::string> Hdf5Links::datasets() const {
               fmt::format("list the datasets of {}", from_.path));
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::vector<std::string> Hdf5Links::datasets_by_all_names() const {
+  constexpr std::size_t kMostNames = 10'000'000;  // of links to what has many
+  const std::vector<std::string> known = datasets();
+  std::set<std::string> all(known.begin(), known.end());
+  std::vector<std::string> links;
+  const std::string what = fmt::format("list the links of {}", from_.path);
+  hdf5::check(H5Lvisit(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_inner, &links), what);
+  for (const std::string& link : links) {
+    const auto next = all.lower_bound(link);
+    if (next != all.end() && (*next == link || next->starts_with(link + "/"))) continue;
+    const hid_t id = H5Oopen(from_.file.get(), link.c_str(), H5P_DEFAULT);
+    H5Eclear2(H5E_DEFAULT);
+    if (id < 0) continue;  // it leads nowhere
+    const hdf5::Object object(id, what);
+    std::vector<std::string> below;
+    if (H5Iget_type(id) == H5I_DATASET) below.emplace_back();
+    if (H5Iget_type(id) == H5I_GROUP)
+      hdf5::check(H5Ovisit2(id, H5_INDEX_NAME, H5_ITER_NATIVE, add_dataset, &below, H5O_INFO_BASIC), what);
+    for (const std::string& name : below) all.insert(link + name);
+    if (all.size() > kMostNames)
+      throw failure(ErrorCode::unsupported, "{}: they give its datasets more than {} names", what,
+                    kMostNames);
+  }
+  return {all.begin(), all.end()};
 }
 
 // Puts what the first link in the name leads to in its place; false where there is none.
