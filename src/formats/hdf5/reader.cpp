@@ -9,6 +9,20 @@
 #include "formats/hdf5/filters.hpp"
 
 namespace rota::internal {
+
+void append(std::vector<FileRange>& ranges, const FileRange& range) {
+  if (range.rows.count == 0) return;
+  const std::size_t row_bytes = range.dataset->row_bytes();
+  if (!ranges.empty() && ranges.back().dataset == range.dataset) {
+    PlacedRows& last = ranges.back().rows;
+    if (last.first + last.count == range.rows.first &&
+        last.to + static_cast<std::size_t>(last.count) * row_bytes == range.rows.to) {
+      last.count += range.rows.count;
+      return;
+    }
+  }
+  ranges.push_back(range);
+}
 namespace {
 
 void put_fill(const Hdf5Dataset& dataset, std::span<std::byte> to) {

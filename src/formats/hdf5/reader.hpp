@@ -22,6 +22,15 @@ struct PlacedRows {
   std::byte* to = nullptr;
 };
 
+/// Rows that one file holds.
+struct FileRange {
+  std::size_t file;
+  const Hdf5Dataset* dataset;
+  PlacedRows rows;
+};
+/// Rows that follow one another in a file and in memory make one range.
+void append(std::vector<FileRange>& ranges, const FileRange& range);
+
 /// A slab that has to be decoded, and which of the pieces of a RowReader want rows of it.
 struct EncodedSlab {
   const DatasetFile* file;

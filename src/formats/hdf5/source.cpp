@@ -18,13 +18,6 @@
 namespace rota::internal {
 namespace {
 
-// Rows that one file holds.
-struct FileRange {
-  std::size_t file;
-  const Hdf5Dataset* dataset;
-  PlacedRows rows;
-};
-
 double bytes_to_decode(const Hdf5Dataset& dataset) noexcept {
   return dataset.is_decoded() ? static_cast<double>(dataset.rows()) * static_cast<double>(dataset.row_bytes())
                               : 0;
@@ -313,21 +306,6 @@ class Hdf5Source final : public FileSource {
     if (!fields()[field].ragged) return {place.sample, 1, to};
     const std::int64_t* offsets = stored.offsets.data() + place.sample;
     return {offsets[0], offsets[1] - offsets[0], to};
-  }
-
-  // Rows that follow one another in a file and in memory make one range.
-  static void append(std::vector<FileRange>& ranges, const FileRange& range) {
-    if (range.rows.count == 0) return;
-    const std::size_t row_bytes = range.dataset->row_bytes();
-    if (!ranges.empty() && ranges.back().dataset == range.dataset) {
-      PlacedRows& last = ranges.back().rows;
-      if (last.first + last.count == range.rows.first &&
-          last.to + static_cast<std::size_t>(last.count) * row_bytes == range.rows.to) {
-        last.count += range.rows.count;
-        return;
-      }
-    }
-    ranges.push_back(range);
   }
 
   // Of a dataset with external links: where they lead is where the rows are.
