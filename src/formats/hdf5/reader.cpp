@@ -23,6 +23,7 @@ void append(std::vector<FileRange>& ranges, const FileRange& range) {
   }
   ranges.push_back(range);
 }
+
 namespace {
 
 void put_fill(const Hdf5Dataset& dataset, std::span<std::byte> to) {
