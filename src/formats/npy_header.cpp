@@ -229,6 +229,13 @@ NpyHeader read_npy_header(const DatasetFile& file, std::uint64_t at, std::uint64
 }
 
 std::string describe(const NpyHeader& header) {
+  if (header.type.is_short_text()) {
+    const bool is_wide = header.type.parts[0].kind == StoredKind::utf32;
+    return fmt::format("text of {} {}{} [{}]", header.type.bytes / (is_wide ? sizeof(std::uint32_t) : 1),
+                       is_wide ? "characters" : "bytes",
+                       header.type.parts[0].is_swapped ? " in the other byte order" : "",
+                       fmt::join(header.shape, ", "));
+  }
   const Field field = header.type.as_stored("", header.shape);
   return fmt::format("{} [{}]", to_string(field.dtype), fmt::join(field.shape, ", "));
 }
