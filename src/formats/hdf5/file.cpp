@@ -383,7 +383,7 @@ Hdf5File ask_file(const DatasetFile& file, Hdf5Choice& choice, bool may_leave) {
       if (reads.is_missing()) continue;
       const bool may_pass = error.code() == ErrorCode::io || error.code() == ErrorCode::corrupt;
       if (choice.swmr && may_pass && ++tries < kMostTries) {
-        reads = Hdf5Reads();
+        reads.forget();
         std::this_thread::sleep_for(std::chrono::milliseconds(tries));
         continue;
       }

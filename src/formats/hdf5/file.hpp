@@ -42,6 +42,9 @@ class Hdf5Reads {
     if (error_ != nullptr) std::rethrow_exception(error_);
   }
 
+  /// What was thrown.
+  void forget() noexcept { error_ = nullptr; }
+
   /// Whether HDF5 wanted bytes that had not come.
   [[nodiscard]] bool is_missing() const noexcept { return missing_bytes_ > 0; }
   /// Brings them, and what follows, much where it is asked for piece by piece. Throws as DatasetFile::read
