@@ -55,8 +55,10 @@ for i in range(12):
   h5py(directory_, "b.h5", "f['train/x'], f['test/x'] = np.arange(3), np.arange(4)");
   EXPECT_ERROR(open(directory_ / "b.h5", "hdf5"), invalid_argument, {"same number of samples"});
   h5py(directory_, "b.h5", "f['s1/x'], f['s2/x'] = np.zeros((2, 3)), np.zeros((2, 4))");
+  EXPECT_EQ(open(directory_ / "b.h5", "hdf5")->fields()[0], (Field{"x", DType::float64, {}, true}));
+  h5py(directory_, "b.h5", "f['s1/x'], f['s2/x'] = np.zeros((2, 3)), np.zeros(2)");
   EXPECT_ERROR(open(directory_ / "b.h5", "hdf5"), invalid_argument,
-               {"\"/s2/x\"", "\"/s1/x\"", "first extent"});
+               {"\"/s2/x\"", "\"/s1/x\"", "another number of extents"});
 }
 
 // Which is marked in the file from HDF5 1.10's format on, and locked while a process has it open.

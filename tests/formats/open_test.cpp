@@ -30,7 +30,7 @@ TEST_F(Open, RefusesADirectoryOfWhichSomeFilesAreOfAFormat) {
     directory_.write(name, text);
     EXPECT_ERROR(open(directory_.path()), invalid_argument,
                  {"open " + directory_.path().string(), "named as hdf5", (directory_ / name).string(),
-                  "no such file", "glob", "\"files\""});
+                  "does not begin so", "glob", "\"files\""});
     EXPECT_EQ(first_field(*open(directory_.path(), "files")), "data");
     fs::remove(directory_ / name);
   }
@@ -66,9 +66,9 @@ TEST_F(Open, SaysThatAFileIsDamagedThatIsNotWhatItIsNamedAs) {
 TEST_F(Open, DoesNotTakeCompressedFilesOfOtherFormatsForDamaged) {
   preamble_ = "import gzip\n";
   expect_refused({Refused("open('a.tar.gz', 'wb').write(gzip.compress(b'text'))", invalid_argument,
-                          {"a.tar.gz is named as tar", "no such file"}),
+                          {"a.tar.gz is named as tar", "does not begin so"}),
                   Refused("open('a.tfrecord.gz', 'wb').write(gzip.compress(b'text'))", invalid_argument,
-                          {"a.tfrecord.gz is named as tfrecord", "no such file"}),
+                          {"a.tfrecord.gz is named as tfrecord", "does not begin so"}),
                   Refused("open('a.npy.gz', 'wb').write(gzip.compress(b'text'))", unsupported,
                           {"a.npy.gz", "compressed", "unpack it first"})},
                  [](const fs::path& path) { open(path); });
