@@ -54,11 +54,11 @@ struct Hdf5Options {
   bool unpack = false;
   /// Groups that are a sample each, by a glob: "/data/demo_*", or "/*". "/" is the whole file: each file is a
   /// sample. `datasets` are then names in the group; scalars are fields, too, and fields whose extents differ
-  /// are ragged, by rows of the extents that all end with. Groups of numbers come in their order. Empty: those
-  /// at the top that differ by a number.
+  /// are ragged, by rows of the extents that all end with. Groups of numbers come in their order. Empty:
+  /// those at the top that differ by a number.
   std::string groups = {};
-  /// Reads files that a writer has open and lets others read (h5py: `swmr_mode`): the rows that it had flushed
-  /// when they were opened. Later ones are another dataset's.
+  /// Reads files that a writer has open and lets others read (h5py: `swmr_mode`): the rows that it had
+  /// flushed when they were opened. Later ones are another dataset's.
   bool swmr = false;
 
   /// Throws Error{invalid_argument} naming the option that is out of its range.
