@@ -86,8 +86,9 @@ TEST_F(NetCdf, WhatIsReadAsItIsStoredIsSaid) {
 
 TEST_F(NetCdf, WhatCannotBeUndoneIsRefused) {
   for (const std::string attributes :
-       {"'i2', scale_factor='0.5'", "'i2', add_offset=np.inf", "'i2', _Unsigned='maybe'", "'c8', add_offset=1",
-        "'f2', missing_value=1", "'i4', missing_value='1'", "'f4', scale_factor=[1., 2.]"}) {
+       {"'i2', scale_factor='0.5'", "'i2', add_offset=np.inf", "'i2', _Unsigned='maybe'",
+        "'c8', add_offset=1", "'f2', missing_value=1", "'i4', missing_value='1'",
+        "'f4', scale_factor=[1., 2.]"}) {
     write("with h5py.File('a.h5', 'w') as f: put(f, 't', [0, 1, 2], " + attributes + ")\n");
     EXPECT_ERROR(unpacked(), unsupported, {"a.h5", "\"t\"", "scale_factor", "unpack"});
     EXPECT_EQ(open(directory_.path(), "hdf5")->size(), 3);
