@@ -25,7 +25,7 @@ def _made(name: str, *args: Any, comm: Any = None) -> Any:
     return made
 
 
-def _make_again(name: str, args: tuple, part: int | None, fingerprint: str | None) -> Any:
+def _make_again(name: str, args: tuple, part: int | None, fingerprint: str | None = None) -> Any:
     made = _made(name, *args)
     made = made if part is None else made[part]
     if fingerprint not in (None, made.fingerprint):

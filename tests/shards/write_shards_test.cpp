@@ -260,6 +260,34 @@ TEST_F(WriteShards, WhatHasChangedIsRemovedBeforeAnyIsWritten) {
   expect_equal(*source, *open(Catalog("memory://b/out", {.storages = options.storages})));
 }
 
+// What is written anew is not there, for others who end meanwhile.
+TEST_F(WriteShards, AChangedDatasetIsNotCompleteUntilAllAreWrittenAnew) {
+  const auto storage = std::make_shared<MemoryStorage>();
+  const auto source = random_samples(kBytes, 100, 5);
+  ShardOptions options{.shard_bytes = 5'000, .storages = {{"memory", storage}}};
+  const auto write = [&](World world) {
+    options.world = world;
+    return rota::write_shards(source, "memory://b/out", options);
+  };
+  EXPECT_TRUE(write({}).is_complete);
+  source->fill = [fill = source->fill](SampleId id, std::size_t f, std::int64_t row,
+                                       std::span<std::byte> to) {
+    fill(id, f, row, to);
+    if (id.value >= 50 && !to.empty()) to[0] ^= std::byte{1};
+  };
+  int ended = 0;
+  storage->on_write = [&](std::string_view name) {
+    if (name.find("unfinished") != std::string_view::npos || ended > 0) return;
+    ++ended;
+    EXPECT_FALSE(write({0, 2}).is_complete);
+    EXPECT_TRUE(storage->files.contains("b/out/unfinished.tar"));
+  };
+  EXPECT_TRUE(write({1, 2}).is_complete);
+  EXPECT_EQ(ended, 1);
+  EXPECT_FALSE(storage->files.contains("b/out/unfinished.tar"));
+  expect_equal(*source, *open(Catalog("memory://b/out", {.storages = options.storages})));
+}
+
 // They are in shared memory, one after the other.
 TEST_F(WriteShards, TakeFilesThatAreCompressed) {
   std::string lines;
