@@ -6,36 +6,18 @@
 #include <random>
 #include <vector>
 
-#include "order/mixture_schedule.hpp"
-#include "order/schedule.hpp"
+#include "rota/run.hpp"
 
 namespace {
 
 using rota::MixtureEnd;
-using rota::MixtureState;
-using rota::Position;
-using rota::SampleId;
-using rota::Shuffle;
+using rota::Run;
+using rota::RunData;
+using rota::RunSlice;
 using rota::Tail;
-using rota::internal::GlobalBatch;
-using rota::internal::MixtureSchedule;
-using rota::internal::Order;
-using rota::internal::Schedule;
-using rota::internal::ShardPlan;
-using rota::internal::ShardSpan;
-using rota::internal::WeightedTurns;
 
 constexpr std::int64_t kRanks = 64;
 constexpr std::int64_t kPerRank = 32;
-
-std::vector<Order> orders_of(std::int64_t datasets) {
-  std::vector<Order> orders;
-  for (std::int64_t d = 0; d < datasets; ++d) {
-    orders.emplace_back(ShardPlan::equal(10'000'000 + d, 256), Shuffle::global,
-                        static_cast<std::uint64_t>(d));
-  }
-  return orders;
-}
 
 /// Weights that are no simple ratios, so that the period is as long as it may be.
 std::vector<double> weights_of(std::int64_t datasets) {
@@ -47,63 +29,46 @@ std::vector<double> weights_of(std::int64_t datasets) {
   return weights;
 }
 
-MixtureSchedule mixture(const std::vector<Order>& orders) {
-  MixtureState state{.weights = rota::internal::quantise(weights_of(std::ssize(orders))),
-                     .counts = std::vector<std::int64_t>(orders.size())};
-  return {orders, {.end = MixtureEnd::steps, .steps = 1'000'000'000}, WeightedTurns(std::move(state))};
+Run mixture(std::int64_t datasets) {
+  std::vector<RunData> data;
+  for (std::int64_t d = 0; d < datasets; ++d) data.push_back({.samples = 10'000'000 + d});
+  return Run(std::move(data), {.global_batch_size = kRanks * kPerRank,
+                               .weights = weights_of(datasets),
+                               .end = MixtureEnd::steps,
+                               .steps = 1'000'000'000});
 }
 
 /// Steps of the middle rank, 32 samples each, ids and all.
-template <typename AnySchedule>
-void step(benchmark::State& state, AnySchedule& schedule, const std::vector<Order>& orders) {
-  std::vector<rota::internal::EpochOrder> epochs;
-  epochs.reserve(orders.size());
-  for (const Order& order : orders) epochs.push_back(order.epoch(0));
-  GlobalBatch batch;
-  std::vector<ShardSpan> spans;
-  std::vector<SampleId> ids(kPerRank);
-  Position at;
+void step(benchmark::State& state, const Run& begun) {
+  Run run = begun;
+  RunSlice slice;
   for (auto _ : state) {
-    if (!schedule.batch(at, kRanks * kPerRank, batch)) at = {};
-    schedule.slice(batch, kRanks / 2 * kPerRank, (kRanks / 2 + 1) * kPerRank, spans);
-    std::size_t slot = 0;
-    for (const ShardSpan& span : spans) {
-      epochs[static_cast<std::size_t>(span.dataset)].samples(std::span(&span, 1), ids.data() + slot);
-      slot += static_cast<std::size_t>(span.count);
-    }
-    benchmark::DoNotOptimize(ids.data());
-    at = batch.next;
+    if (!run.slice(slice, {.rank = kRanks / 2, .size = kRanks})) run.restart();
+    run.advance(slice);
+    benchmark::DoNotOptimize(slice.ids.data());
   }
   state.SetItemsProcessed(state.iterations() * kPerRank);
 }
 
-void mixed(benchmark::State& state) {
-  const auto orders = orders_of(state.range(0));
-  MixtureSchedule schedule = mixture(orders);
-  step(state, schedule, orders);
-}
+void mixed(benchmark::State& state) { step(state, mixture(state.range(0))); }
 BENCHMARK(mixed)->ArgName("D")->Arg(2)->Arg(10)->Arg(100);
 
 void alone(benchmark::State& state) {
-  const auto orders = orders_of(1);
-  Schedule schedule(orders.front(), Tail::carry, 1'000'000);
-  step(state, schedule, orders);
+  step(state,
+       Run(10'000'000, {.global_batch_size = kRanks * kPerRank, .tail = Tail::carry, .epochs = 1'000'000}));
 }
 BENCHMARK(alone);
 
 /// What a resume does: the period made anew, all cursors at a place, and the slice of its step.
 void restore(benchmark::State& state) {
-  const auto orders = orders_of(state.range(0));
-  const Position at{.consumed = 1'000'000'000};
   std::vector<std::int64_t> cursors(static_cast<std::size_t>(state.range(0) * 512));
-  GlobalBatch batch;
-  std::vector<ShardSpan> spans;
+  RunSlice slice;
   for (auto _ : state) {
-    MixtureSchedule schedule = mixture(orders);
-    schedule.cursors(at, 0, cursors);
-    schedule.batch(at, kRanks * kPerRank, batch);
-    schedule.slice(batch, 0, kPerRank, spans);
-    benchmark::DoNotOptimize(spans.data());
+    Run run = mixture(state.range(0));
+    run.seek({.consumed = 1'000'000'000});
+    run.cursors(0, cursors);
+    run.slice(slice, {.size = kRanks});
+    benchmark::DoNotOptimize(slice.ids.data());
   }
 }
 BENCHMARK(restore)->ArgName("D")->Arg(2)->Arg(10)->Arg(100)->Unit(benchmark::kMillisecond);

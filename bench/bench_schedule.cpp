@@ -18,6 +18,7 @@ using rota::internal::Order;
 using rota::internal::Schedule;
 using rota::internal::ShardPlan;
 using rota::internal::ShardSpan;
+using rota::internal::Steps;
 
 constexpr std::int64_t kPerRank = 32;
 constexpr std::int64_t kMeanLength = 1'000'000;
@@ -42,7 +43,8 @@ void step(benchmark::State& state, Shuffle shuffle, bool is_ragged) {
   const std::int64_t ranks = state.range(0);
   const std::int64_t shards = state.range(1);
   const Order order(plan(is_ragged, shards), shuffle, 42);
-  Schedule schedule(order, Tail::partial, 1);
+  const Steps steps(order.plan().samples(), Tail::partial, 1);
+  Schedule schedule(order);
   const auto epoch = order.epoch(0);
   GlobalBatch batch;
   std::vector<ShardSpan> spans;
@@ -52,7 +54,7 @@ void step(benchmark::State& state, Shuffle shuffle, bool is_ragged) {
   Position at = start;
   const std::int64_t first = ranks / 2 * kPerRank;
   for (auto _ : state) {
-    if (!schedule.batch(at, ranks * kPerRank, batch) || batch.next.epoch > 0) {
+    if (!steps.batch(at, ranks * kPerRank, batch) || batch.next.epoch > 0) {
       at = start;
       continue;
     }
@@ -92,9 +94,9 @@ void restore(benchmark::State& state, bool is_ragged) {
   GlobalBatch batch;
   std::vector<ShardSpan> spans;
   for (auto _ : state) {
-    Schedule schedule(order, Tail::partial, 10);
+    Schedule schedule(order);
     schedule.cursors(at, 0, cursors);
-    schedule.batch(at, 4096, batch);
+    Steps(plan.samples(), Tail::partial, 10).batch(at, 4096, batch);
     schedule.slice(batch, 0, 64, spans);
     benchmark::DoNotOptimize(spans.data());
   }

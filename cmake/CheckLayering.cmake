@@ -26,9 +26,9 @@ set(formats_may_include core files ranks hdf5 catalog source)
 set(loader_may_include core ranks order source)
 set(shards_may_include core files ranks catalog source formats loader)
 set(stream_may_include core ranks order source loader)
-set(resume_may_include core ranks checkpoint order loader stream)
+set(resume_may_include core ranks checkpoint order source loader stream)
 set(trace_may_include core files ranks loader stream)
-set(cli_may_include core files ranks mpi checkpoint catalog source formats loader shards resume trace)
+set(cli_may_include core files ranks mpi checkpoint order catalog source formats loader shards resume trace)
 
 set(public include)
 

@@ -20,14 +20,6 @@ namespace rota {
 
 class Communicator;
 
-/// The place of a sample in a run: its batch, rank and slot.
-struct BatchSlot {
-  std::int64_t step = 0;  ///< of the batch: Batch::start().step
-  int rank = 0;           ///< the rank that reads it
-  std::int64_t slot = 0;  ///< of the global batch, as in Batch::slots()
-  friend bool operator==(const BatchSlot&, const BatchSlot&) = default;
-};
-
 /// Feeds one rank. The position moves when `next()` returns a batch; batches that were read ahead are not
 /// state. *One thread* calls the methods. Batches may die on any thread. Worker threads live as long as the
 /// loader. After a move every method throws Error{invalid_argument}; in a forked child, Error{unsupported}.
@@ -76,6 +68,8 @@ class Loader {
   /// done. Errors are left to next(). Does nothing without workers.
   void warm_up();
 
+  /// The run, behind the last batch returned: copy it to look ahead, or back. Valid until the loader changes.
+  [[nodiscard]] const Run& run() const;
   /// The position after the last batch returned.
   [[nodiscard]] Position position() const;
   /// Steps of an epoch at this batch size, and of all epochs, wherever the run stands: for a schedule of
@@ -83,18 +77,11 @@ class Loader {
   [[nodiscard]] std::int64_t steps_per_epoch() const;
   [[nodiscard]] std::int64_t steps() const;
 
-  /// Where step `step` of this run begins; nothing past its end. Steps before the last `seek`, restore or
-  /// change of the batch size are computed as if the run had always been like this. O(1). Throws
-  /// Error{out_of_range} below 0, and Error{unsupported} for a mixture, and for the past if the run was not
-  /// always like this.
+  /// Where step `step` of this run begins; nothing past its end. Throws as Run::at.
   [[nodiscard]] std::optional<Position> position_of(std::int64_t step) const;
 
   /// The step, rank and slot in which this run, at the present batch size and world, reads sample `id` in
-  /// `epoch`. Steps in the past are computed as if the run had always been like this. `id` is as in
-  /// Batch::ids(). Of a Mixture, `epoch` is the dataset's own. Nothing for a sample that the run never reads:
-  /// dropped by Tail::drop, or past its last epoch or step. O(L + B), without reading or communication.
-  /// Throws Error{out_of_range} for an invalid id or epoch. Throws Error{unsupported} for the past, if
-  /// position() shows that the run was not always like this.
+  /// `epoch`: as Run::when, without reading or communication.
   [[nodiscard]] std::optional<BatchSlot> when(SampleId id, std::int64_t epoch) const;
 
   /// Goes to a `position` that a run of this order, and of these weights, has between two steps. Drops what

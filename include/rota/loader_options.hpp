@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rota/batch.hpp"
+#include "rota/run.hpp"
 #include "rota/source.hpp"
 #include "rota/transform.hpp"
 #include "rota/types.hpp"
@@ -90,9 +91,6 @@ struct SkippedSamples {
   std::vector<Sample> samples = {};
 };
 
-/// No last epoch.
-inline constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
-
 /// Of LoaderOptions::shards: each part of the source is one, such as a file.
 inline constexpr std::int64_t kFileShards = std::numeric_limits<std::int64_t>::min();
 /// Of LoaderOptions::shards: each unit of compression of the source is one, such as a chunk.
@@ -147,6 +145,8 @@ struct LoaderOptions {
   Allocator allocator = {};
   BadSamples bad_samples = {};
 
+  /// Those that a Run has.
+  [[nodiscard]] RunOptions run() const;
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
 };

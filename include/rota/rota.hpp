@@ -44,5 +44,6 @@
 #include "rota/error.hpp"        // the one exception
 #include "rota/fingerprint.hpp"  // the identity of a dataset
 #include "rota/message.hpp"      // what there is to tell beside errors
+#include "rota/run.hpp"          // an order and a place in it, without data
 #include "rota/types.hpp"        // samples, shards, positions, enumerations of options
 #include "rota/world.hpp"        // this process's rank

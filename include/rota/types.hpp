@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,6 +46,9 @@ inline constexpr std::int64_t kMaxCount = std::int64_t{1} << 62;
 inline constexpr std::int64_t kMaxShards = std::int64_t{1} << 24;
 /// The most slots of a global batch.
 inline constexpr std::int64_t kMaxBatchSize = (std::int64_t{1} << 31) - 1;
+
+/// Of options that count epochs: no last one.
+inline constexpr std::int64_t kEndless = std::numeric_limits<std::int64_t>::max();
 
 /// How far a run has come. The whole state of the order is in these integers, the same on every rank.
 struct Position {

@@ -2,6 +2,7 @@
 
 - `ElasticBatchSampler`, with `rota.torch.DataLoader`: rota's order for any dataset, in torch's own DataLoader. Its
   `BatchIterator` gives lists of `Index`; a `BatchInfo` says what is in a batch; `BatchSlot` is a sample's place in a run.
+- `Run`: the order and the place in it alone, as a value: what any rank reads at any step.
 - `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a `Sample`, a collate `Samples`.
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made once
   (`Progress`, `CatalogChanges`).
@@ -39,10 +40,11 @@ from rota._errors import (
     BadSample, BusyError, CallbackError, CorruptError, Error, InvalidArgumentError, IOError, MismatchError, NotFoundError,
     OutOfRangeError, TimeoutError, UnsupportedError,
 )  # fmt: skip
-from rota._indices import BatchInfo, BatchIterator, Index
-from rota._loader import Batch, Loader, Mixture
+from rota._indices import BatchInfo, Index
+from rota._loader import Batch, Loader
 from rota._loader import close_all as _close_loaders
-from rota._sampler import ElasticBatchSampler
+from rota._run import Run
+from rota._sampler import BatchIterator, ElasticBatchSampler
 from rota._sources import (
     PythonSource, ShardReport, Source, cast, find_format, formats, join, open, pack, split, windows, write_shards,
 )  # fmt: skip
@@ -52,7 +54,7 @@ from rota._streams import (
 )  # fmt: skip
 from rota._trace import TraceWriter
 from rota._values import (
-    BatchSlot, Field, Position, Ragged, Sample, Samples, SkippedSample, StreamId, StreamSample, World,
+    BatchSlot, Field, Mixture, Position, Ragged, Sample, Samples, SkippedSample, StreamId, StreamSample, World,
 )  # fmt: skip
 from rota._watch import compare_ranks, progress, to_prometheus
 
@@ -61,7 +63,7 @@ __all__ = [
     "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator", "CorruptError", "Damage", "Dispatch",
     "ElasticBatchSampler", "Error", "Field", "IOError", "Index", "InvalidArgumentError", "Loader", "MismatchError",
     "Mixture", "NotFoundError", "OutOfRangeError", "Position", "Progress", "PythonSource", "Ragged", "RejectedCheckpoint",
-    "Rows", "Sample", "Samples", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",
+    "Rows", "Run", "Sample", "Samples", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",
     "StreamId", "StreamLoader", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter",
     "UnsupportedError", "Verification", "World", "cast", "compare_ranks", "find_format", "formats", "as_stream", "filter",
     "flat_map", "join", "open", "open_checkpoint", "pack", "progress", "shuffle_buffer", "split", "to_prometheus", "verify",

@@ -143,7 +143,7 @@ def _loader_of(state: Any) -> Any:
     if isinstance(sampler, ElasticBatchSampler):
         if sampler._evaluation:
             raise InvalidArgumentError("save or restore a loader: one for evaluation has no state; leave it out")
-        return sampler._loader
+        return sampler
     return state if hasattr(state, "_save_to") else None
 
 
@@ -379,10 +379,8 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
             nonlocal failed
             failed = None  # of an older checkpoint, behind one that is corrupt in itself
             try:
-                for name, state, loader in loaders:
+                for name, _, loader in loaders:
                     loader._restore_from(raw, name)
-                    if loader is not state:  # let the sampler know that it was moved
-                        state.load_state_dict(state.state_dict())
             except BaseException as error:
                 failed = error
             return told(failed)

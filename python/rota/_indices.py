@@ -1,18 +1,13 @@
-"""What a sampler draws: lists of indices, and what is in each batch."""
+"""Lists of indices, and what is in each batch."""
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections import deque
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rota import _rota
 from rota._values import Position
-
-if TYPE_CHECKING:
-    from rota._sampler import ElasticBatchSampler
 
 
 class Index(int):
@@ -100,52 +95,3 @@ class BatchInfo:
 
     def __repr__(self) -> str:
         return f"<rota.BatchInfo of step {self.step}: {self.size} slots, {self.real} samples>"
-
-
-class BatchIterator(Iterator[list[Index]]):
-    """The batches of a sampler, drawn ahead of what is delivered. Stateful: it is where its caller drew to."""
-
-    def __init__(self, sampler: ElasticBatchSampler) -> None:
-        self._sampler = sampler
-        self._loader = sampler._make(sampler.world)
-        if not sampler._evaluation:
-            self._loader.load_state_dict(sampler._loader.state_dict())
-        self._begin(sampler._takes_end())
-        self._counts_nothing = not sampler._is_counted  # unless what delivers its batches counts them, or keeps its state
-        self._drawn: deque[Any] = deque(maxlen=None if sampler._is_counted else 1)
-        sampler._drawn = self._drawn
-
-    def _begin(self, is_over: bool) -> None:
-        self._start, self._is_over = self._loader.position, is_over
-        self._plan: Any = _rota.Plan(self._loader, self._sampler._epochs is None)
-
-    def __iter__(self) -> BatchIterator:
-        return self
-
-    def __next__(self) -> list[Index]:
-        indices = None if self._is_over else self._plan.draw(self._drawn)
-        if self._counts_nothing and not self._is_over:
-            self._sampler._tell_drawn(self._start)
-        if indices is None:
-            if self._counts_nothing:
-                self._sampler._drawn_over = self._start
-            raise StopIteration
-        return indices
-
-    def state_dict(self) -> dict[str, str]:
-        """Behind the last batch drawn."""
-        self._counts_nothing, self._sampler._drawn_at, self._sampler._lacks_drawn = False, None, False
-        if self._drawn:
-            self._loader._go_on_behind(self._drawn[-1])
-        return {**self._loader.state_dict(), **self._sampler._name}
-
-    def load_state_dict(self, state: Mapping[str, str]) -> None:
-        """Goes to where `state` says. At the end of an epoch it gives nothing, unless the sampler was told to go behind it."""
-        self._loader.load_state_dict(state)
-        at, epochs = self._loader.position, self._sampler._epochs
-        ends = at.step > 0 and (self._sampler._begins_epoch(at) if epochs is None else at.epoch >= epochs)
-        self._begin(ends and (epochs is not None or self._sampler._told_epoch != at.epoch))
-        self._counts_nothing = False
-        self._drawn.clear()
-        if ends and not self._sampler._evaluation:
-            self._sampler.load_state_dict(state)

@@ -6,15 +6,16 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rota import _rota, _sources
 from rota._communicator import Communicator, as_communicator, as_world, check_world, compared, find_world, torchs_ranks
 from rota._datasets import names_of
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
+from rota._run import Run
 from rota._sources import Source
-from rota._values import DTypeLike, FieldsLike
+from rota._values import DTypeLike, FieldsLike, Mixture
 
 
 def make_mapping(batch: Any) -> Any:
@@ -58,18 +59,6 @@ for _name, _text in dict(
     global_real="Samples of all ranks that count. An error where several ranks may skip some: sum `real` over ranks.",
 ).items():
     getattr(Batch, _name).__doc__ = _text
-
-
-class Mixture(NamedTuple):
-    """Datasets with the same fields that take turns by weight. Each has epochs of its own.
-
-    `end` is "first_exhausted", "all_exhausted", or "steps": then the run has `steps` steps.
-    """
-
-    sources: Sequence[Any]
-    weights: Sequence[float]
-    end: str = "first_exhausted"
-    steps: int = 0
 
 
 def _taken(source: Any, types: Mapping[str, DTypeLike] | None) -> Any:
@@ -239,6 +228,11 @@ class Loader(Placed, _rota.Loader):
     def source(self) -> Source | Mixture:
         """What the loader was made of."""
         return self._source
+
+    @property
+    def run(self) -> Run:
+        """Where it is, as a value, behind the last batch handed out."""
+        return Run(self._run)
 
     def rescale(self, world: Any = None, *, comm: Any = ...) -> None:
         """Goes on from the same position in another world: (rank, size); or that of `comm`, whose ranks all call it."""

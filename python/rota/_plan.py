@@ -8,7 +8,7 @@ import heapq
 import itertools
 import json
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -26,9 +26,11 @@ MOST_SAMPLES = 1 << 22  # that are looked at: what an epoch has beyond is taken 
 
 def batches(loader: Any) -> Iterator[np.ndarray]:
     """The ids of each global batch of an epoch."""
-    plan, drawn = _rota.Plan(loader, True), deque[Any]()
-    while plan.draw(drawn) is not None:
-        yield drawn.popleft().ids.copy()
+    run = loader.run
+    epoch = run.position.epoch
+    while (batch := run.slice()) is not None and batch.start.epoch == epoch:
+        yield batch.ids
+        run.advance(batch)
 
 
 def nearest(ids: np.ndarray, samples: int) -> float:

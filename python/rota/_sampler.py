@@ -8,17 +8,17 @@ import sys
 import threading
 import warnings
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from rota import _rota
 from rota._communicator import as_world, check_world, compared, find_world, torchs_ranks
 from rota._datasets import digest_of, length_of, names_of
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
-from rota._indices import BatchInfo, BatchIterator
-from rota._loader import Loader, Mixture
+from rota._indices import BatchInfo, Index
 from rota._options import in_rotas_words
-from rota._values import BatchSlot, Position, World
+from rota._run import Run
+from rota._values import BatchSlot, Mixture, Position, World
 
 
 def _lengths(dataset: Any, weights: Any) -> list[int]:
@@ -39,12 +39,56 @@ def _lengths(dataset: Any, weights: Any) -> list[int]:
     return [length_of(dataset)]
 
 
-def _of_loader(name: str, text: str) -> Any:
-    return property(lambda self: getattr(self._cursor, name), doc=text)
-
-
 class _Base(Generic[TypeVar("T")]):  # type: ignore[misc]
     """Once torch is there, its Sampler stands in this place, for those who ask for one: it is laid out alike."""
+
+
+class BatchIterator(Iterator[list[Index]]):
+    """The batches of a sampler, drawn ahead of what is delivered. Stateful: it is where its caller drew to."""
+
+    def __init__(self, sampler: ElasticBatchSampler) -> None:
+        self._sampler = sampler
+        self._run = _rota.Run(sampler._run)
+        if sampler._evaluation:
+            self._run.restart()
+        self._begin(sampler._rules.take_end())
+        self._counts_nothing = not sampler._is_counted  # unless what delivers its batches counts them, or keeps its state
+        self._drawn: deque[Any] = deque(maxlen=None if sampler._is_counted else 1)
+        sampler._drawn = self._drawn
+
+    def _begin(self, is_over: bool) -> None:
+        self._start, self._is_over = self._run.position, is_over
+        self._last_epoch = self._start.epoch if self._sampler._epochs is None else None
+
+    def __iter__(self) -> BatchIterator:
+        return self
+
+    def __next__(self) -> list[Index]:
+        drawn = None if self._is_over else self._run._draw(self._last_epoch)
+        if self._counts_nothing and not self._is_over:
+            self._sampler._tell_drawn(self._start)
+        if drawn is None:
+            if self._counts_nothing:
+                self._sampler._drawn_over = self._start
+            raise StopIteration
+        indices, batch = drawn
+        self._drawn.append(batch)
+        return indices
+
+    def state_dict(self) -> dict[str, str]:
+        """Behind the last batch drawn."""
+        self._counts_nothing, self._sampler._drawn_at, self._sampler._lacks_drawn = False, None, False
+        return {"rota": self._run._state(), **self._sampler._name}
+
+    def load_state_dict(self, state: Mapping[str, str]) -> None:
+        """Goes to where `state` says. At the end of an epoch it gives nothing, unless the sampler was told to go behind it."""
+        self._run._load(state)
+        rules = self._sampler._rules
+        self._begin(rules.gives_nothing(self._run))
+        self._counts_nothing = False
+        self._drawn.clear()
+        if rules.ends(self._run) and not self._sampler._evaluation:
+            self._sampler.load_state_dict(state)
 
 
 class ElasticBatchSampler(_Base):
@@ -96,7 +140,6 @@ class ElasticBatchSampler(_Base):
         torch = sys.modules.get("torch.utils.data")
         if torch is not None and not isinstance(self, torch.Sampler):
             ElasticBatchSampler.__bases__ = (torch.Sampler,)  # type: ignore[misc]
-        self._lock = threading.RLock()  # where it is, for threads that ask
         with compared(torchs_ranks() if world is None else None, "make samplers") as describe:
             what = "make a sampler"
             if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
@@ -125,18 +168,15 @@ class ElasticBatchSampler(_Base):
                 seed=seed, tail=tail, epochs=epochs, rank_split=rank_split,
             )  # fmt: skip
             self._epochs = self._options["epochs"]
-            self._cursor = self._make(find_world() if world is None else as_world(world))
+            self._run = self._make(find_world() if world is None else as_world(world))  # behind what was delivered
             self._is_placed = world is not None
             self._delivered = self._changes = 0
-            self._last: Any = None  # the last batch that was delivered since the cursor was moved
-            self._behind: Any = None  # that which the cursor is behind
+            self._has_delivered = False  # since it was moved
             self._is_compared = False  # with other ranks, since it was moved
             describe(self._described())
             self._drawn: deque[Any] = deque()  # batches of the `for` that counts what it delivers, and those to come
             self._evaluation = bool(evaluation)
-            self._told_epoch: int | None = None  # by set_epoch, which a load that comes later undoes
-            self._is_resumed = False  # since a load, until an epoch's last batch was delivered
-            self._is_epoch_over = False  # the next `for` is of an epoch that the state has behind it
+            self._rules = _rota.ForRules(self._evaluation, self._epochs is None)
             self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
             self._drawn_over: Position | None = None  # where one began that has given all of its batches
             self._lacks_drawn = False  # a state that was asked for, unless the iterator is asked for its own as well
@@ -144,18 +184,9 @@ class ElasticBatchSampler(_Base):
             self._is_in_loader = False  # a rota.torch.DataLoader, which does
             self._warned: set[str] = set()
 
-    @property
-    def _loader(self) -> Loader:
-        """The cursor, at the position."""
-        with self._lock:
-            if self._last is not self._behind:
-                self._cursor._go_on_behind(self._last)
-                self._behind = self._last
-            return self._cursor
-
     def _described(self) -> str:
         """What must be the same on all ranks, by lines."""
-        return self._loader._described() + "".join(f"{name}\n" for names in (*self._names, self._seen) for name in names)
+        return self._run._described() + "".join(f"{name}\n" for names in (*self._names, self._seen) for name in names)
 
     def _see(self, dataset: Any) -> None:
         """Takes what names the samples now, for ranks to compare."""
@@ -182,12 +213,12 @@ class ElasticBatchSampler(_Base):
         if any(self._names):
             self.__setstate__(self.__getstate__())
 
-    def _make(self, world: Any) -> Loader:
+    def _make(self, world: Any) -> _rota.Run:
         weights, how = self._mixing
         known = self._names or [[]] * len(self._lengths)
         sources = [_rota.numbers(length, self._fingerprint, [*map(digest_of, names)]) for length, names in zip(self._lengths, known)]
         data = Mixture(sources, weights, **how) if weights is not None else sources[0]
-        return Loader(data, **self._options, world=world, workers=0)
+        return _rota.make_sampler_run(data, _rota.LoaderOptions(**self._options), world)
 
     # ---- what a loader asks of a batch sampler ----
 
@@ -195,7 +226,7 @@ class ElasticBatchSampler(_Base):
         """The batches from `position` on. Changes nothing here: what is drawn ahead is not delivered."""
         if not self._is_counted:
             self._compare()
-        if self._is_in_loader and self._is_resumed and not self._is_counted:
+        if self._is_in_loader and self._rules.is_restored and not self._is_counted:
             raise InvalidArgumentError(
                 "draw batches of a sampler whose loader has loaded a state: another loader draws them, which would pass over batches "
                 "twice (skip_first_batches does), or count none; use the rota.torch.DataLoader itself, which goes on where it was"
@@ -222,57 +253,41 @@ class ElasticBatchSampler(_Base):
             )
         self._drawn_at = at
 
-    def _begins_epoch(self, at: Position) -> bool:
-        """Whether the batch before `at` was its epoch's last one. With "carry" that has samples of this one, too."""
-        return at.consumed < (self.global_batch_size if self._options["tail"] == "carry" else 1)
-
     def _begins_for(self) -> bool:
         """Whether a `for` that counts what it delivers has any batch; where it begins is settled before it."""
         if self._evaluation:
             self.restart()
         self._compare()
-        self._drawn_at = None
-        if self._evaluation:
-            return True
-        is_resumed, at = self._is_resumed, self.position
-        if self._drawn_over == at:
+        self._drawn_at, at = None, self.position
+        if self._drawn_over == at and not self._evaluation:
             raise InvalidArgumentError(
                 f"begin a `for`: another loader drew all of epoch {at.epoch} (skip_first_batches does), which counts none; call set_epoch() first"
             )
-        if self._takes_end():
-            return False
-        if self._epochs is not None and at.epoch >= self._epochs and at.step > 0:
-            if not is_resumed:
-                raise InvalidArgumentError(
-                    f"begin a `for`: all {self._epochs} epochs (epochs={self._epochs}) are over; leave epochs out for one "
-                    "epoch in each `for`, or make a sampler with evaluation=True, which begins anew"
-                )
-            self._is_resumed = False
-            return False
-        if not self._begins_epoch(at) and not is_resumed and not self._is_mixture:
-            self._warn_once(
-                f"this `for` goes on in epoch {at.epoch} behind sample {at.consumed}, where the last one was left; to begin "
-                "anew, call restart(); for a loader that always does, make it with evaluation=True"
-            )
-        return True
-
-    def _takes_end(self) -> bool:
-        was_over, self._is_epoch_over = self._is_epoch_over, False
-        return was_over
+        gives, said = self._rules.begin(self._run)
+        if said:
+            self._warn_once(said)
+        return gives
 
     def __len__(self) -> int:
         """Batches of an epoch, with "carry" of this one; of all of them, where the number of `epochs` was given."""
         if self._epochs is not None:
-            return len(self._cursor)
+            return len(self._run)
         if self._options["tail"] != "carry":
-            return self._cursor.steps_per_epoch
+            return self._run.steps_per_epoch
         size = self.global_batch_size
         return -(-(self.samples - self.position.consumed % size) // size)  # the rest is of the epoch before
 
     # ---- where it is ----
 
-    world: World = _of_loader("world", "This process among those that share the data.")
-    global_batch_size: int = _of_loader("global_batch_size", "Samples of all ranks in a step.")
+    @property
+    def world(self) -> World:
+        """This process among those that share the data."""
+        return self._run._world
+
+    @property
+    def global_batch_size(self) -> int:
+        """Samples of all ranks in a step."""
+        return self._run.global_batch_size
 
     @property
     def batch_size(self) -> int:
@@ -285,10 +300,14 @@ class ElasticBatchSampler(_Base):
         )
 
     @property
+    def run(self) -> Run:
+        """Where it is, as a value, behind the last batch that was delivered."""
+        return Run(self._run)
+
+    @property
     def position(self) -> Position:
         """Behind the last batch that was delivered."""
-        last = self._last
-        return self._cursor.position if last is None else last.end
+        return self._run.position
 
     @property
     def seed(self) -> int:
@@ -309,15 +328,15 @@ class ElasticBatchSampler(_Base):
         """Counts the next batch as delivered, and tells of it (as `info`); None behind the last one."""
         if not self._is_compared:
             self._compare()
-        batch = self._behind = self._loader.next()
+        batch = self._run._slice_here()
         return None if batch is None else self._deliver(batch, info or BatchInfo)
 
     def _deliver(self, batch: Any, info: Any) -> Any:
         """Counts what was drawn from `position` on."""
-        self._last = batch
+        self._run._advance(batch)
+        self._rules.passed(batch)
+        self._has_delivered = True
         self._delivered += 1
-        if self._is_resumed and batch.end.epoch != batch.start.epoch:
-            self._is_resumed = False
         return info(batch)
 
     def state_dict(self, behind: BatchInfo | None = None) -> dict[str, str]:
@@ -329,14 +348,10 @@ class ElasticBatchSampler(_Base):
         if self._evaluation:
             return {}
         self._lacks_drawn = self._drawn_at == self.position
-        with self._lock:
-            cursor = self._loader
-            if behind is not None:
-                if self._last is None:
-                    raise InvalidArgumentError("take the state behind a batch: the loader was moved since that was delivered")
-                cursor._go_on_behind(behind._batch)
-                self._behind = behind._batch
-            return {**cursor.state_dict(), **self._name}
+        if behind is not None and not self._has_delivered:
+            raise InvalidArgumentError("take the state behind a batch: the loader was moved since that was delivered")
+        run = self._run if behind is None else self._run._behind(behind._batch)
+        return {"rota": run._state(), **self._name}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
@@ -345,25 +360,34 @@ class ElasticBatchSampler(_Base):
                 raise MismatchError("restore an evaluation: it keeps no place, and this is the state of a training")
             return
         try:
-            self._loader.load_state_dict(state)
+            self._run._load(state)
         except MismatchError as error:
             then, now = state.get("fingerprint"), self._name.get("fingerprint")
             if then == now:
                 raise
             raise MismatchError(f"{error}; fingerprint= was {then!r} then, and is {now!r} now") from None
+        self._restored()
+
+    def _restored(self) -> None:
         self._moved()
-        self._is_resumed = True
+        self._rules.restored()
+
+    def _save_to(self, snapshot: Any, name: str) -> None:
+        self._run._save_to(snapshot, name)
+
+    def _restore_from(self, checkpoint: Any, name: str) -> None:
+        self._run._restore_from(checkpoint, name)
+        self._restored()
 
     def restart(self) -> None:
         """Begins anew, with the first sample of the first epoch."""
-        self._loader.restart()
+        self._run.restart()
         self._moved()
+        self._rules.restarted()
 
     def _moved(self) -> None:
-        self._last = self._behind = None
+        self._has_delivered, self._drawn_at, self._drawn_over = False, None, None
         self._changed()
-        self._is_resumed = self._is_epoch_over = False
-        self._drawn_at = self._drawn_over = None
 
     def _changed(self) -> None:
         self._changes += 1
@@ -378,62 +402,38 @@ class ElasticBatchSampler(_Base):
         With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs, and an
         evaluation always begins anew.
         """
-        at, self._told_epoch = self.position, (epoch := operator.index(epoch))
-        self._is_epoch_over, self._drawn_over = False, None
-        is_passed = self._options["tail"] == "carry" and at.epoch >= epoch >= 0
-        if self._is_mixture or self._evaluation or (at.epoch == epoch and not at.consumed):
-            return
-        if self._is_resumed and at.epoch == epoch + 1 and self._begins_epoch(at):
-            self._is_epoch_over = True
-            return
-        if is_passed or (self._is_resumed and at.epoch == epoch):
-            return
-        if self._is_resumed and at.epoch > epoch >= 0:
-            raise InvalidArgumentError(
-                f"go to epoch {epoch}: the state that was loaded is in epoch {at.epoch}, so that one is over; call "
-                "restart() first to begin the run anew"
-            )
-        if self._epochs is not None and at.epoch > epoch >= 0:
-            raise InvalidArgumentError(
-                f"go to epoch {epoch}: epochs={self._epochs}, so that a `for` goes on to the last epoch, and that one is over; "
-                "leave epochs out for one epoch in each `for`, or call restart() to begin the run anew"
-            )
-        self._loader.seek(Position(epoch, 0, at.step))
-        self._moved()
+        self._drawn_over = None
+        if self._rules.set_epoch(self._run, operator.index(epoch)):
+            self._moved()
 
     def rescale(self, world: Any = None) -> None:
         """Goes on from the same position in another world: (rank, size)."""
-        self._loader.rescale(world)
+        self._run._world = find_world() if world is None else as_world(world)
         self._is_placed = world is not None
         self._changed()
 
     def set_global_batch_size(self, size: int) -> None:
         """Goes on with other batches. All ranks do it at the same step."""
-        self._loader.set_global_batch_size(size)
+        self._run.set_global_batch_size(size)
         self._options["global_batch_size"] = self.global_batch_size
         self._changed()
 
     def set_weights(self, weights: Sequence[float]) -> None:
         """Goes on with other weights of the datasets. All ranks do it at the same step."""
-        self._loader.set_weights(weights)
+        self._run.set_weights(weights)
         self._changed()
 
     def when(self, id: int, epoch: int) -> BatchSlot | None:
         """The step, rank and slot in which sample `id` is read in `epoch`; None where it never is."""
-        return self._loader.when(id, epoch)
+        return self._run._when_here(id, epoch)
 
     def batch(self, step: int) -> BatchInfo | None:
         """This rank's batch of `step`, computed; None past the end. Not of steps before a change of size or epoch."""
-        start = self._loader.position_of(step)
-        if start is None:
-            return None
-        loader = self._make(self.world)
-        loader.seek(start)
-        batch = loader.next()
-        return None if batch is None else BatchInfo(batch)
+        run = _rota.Run(self._run)
+        return BatchInfo(run._slice_here()) if run._go_to_step(step) else None
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_cursor"):
+        if not hasattr(self, "_run"):
             return "<rota.ElasticBatchSampler, not made>"
         at, world = self.position, self.world
         return (
@@ -444,11 +444,10 @@ class ElasticBatchSampler(_Base):
     def __getstate__(self) -> dict[str, Any]:
         (weights, how), kept = self._mixing, dict(self.__dict__)
         kept["_mixing"] = None if weights is None else [*map(float, weights)], how
-        at = self.world, self._loader.state_dict()
-        return {**kept, "_cursor": at, "_last": None, "_behind": None, "_drawn": deque(), "_lock": None}
+        return {**kept, "_run": (self.world, self._run._state()), "_has_delivered": False, "_drawn": deque()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock())
-        world, at = state["_cursor"]
-        self._cursor = self._make(world)
-        self._cursor.load_state_dict(at)
+        self.__dict__.update(state)
+        world, at = state["_run"]
+        self._run = self._make(world)
+        self._run._load({"rota": at})

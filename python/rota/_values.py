@@ -55,6 +55,18 @@ class BatchSlot(NamedTuple):
     """of the global batch"""
 
 
+class Mixture(NamedTuple):
+    """Datasets with the same fields that take turns by weight. Each has epochs of its own.
+
+    `end` is "first_exhausted", "all_exhausted", or "steps": then the run has `steps` steps.
+    """
+
+    sources: Sequence[Any]
+    weights: Sequence[float]
+    end: str = "first_exhausted"
+    steps: int = 0
+
+
 class Field(NamedTuple):
     """One named tensor of a sample.
 

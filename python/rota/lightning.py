@@ -11,6 +11,7 @@ import contextlib
 import operator
 from typing import Any
 
+from rota import _rota
 from rota._errors import InvalidArgumentError, UnsupportedError
 from rota.torch import DataLoader
 
@@ -85,10 +86,9 @@ class Elastic(Callback):
                 "module's own (automatic_optimization = False); save between batches"
             )
         if in_hand == 1:
-            cursor = order._make(order.world)
-            cursor.load_state_dict(state)
-            cursor.seek(loader.info.start)
-            state = {**state, **cursor.state_dict()}
+            run = _rota.Run(order._run)
+            run._go_to_step(loader.info.step)
+            state = {**state, "rota": run._state()}
         epoch, done = epochs.processed, batches.current.processed
         if epochs.started < epochs.ready:
             done = 0  # of the epoch before

@@ -44,7 +44,8 @@ std::unique_ptr<OneThread<T>> make_with(const std::shared_ptr<const Communicator
   return make_loader<T>(ranks::end_of(*ranks), *ranks, arguments...);
 }
 
-// The text in what `state_dict` returned. Throws Error{invalid_argument} for anything else.
+}  // namespace
+
 std::string state_text(py::handle state) {
   if (PyMapping_Check(state.ptr()) != 0 && py::hasattr(state, "get")) {
     const py::object text = state.attr("get")("rota");
@@ -53,6 +54,8 @@ std::string state_text(py::handle state) {
   throw Error(ErrorCode::invalid_argument,
               "load a state: it must be what state_dict() returned, a dict with the text \"rota\"");
 }
+
+namespace {
 
 // Whether it begins anew in each `for`.
 bool has_no_state(const Loader& loader) { return loader.options().evaluation; }
@@ -164,15 +167,6 @@ py::class_<OneThread<T>> define_loader_class(py::module_& module, const char* ty
 using PyLoader = OneThread<Loader>;
 using LoaderClass = py::class_<PyLoader>;
 
-Position to_position(const py::iterable& given) {
-  std::vector<std::int64_t> numbers;
-  for (const py::handle one : given) {
-    numbers.push_back(take<std::int64_t>(one, {"go to a position", "a number of it"}));
-  }
-  if (numbers.size() != 3) throw py::type_error("go to a position: it is (epoch, consumed, step)");
-  return {.epoch = numbers[0], .consumed = numbers[1], .step = numbers[2]};
-}
-
 std::optional<BatchSlot> when(PyLoader& self, py::handle id, py::handle epoch) {
   const SampleId sample{take<std::int64_t>(id, {"look up a sample", "id"})};
   const auto of = take<std::int64_t>(epoch, {"look up a sample", "epoch"});
@@ -191,30 +185,6 @@ std::int64_t length(PyLoader& self) {
     if (error.code() != ErrorCode::unsupported) throw;
     throw py::type_error(error.what());
   }
-}
-
-std::vector<double> to_weights(py::handle given) {
-  std::vector<double> weights;
-  for (const py::handle one : given) weights.push_back(take<double>(one, {"mix datasets", "a weight"}));
-  return weights;
-}
-
-// Of a `rota.Mixture`.
-Mixture to_mixture(py::handle given) {
-  using py::literals::operator""_a;
-  const MixtureOptions options =
-      kMixtureOptions.parse(py::dict("end"_a = given.attr("end"), "steps"_a = given.attr("steps")));
-  const auto sources = given.attr("sources").cast<std::vector<PySource>>();
-  const auto weights = to_weights(given.attr("weights"));
-  if (sources.size() != weights.size()) {
-    throw internal::failure(ErrorCode::invalid_argument, "mix datasets: {} datasets, but {} weights",
-                            sources.size(), weights.size());
-  }
-  Mixture mixture{.end = options.end, .steps = options.steps};
-  for (std::size_t d = 0; d < sources.size(); ++d) {
-    mixture.datasets.push_back({.source = sources[d].source, .weight = weights[d]});
-  }
-  return mixture;
 }
 
 // A communicator; none, where it is a world.
@@ -236,19 +206,12 @@ void define_place(LoaderClass& loader) {
   loader.def("restart", in_turn(&Loader::restart), "Begins anew, with the first sample of the first epoch.")
       .def(
           "seek",
-          [](PyLoader& self, const py::iterable& position) {
-            self.use([at = to_position(position)](Loader& l) { l.seek(at); });
+          [](PyLoader& self, py::handle position) {
+            const auto at = take<Position>(position, {"go to a position", "a number of it"});
+            self.use([at](Loader& l) { l.seek(at); });
           },
           py::arg("position"), "Goes to `position`, as of this order; what was read ahead is dropped.")
-      .def("_go_on_behind",
-           [](PyLoader& self, const Batch& batch) {  // of the same order
-             self.use(
-                 [&](Loader& l) {
-                   l.impl().position = batch.end();
-                   l.impl().has_failed = true;  // it drops what it has read ahead when it reads again
-                 },
-                 kBrief);
-           })
+      .def_property_readonly("_run", [](PyLoader& self) { return PyRun{self.use([](Loader& l) { return l.run(); }, kBrief)}; })
       .def("position_of", &position_of, py::arg("step"), "Where `step` begins; None past the end.")
       .def("when", &when, py::arg("id"), py::arg("epoch"),
            "The step, rank and slot in which sample `id` is read in `epoch`; None where it never is.")
@@ -315,11 +278,8 @@ void define_loader(py::module_& module) {
           "skipped_count",
           [](PyLoader& self) { return self.use([](Loader& l) { return l.skipped().count; }); },
           "All that were skipped, of all ranks.")
-      .def_property_readonly(
-          "_is_evaluation",
-          [](PyLoader& self) { return self.use([](Loader& l) { return l.options().evaluation; }); })
-      .def("_described", [](PyLoader& self) {
-        return to_text(self.use([](Loader& l) { return l.impl().described(); }, kBrief));
+      .def_property_readonly("_is_evaluation", [](PyLoader& self) {
+        return self.use([](Loader& l) { return l.options().evaluation; });
       });
 }
 

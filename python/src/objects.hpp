@@ -15,15 +15,18 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "core/failure.hpp"
 #include "errors.hpp"
 #include "ranks/collectives.hpp"
 #include "rota/checkpoint.hpp"
+#include "rota/run.hpp"
 #include "rota/snapshot.hpp"
 #include "rota/source.hpp"
 #include "rota/stream.hpp"
 #include "rota/world.hpp"
+#include "source/content.hpp"
 
 namespace rota::python {
 
@@ -77,6 +80,23 @@ class PyCommunicator {
 /// Throws Error{invalid_argument} where what ranks run on has ended; `what` begins the message.
 using HasEnded = ranks::Transport::HasEnded;
 void require_no_end(HasEnded has_ended, std::string_view what);
+
+/// What a dataset of `size` samples is known by: `given` itself, where it is a fingerprint's 32 digits.
+std::optional<Fingerprint> to_fingerprint(const std::optional<std::string>& given, std::int64_t size);
+
+/// A run, and what else a sampler has of it. The GIL guards it.
+struct PyRun {
+  Run run;
+  World world = {};  ///< of who draws
+  Split split = Split::by_sample;
+  /// What names the samples.
+  std::shared_ptr<const std::vector<internal::SampleContent>> content =
+      std::make_shared<const std::vector<internal::SampleContent>>();
+  std::int64_t skipped = 0;  ///< as in the state that was loaded
+};
+
+/// The text in what `state_dict` returned. Throws Error{invalid_argument} for anything else.
+std::string state_text(py::handle state);
 
 /// A checkpoint that was opened to be read, as loaders of any kind do by `_restore_from`.
 struct PyCheckpoint {
@@ -207,7 +227,7 @@ void define_catalogs(py::module_& module);
 void define_communicator(py::module_& module);
 void define_checkpoint(py::module_& module);
 void define_batches(py::module_& module);
-void define_indices(py::module_& module);
+void define_runs(py::module_& module);
 void define_loaders(py::module_& module);
 void define_streams(py::module_& module);
 

@@ -1,5 +1,6 @@
 #include "options.hpp"
 
+#include "core/failure.hpp"
 #include "objects.hpp"
 
 namespace rota::python {
@@ -126,6 +127,30 @@ const OptionTable<MixtureOptions> kMixtureOptions{
 
 const OptionTable<Dispatch> kDispatchOptions{
     "dispatch a stream", {option("shards", &Dispatch::shards), option("rank_split", &Dispatch::rank_split)}};
+
+std::vector<double> to_weights(py::handle given) {
+  std::vector<double> weights;
+  for (const py::handle one : given) weights.push_back(take<double>(one, {"mix datasets", "a weight"}));
+  return weights;
+}
+
+// Of a `rota.Mixture`.
+Mixture to_mixture(py::handle given) {
+  using py::literals::operator""_a;
+  const MixtureOptions options =
+      kMixtureOptions.parse(py::dict("end"_a = given.attr("end"), "steps"_a = given.attr("steps")));
+  const auto sources = given.attr("sources").cast<std::vector<PySource>>();
+  const auto weights = to_weights(given.attr("weights"));
+  if (sources.size() != weights.size()) {
+    throw internal::failure(ErrorCode::invalid_argument, "mix datasets: {} datasets, but {} weights",
+                            sources.size(), weights.size());
+  }
+  Mixture mixture{.end = options.end, .steps = options.steps};
+  for (std::size_t d = 0; d < sources.size(); ++d) {
+    mixture.datasets.push_back({.source = sources[d].source, .weight = weights[d]});
+  }
+  return mixture;
+}
 
 void define_options(py::module_& module) {
   kLoaderOptions.define(module, "LoaderOptions");

@@ -106,4 +106,8 @@ extern const OptionTable<FlatMapOptions> kFlatMapOptions;
 extern const OptionTable<MixtureOptions> kMixtureOptions;
 extern const OptionTable<Dispatch> kDispatchOptions;  // without the source
 
+std::vector<double> to_weights(py::handle given);
+/// Of a `rota.Mixture`.
+Mixture to_mixture(py::handle given);
+
 }  // namespace rota::python

@@ -247,7 +247,8 @@ class PythonSource final : public Source {
   std::shared_ptr<Asked> asked_ = Asked::make();
 };
 
-// What a dataset of `size` samples is known by: `text` itself, where it is a fingerprint's 32 digits.
+}  // namespace
+
 std::optional<Fingerprint> to_fingerprint(const std::optional<std::string>& given, std::int64_t size) {
   if (!given || given->empty()) return std::nullopt;
   const std::string& text = *given;
@@ -256,6 +257,8 @@ std::optional<Fingerprint> to_fingerprint(const std::optional<std::string>& give
   return Fingerprint{.high = std::stoull(text.substr(0, 16), nullptr, 16),
                      .low = std::stoull(text.substr(16), nullptr, 16)};
 }
+
+namespace {
 
 // The sample's arrays by name.
 py::dict sample(const PySource& self, py::handle i) {

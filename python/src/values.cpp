@@ -120,6 +120,14 @@ void take(py::handle value, const Argument& as, BlockShape& to) {
   take(value[py::int_(1)], as, to.blocks);
 }
 
+void take(py::handle value, const Argument& as, Position& to) {
+  std::vector<std::int64_t> numbers;
+  for (const py::handle one : py::reinterpret_borrow<py::object>(value))
+    numbers.push_back(take<std::int64_t>(one, as));
+  if (numbers.size() != 3) throw py::type_error("go to a position: it is (epoch, consumed, step)");
+  to = {.epoch = numbers[0], .consumed = numbers[1], .step = numbers[2]};
+}
+
 void take(py::handle value, const Argument& as, World& to) {
   if (!py::isinstance<py::tuple>(value) || py::len(value) < 2 || py::len(value) > 3) {
     as.refuse_type(value, "(rank, size)");

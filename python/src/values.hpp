@@ -52,6 +52,8 @@ void take(py::handle value, const Argument& as, std::filesystem::path& to);
 void take(py::handle value, const Argument& as, std::chrono::milliseconds& to);
 void take(py::handle value, const Argument& as, BlockShape& to);
 void take(py::handle value, const Argument& as, World& to);
+/// (epoch, consumed, step).
+void take(py::handle value, const Argument& as, Position& to);
 /// A name ("bfloat16"), a numpy dtype, or what numpy takes for one.
 void take(py::handle value, const Argument& as, DType& to);
 /// Those of fsspec, by scheme, or None: also what fsspec has for all other schemes.

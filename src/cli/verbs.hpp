@@ -28,6 +28,7 @@ void add_audit(CLI::App& app, int& code);
 void add_scripts(CLI::App& app, int& code);  // `plan` and `report`
 void add_inspect(CLI::App& app, int& code);
 void add_verify(CLI::App& app, int& code);
+void add_when(CLI::App& app, int& code);
 void add_ls(CLI::App& app, int& code);
 void add_index(CLI::App& app, int& code);
 void add_head(CLI::App& app, int& code);

@@ -22,14 +22,14 @@ double samples_of_block(const Order& order, const BlockShape& shape) {
 
 }  // namespace
 
-BlocksAhead::BlocksAhead(const Source& source, const RunOrder& run_order, const LoaderOptions& options,
+BlocksAhead::BlocksAhead(const Source& source, const RunOrder& order, const LoaderOptions& options,
                          World world)
-    : source_(source), run_order_(run_order), datasets_(run_order.orders.size()) {
+    : source_(source), order_(order), datasets_(order.orders.size()) {
   double samples = 0;  // that are ahead
-  for (const Order& order : run_order.orders) {
-    const double shards = shards_of_rank(order, options.rank_split, world);
+  for (const Order& one : order.orders) {
+    const double shards = shards_of_rank(one, options.rank_split, world);
     if (options.rank_split != Split::by_shard && shards < kLeastPart) is_on_ = false;
-    samples += kWindowsAhead * std::max(shards, 1.0) * samples_of_block(order, options.block) *
+    samples += kWindowsAhead * std::max(shards, 1.0) * samples_of_block(one, options.block) *
                static_cast<double>(options.block.blocks);
   }
   most_bytes_ = static_cast<double>(options.read_ahead_bytes) / std::max(samples, 1.0);
@@ -51,13 +51,13 @@ void BlocksAhead::look(const EpochOrder& order, const ShardSpan& span) {
   const auto d = static_cast<std::size_t>(span.dataset);
   Dataset& dataset = datasets_[d];
   if (dataset.epoch != span.epoch) dataset = {.epoch = span.epoch};
-  const std::int64_t length = run_order_.orders[d].plan().length(span.shard.value);
+  const std::int64_t length = order_.orders[d].plan().length(span.shard.value);
   const std::int64_t end = span.position + span.count;
   const auto [next, is_new] =
       dataset.next.try_emplace(span.shard.value, order.window_at(span.shard, span.position));
   const std::int64_t last =
       std::min(order.window_at(span.shard, end - 1) + 1, order.window_at(span.shard, length - 1));
-  for (; next->second <= last && is_on_; ++next->second) bring(order, next->second, run_order_.firsts[d]);
+  for (; next->second <= last && is_on_; ++next->second) bring(order, next->second, order_.firsts[d]);
   if (end == length) dataset.next.erase(next);
 }
 
@@ -71,25 +71,24 @@ void BlocksAhead::bring(const EpochOrder& order, std::int64_t window, std::int64
   }
 }
 
-PlanAhead::PlanAhead(const Source& source, const RunOrder& run_order, const LoaderOptions& options,
-                     World world)
+PlanAhead::PlanAhead(const Source& source, const LoaderOptions& options, World world)
     : plan_(source.plan_reads((options.read_ahead_batches + 2) * options.global_batch_size)),
-      planner_(run_order, options, world),
-      ranks_(world.size) {}
+      world_(world),
+      split_(options.rank_split) {}
 
-void PlanAhead::follow(const Position& at, std::int64_t samples) noexcept {
+void PlanAhead::follow(const Run& run, std::int64_t samples) noexcept {
   // So many at a time that all are told before long, and the first batch does not wait.
   constexpr std::int64_t kMostSamples = 1 << 14;
   if (!plan_) return;
   try {
-    const std::int64_t want = plan_->samples_ahead() * ranks_;
+    const std::int64_t want = plan_->samples_ahead() * world_.size;
     if (want == 0) return plan_.reset();
     const std::int64_t most = std::min(want, ahead_ + kMostSamples);
-    if (!next_) next_ = at;
-    while (ahead_ < std::max(most, samples) && planner_.plan(*next_, slots_)) {
-      next_ = slots_.global.next;
-      plan_->tell(slots_.ids);
-      ahead_ += slots_.global.size;
+    if (!told_) told_ = run;
+    while (ahead_ < std::max(most, samples) && told_->slice(slice_, world_, split_)) {
+      told_->advance(slice_);
+      plan_->tell(slice_.ids);
+      ahead_ += slice_.global_size;
     }
     ahead_ -= samples;
   } catch (...) {

@@ -8,8 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "loader/planner.hpp"
-#include "loader/run_order.hpp"
+#include "order/planner.hpp"
 #include "rota/loader.hpp"
 #include "source/read_plan.hpp"
 
@@ -21,7 +20,7 @@ namespace rota::internal {
 class BlocksAhead {
  public:
   /// Both must outlive it.
-  BlocksAhead(const Source& source, const RunOrder& run_order, const LoaderOptions& options, World world);
+  BlocksAhead(const Source& source, const RunOrder& order, const LoaderOptions& options, World world);
 
   /// Of the batch that `planner` has planned. Does nothing more once the source cannot, or where windows take
   /// more than LoaderOptions::read_ahead_bytes.
@@ -36,7 +35,7 @@ class BlocksAhead {
   void bring(const EpochOrder& order, std::int64_t window, std::int64_t first_id);
 
   const Source& source_;
-  const RunOrder& run_order_;
+  const RunOrder& order_;
   double most_bytes_;  // of a sample on average, so that all that is ahead is no more than it may be
   bool is_on_ = true;
   double bytes_ = 0;    // that were brought
@@ -47,18 +46,17 @@ class BlocksAhead {
 /// Tells a source, some way ahead, which samples this rank will read. *One thread* at a time.
 class PlanAhead {
  public:
-  /// `source` and `run_order` must outlive it.
-  PlanAhead(const Source& source, const RunOrder& run_order, const LoaderOptions& options, World world);
+  PlanAhead(const Source& source, const LoaderOptions& options, World world);
 
-  /// A batch at `at`, of so many samples of all ranks, has been planned, in order.
-  void follow(const Position& at, std::int64_t samples) noexcept;
+  /// The next batch of `run`, of so many samples of all ranks, has been planned, in order.
+  void follow(const Run& run, std::int64_t samples) noexcept;
 
  private:
   std::shared_ptr<ReadPlan> plan_;  // null: the source needs none
-  Planner planner_;
-  std::optional<Position> next_;  // the batch to be told
-  Slots slots_;                   // of that
-  int ranks_;
+  std::optional<Run> told_;         // before the batch to be told
+  RunSlice slice_;                  // of that
+  World world_;
+  Split split_;
   std::int64_t ahead_ = 0;  // those that were told, and not yet planned
 };
 

@@ -15,7 +15,6 @@ static_assert(std::is_nothrow_move_assignable_v<Batch>);
 namespace {
 
 using internal::BatchMemory;
-using internal::Slots;
 
 // A list of a batch; none where it has no memory.
 template <auto list>
@@ -47,11 +46,11 @@ std::int64_t Batch::size() const noexcept { return std::ssize(kinds()); }
 std::int64_t Batch::real() const noexcept {
   return static_cast<std::int64_t>(std::ranges::count(kinds(), SlotKind::sample));
 }
-Position Batch::start() const { return memory().global.start; }
-Position Batch::end() const { return memory().global.next; }
+Position Batch::start() const { return memory().start; }
+Position Batch::end() const { return memory().end; }
 const BatchTimes& Batch::times() const& { return memory().times; }
 std::int64_t Batch::global_size() const {
-  if (!memory().is_stream) return memory().global.size;
+  if (!memory().is_stream) return memory().global_size;
   throw Error(ErrorCode::invalid_argument,
               "count the slots of a global batch: what other ranks have of their streams is not known here; "
               "sum size() over ranks");
@@ -59,22 +58,24 @@ std::int64_t Batch::global_size() const {
 std::int64_t Batch::global_real() const {
   const internal::BatchMemory& own = memory();
   if (own.is_stream) return global_size();
-  if (own.skippers == 0) return own.global.real;
+  if (own.skippers == 0) return own.global_real;
   if (own.skippers == 1) return real();
   throw Error(
       ErrorCode::invalid_argument,
       "count the samples of a global batch: what other ranks skip is not known here; sum real() over ranks");
 }
 
-std::span<const SampleId> Batch::ids() const& noexcept { return list_of<&Slots::ids>(memory_.get()); }
-std::span<const SlotKind> Batch::kinds() const& noexcept { return list_of<&Slots::kinds>(memory_.get()); }
+std::span<const SampleId> Batch::ids() const& noexcept { return list_of<&RunSlice::ids>(memory_.get()); }
+std::span<const SlotKind> Batch::kinds() const& noexcept { return list_of<&RunSlice::kinds>(memory_.get()); }
 std::span<const std::int64_t> Batch::epochs() const& noexcept {
-  return list_of<&Slots::epochs>(memory_.get());
+  return list_of<&RunSlice::epochs>(memory_.get());
 }
 std::span<const std::int32_t> Batch::datasets() const& noexcept {
-  return list_of<&Slots::datasets>(memory_.get());
+  return list_of<&RunSlice::datasets>(memory_.get());
 }
-std::span<const std::int64_t> Batch::slots() const& noexcept { return list_of<&Slots::slots>(memory_.get()); }
+std::span<const std::int64_t> Batch::slots() const& noexcept {
+  return list_of<&RunSlice::slots>(memory_.get());
+}
 std::span<const StreamId> Batch::stream_ids() const& noexcept {
   return list_of<&BatchMemory::stream_ids>(memory_.get());
 }

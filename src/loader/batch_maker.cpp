@@ -28,30 +28,28 @@ std::shared_ptr<BatchPool> make_pool(const std::vector<Field>& fields, const Loa
 
 }  // namespace
 
-BatchMaker::BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run_order,
-                       const LoaderOptions& options, World world)
-    : source_(std::move(source)),
-      run_order_(run_order),
+BatchMaker::BatchMaker(OrderedSource ordered, const LoaderOptions& options, World world)
+    : source_(std::move(ordered.source)),
+      order_(RunAccess::order(ordered.run)),
       options_(options),
       world_(world),
       sample_pool_(
-          make_pool(options.transform.fields.empty() ? run_order.fields : options.transform.fields, options)),
+          make_pool(options.transform.fields.empty() ? ordered.fields : options.transform.fields, options)),
       pool_(options.collate.apply ? make_pool(options.collate.fields, options) : sample_pool_),
-      has_sizes_(options.transform.fields.empty() && any_ragged(run_order.fields)),
+      has_sizes_(options.transform.fields.empty() && any_ragged(ordered.fields)),
       makes_rows_(any_ragged(options.transform.fields)),
       skips_(options.bad_samples.policy == BadSamples::Policy::skip),
-      source_fields_(std::make_shared<const std::vector<Field>>(run_order.fields)),
-      planner_(run_order, options, world) {
+      source_fields_(std::make_shared<const std::vector<Field>>(std::move(ordered.fields))),
+      planner_(order_) {
   plan_anew(world);
 }
 
 void BatchMaker::plan_anew(World world) {
   if (world != std::exchange(world_, world)) ++worlds_;
-  planner_ = Planner(run_order_, options_, world);
-  told_.emplace(*source_, run_order_, options_, world);
-  if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, run_order_, options_, world);
+  told_.emplace(*source_, options_, world);
+  if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, *order_, options_, world);
   pins_.reset();
-  if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, run_order_, options_, world);
+  if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, *order_, options_, world);
 }
 
 Scratch BatchMaker::make_scratch(int worker) const {
@@ -66,9 +64,10 @@ Scratch BatchMaker::make_scratch(int worker) const {
   return scratch;
 }
 
-bool BatchMaker::plan(const Position& at, BatchMemory& out) {
+bool BatchMaker::plan(const Run& run, BatchMemory& out) {
   const auto lay_out = [&] {
-    if (!planner_.plan(at, out)) return false;
+    if (!planner_.plan(run, world_, options_.rank_split, out)) return false;
+    deal(planner_.spans(), options_, world_, out.parts);
     out.store.resize(out.ids.size());
     out.bad.clear();
     out.skippers = skips_ ? world_.size : 0;
@@ -79,15 +78,15 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
     return true;
   };
   const auto task = [&] {
-    return fmt::format("lay out a batch, of {} slots over all ranks", out.global.size);
+    return fmt::format("lay out a batch, of {} slots over all ranks", planner_.batch().size);
   };
   if (!with_memory(lay_out, task)) {
     pins_.reset();
     return false;
   }
-  if (pins_) pins_->pin(out.global, out.pins);
+  if (pins_) pins_->pin(planner_.batch(), out.pins);
   if (ahead_) ahead_->look(planner_);
-  told_->follow(at, out.global.size);
+  told_->follow(run, out.global_size);
   return true;
 }
 
@@ -95,7 +94,8 @@ bool BatchMaker::plan(const Position& at, BatchMemory& out) {
 // each world.
 const Source& BatchMaker::source(Scratch& scratch) const {
   for (int tries = 0; scratch.asked_in != worlds_; ++tries) {
-    const WorkerInfo worker = planner_.describe(scratch.worker);
+    const WorkerInfo worker =
+        describe_worker(scratch.worker, order_->orders.front().plan().shards(), options_, world_);
     scratch.own.reset();
     try {
       scratch.own = instance_of(*source_, worker);
@@ -329,7 +329,7 @@ void BatchMaker::gather_rows(BatchMemory& batch) {
 
 std::unique_ptr<BatchMemory> BatchMaker::collate(std::unique_ptr<BatchMemory> batch) const {
   auto made = pool_->take();
-  static_cast<Slots&>(*made) = static_cast<const Slots&>(*batch);
+  static_cast<RunSlice&>(*made) = static_cast<const RunSlice&>(*batch);
   made->bad = std::move(batch->bad);
   made->skippers = batch->skippers;
   made->pins = std::move(batch->pins);

@@ -11,7 +11,8 @@
 #include "loader/ahead.hpp"
 #include "loader/batch_memory.hpp"
 #include "loader/group_pins.hpp"
-#include "loader/planner.hpp"
+#include "loader/ordered_source.hpp"
+#include "order/planner.hpp"
 #include "rota/loader.hpp"
 
 namespace rota::internal {
@@ -43,9 +44,8 @@ struct PartDone {
 /// where the options have it so: its slot is marked, and filled with zeros.
 class BatchMaker {
  public:
-  /// `run_order` and `options` must outlive it; of them only the mixture and the batch size may change.
-  BatchMaker(std::shared_ptr<const Source> source, const RunOrder& run_order, const LoaderOptions& options,
-             World world);
+  /// `options` must outlive it; of them only the batch size may change.
+  BatchMaker(OrderedSource ordered, const LoaderOptions& options, World world);
 
   /// Of batches.
   [[nodiscard]] const std::vector<Field>& fields() const noexcept { return *pool_->fields(); }
@@ -57,12 +57,13 @@ class BatchMaker {
   /// Whether `size` must be called: the source has ragged fields, which go into the batch.
   [[nodiscard]] bool has_sizes() const noexcept { return has_sizes_; }
 
-  /// From here on, for another place, world, batch size, or mixture. Pins nothing more. No batch may be in
+  /// From here on, for a run that was changed, or another world. Pins nothing more. No batch may be in
   /// the making. In another world workers have other instances of the source.
   void plan_anew(World world);
 
-  /// Which samples this rank has in the batch at `at`; false at the end of the run.
-  bool plan(const Position& at, BatchMemory& out);
+  /// Which samples this rank has in the next batch of `run`, of the order that it was made with; false at
+  /// the end.
+  bool plan(const Run& run, BatchMemory& out);
   void size(BatchMemory& batch, SlotRange part, Scratch& scratch) const;
   /// Ends all waiting for another try: batches in the making are not wanted any more. Until `resume_retries`.
   void cut_retries_short() noexcept { retries_stop_.request_stop(); }
@@ -111,7 +112,7 @@ class BatchMaker {
                   std::size_t begin) const;
 
   std::shared_ptr<const Source> source_;
-  const RunOrder& run_order_;
+  std::shared_ptr<const RunOrder> order_;
   const LoaderOptions& options_;
   World world_;
   std::int64_t worlds_ = 0;                 // that it was rescaled to

@@ -10,9 +10,10 @@
 #include "core/mutex.hpp"
 #include "loader/field_store.hpp"
 #include "loader/made_rows.hpp"
-#include "loader/planner.hpp"
+#include "loader/worker_parts.hpp"
 #include "rota/batch.hpp"
 #include "rota/loader_options.hpp"
+#include "rota/run.hpp"
 
 namespace rota::internal {
 
@@ -24,11 +25,11 @@ inline void note_wait(BatchTimes& times, const std::string& what, double seconds
 }
 
 /// What is behind a Batch: which samples, and their tensors.
-struct BatchMemory : Slots {
+struct BatchMemory : RunSlice {
   BatchMemory(std::shared_ptr<const std::vector<Field>> fields, std::shared_ptr<BufferPool> buffers)
       : store(std::move(fields), std::move(buffers)) {}
 
-  /// Says how many samples of streams there are. Of those `Slots` has only the position, kinds and epochs.
+  /// Says how many samples of streams there are. Of those a slice has only the position, kinds and epochs.
   void resize_streams(std::size_t samples) {
     is_stream = true;
     stream_ids.resize(samples);
@@ -43,6 +44,7 @@ struct BatchMemory : Slots {
     pins.clear();
   }
 
+  std::vector<std::vector<SlotRange>> parts;  ///< of each worker; of the caller, where there are none
   FieldStore store;
   BatchTimes times;
   /// Where a transform makes ragged fields: its rows, by worker, until all of them are made.

@@ -22,17 +22,16 @@ void require_groups(const LoaderOptions& options) {
 
 }  // namespace
 
-GroupPins::GroupPins(const NodeFiles& files, const RunOrder& run_order, const LoaderOptions& options,
-                     World world)
+GroupPins::GroupPins(const NodeFiles& files, const RunOrder& order, const LoaderOptions& options, World world)
     : files_(files),
       world_(world),
       splits_shards_(options.rank_split == Split::by_shard),
       // Of a dataset of a mixture nobody knows whether another epoch will be begun.
-      epochs_(run_order.mix_plan ? 0 : options.epochs) {
+      epochs_(order.given.empty() ? options.epochs : 0) {
   require_groups(options);
   (void)files_.pin({}, false);
-  for (std::size_t d = 0; d < run_order.orders.size(); ++d) {
-    datasets_.push_back({.order = run_order.orders[d], .first_id = run_order.firsts[d]});
+  for (std::size_t d = 0; d < order.orders.size(); ++d) {
+    datasets_.push_back({.order = order.orders[d], .first_id = order.firsts[d]});
   }
 }
 

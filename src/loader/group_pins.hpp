@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "loader/run_order.hpp"
+#include "order/run_order.hpp"
 #include "order/schedule.hpp"
 #include "rota/loader.hpp"
 #include "source/node_files.hpp"
@@ -23,7 +23,7 @@ class GroupPins {
  public:
   /// `files` must outlive it. Throws Error{invalid_argument} for an order that is of all files at all times,
   /// and what NodeFiles::pin throws.
-  GroupPins(const NodeFiles& files, const RunOrder& run_order, const LoaderOptions& options, World world);
+  GroupPins(const NodeFiles& files, const RunOrder& order, const LoaderOptions& options, World world);
 
   /// What `batch` reads is pinned as long as `out` is kept.
   void pin(const GlobalBatch& batch, std::vector<Pin>& out);

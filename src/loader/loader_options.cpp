@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -47,6 +48,17 @@ void BadSamples::validate() const {
   kCheck.in_range("max_skipped", max_skipped, 0);
   kCheck.in_range("io_retries", io_retries, 0, 100);
   kCheck.in_range("retry_wait", retry_wait, kDay);
+}
+
+RunOptions LoaderOptions::run() const {
+  return {.global_batch_size = global_batch_size,
+          .shards = std::max<std::int64_t>(shards, 0),  // of files and units a run is told the lengths
+          .interleave = interleave,
+          .shuffle = shuffle,
+          .seed = seed,
+          .block = block,
+          .tail = tail,
+          .epochs = epochs};
 }
 
 void LoaderOptions::validate() const {

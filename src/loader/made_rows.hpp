@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "loader/field_store.hpp"
-#include "loader/planner.hpp"
+#include "loader/worker_parts.hpp"
 
 namespace rota::internal {
 

@@ -14,12 +14,12 @@
 
 namespace rota::internal {
 
-Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at)
+Ring::Ring(BatchMaker& maker, const LoaderOptions& options, const Run& from)
     : maker_(maker),
       options_(options),
       max_bytes_(options.read_ahead_bytes),
       entries_(options.workers > 0 ? static_cast<std::size_t>(options.read_ahead_batches) : 1),
-      plan_at_(at),
+      drawn_(from),
       tasks_(static_cast<std::size_t>(std::max(options.workers, 1))),
       stats_(tasks_.size()) {
   for (int w = 0; w < std::ssize(tasks_); ++w) scratch_.push_back(maker.make_scratch(w));
@@ -74,7 +74,7 @@ void Ring::tell_slow() {
     const SampleId first = batch.ids[batch.parts[worker].front().begin];
     what =
         fmt::format("worker {} has been at {} of the {} samples of step {} for {} s, the first of which is ",
-                    worker, samples, batch.ids.size(), batch.global.start.step, seconds.count());
+                    worker, samples, batch.ids.size(), batch.start.step, seconds.count());
     const MutexUnlock unlocked(mutex_);
     what += maker_.name(first);
   }
@@ -102,7 +102,7 @@ bool Ring::is_warm() const noexcept {
   return true;
 }
 
-void Ring::restart(const Position& at, const std::function<void()>& change) {
+void Ring::restart(const Run& from, const std::function<void()>& change) {
   const MutexLock lock(mutex_);
   is_parking_ = true;
   worker_wakes_.notify_all();
@@ -118,7 +118,7 @@ void Ring::restart(const Position& at, const std::function<void()>& change) {
   handed_ = opened_ = planned_ = bytes_ = 0;
   std::ranges::fill(tasks_, Task{});
   end_.reset();
-  plan_at_ = at;
+  drawn_ = from;
   is_parking_ = false;
   maker_.resume_retries();
   parked_ = 0;
@@ -219,12 +219,12 @@ void Ring::plan() {
   bool is_there = true;
   unlocked(entry, 0, [&] {
     entry.batch = maker_.take();
-    is_there = maker_.plan(plan_at_, *entry.batch);
+    is_there = maker_.plan(drawn_, *entry.batch);
     if (!is_there) entry.batch.reset();
   });
   is_planning_ = false;
   if (is_there) {
-    if (!entry.error) plan_at_ = entry.batch->global.next;
+    if (!entry.error) drawn_.advance(*entry.batch);
     if (entry.error || !maker_.has_sizes()) {
       entry.is_sized = true;
       if (!entry.error) entry.bytes = static_cast<std::int64_t>(entry.batch->store.bytes());

@@ -26,8 +26,8 @@ namespace rota::internal {
 /// takes these steps for one batch.
 class Ring {
  public:
-  /// Both must outlive it.
-  Ring(BatchMaker& maker, const LoaderOptions& options, const Position& at);
+  /// `maker` and `options` must outlive it.
+  Ring(BatchMaker& maker, const LoaderOptions& options, const Run& from);
   ~Ring();
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;
@@ -39,8 +39,8 @@ class Ring {
   /// Blocks until nothing more can be read ahead.
   void warm_up();
 
-  /// Drops all that was read ahead, runs `change` while no worker works, and goes on at `at`.
-  void restart(const Position& at, const std::function<void()>& change);
+  /// Drops all that was read ahead, runs `change` while no worker works, and goes on at `from`.
+  void restart(const Run& from, const std::function<void()>& change);
 
   /// Adds the workers' figures and the number of ready batches to `stats`.
   void add_stats(LoaderStats& stats) const;
@@ -110,7 +110,7 @@ class Ring {
   std::int64_t opened_ ROTA_GUARDED_BY(mutex_) = 0;   // batches that have memory; they are opened in order
   std::int64_t planned_ ROTA_GUARDED_BY(mutex_) = 0;  // batches planned
   std::optional<std::int64_t> end_ ROTA_GUARDED_BY(mutex_);  // number of batches there are, once known
-  Position plan_at_;                                         // of who plans
+  Run drawn_;                                                // behind what is planned; of who plans
   bool is_planning_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_opening_ ROTA_GUARDED_BY(mutex_) = false;
   std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) = 0;  // of open batches not handed over

@@ -1,21 +1,10 @@
 #include "order/schedule.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
-#include <limits>
 #include <utility>
 
-#include "core/failure.hpp"
-
 namespace rota::internal {
-namespace {
-
-__extension__ using i128 = __int128;
-
-}  // namespace
-
 void EpochGroups::enter(const Order& order, std::int64_t epoch) {
   if (epoch == epoch_) return;
   begins_.reserve(static_cast<std::size_t>(order.plan().groups()) + 1);  // nothing fails from here on
@@ -33,57 +22,8 @@ std::int64_t EpochGroups::place_at(std::int64_t turn) const {
   return std::upper_bound(begins_.begin(), begins_.end() - 1, turn) - begins_.begin() - 1;
 }
 
-Schedule::Schedule(Order order, Tail tail, std::int64_t epochs)
-    : order_(std::move(order)),
-      tail_(tail),
-      epochs_(epochs),
-      turns_(plan().is_equal() ? Turns(EqualTurns(plan())) : RaggedTurns(plan())) {}
-
-void Schedule::require(const Position& at) const {
-  if (at.is_countable() && at.consumed <= plan().samples()) return;
-  throw failure(
-      ErrorCode::out_of_range,
-      "go to epoch {}, sample {}, step {}: an epoch has {} samples; epochs and steps go from 0 to 2^62",
-      at.epoch, at.consumed, at.step, plan().samples());
-}
-
-bool Schedule::batch(const Position& at, std::int64_t size, GlobalBatch& out) const {
-  assert(size >= 1 && size <= kMaxBatchSize);
-  require(at);
-  const std::int64_t samples = plan().samples();
-  if (samples == 0 || (tail_ == Tail::drop && size > samples)) return false;
-
-  Position p = at;
-  const auto finish_epoch = [&] {
-    ++p.epoch;
-    p.consumed = 0;
-  };
-  const auto is_over = [&] {
-    return tail_ == Tail::drop ? samples - p.consumed < size : p.consumed == samples;
-  };
-  if (is_over()) finish_epoch();
-  if (p.epoch >= epochs_) return false;
-
-  out.start = p;
-  out.turn_ranges.clear();
-  std::int64_t left = size;
-  do {
-    const std::int64_t take = std::min(left, samples - p.consumed);
-    out.turn_ranges.push_back({p.epoch, p.consumed, p.consumed + take, SlotKind::sample});
-    left -= take;
-    p.consumed += take;
-    if (is_over()) finish_epoch();
-  } while (tail_ == Tail::carry && left > 0 && p.epoch < epochs_);
-  out.real = size - left;
-  if (tail_ == Tail::pad && left > 0) {
-    out.turn_ranges.push_back({out.start.epoch, 0, left, SlotKind::pad});
-    left = 0;
-  }
-  out.size = size - left;
-  ++p.step;
-  out.next = p;
-  return true;
-}
+Schedule::Schedule(Order order)
+    : order_(std::move(order)), turns_(plan().is_equal() ? Turns(EqualTurns(plan())) : RaggedTurns(plan())) {}
 
 // Slots [begin, end) of `range`. Groups are consumed one after the other, so slot i of it lies in the group
 // that takes turn range.begin + i; only inside a group does the order of slots differ from that of turns.
@@ -130,11 +70,6 @@ void Schedule::slice(std::span<Schedule> datasets, const GlobalBatch& batch, std
 }
 
 void Schedule::cursors(const Position& at, std::int64_t first, std::span<std::int64_t> out) {
-  require(at);
-  if (first < 0 || first > plan().shards() - std::ssize(out) / 2) {
-    throw failure(ErrorCode::out_of_range, "work out cursors of {} shards from {} on: there are {}",
-                  out.size() / 2, first, plan().shards());
-  }
   groups_.enter(order_, at.epoch);
   const std::int64_t place = groups_.place_at(at.consumed);
   const std::int64_t turns_in_group = at.consumed - groups_.begin(place);
@@ -172,90 +107,6 @@ Turn Schedule::turn(std::int64_t epoch, SampleId id) {
     before += std::min(length, found.position) + (s < found.shard.value && length > found.position ? 1 : 0);
   }
   return {epoch, before};
-}
-
-std::int64_t Schedule::steps(std::int64_t left, std::int64_t size) const noexcept {
-  return left / size + (tail_ != Tail::drop && left % size != 0 ? 1 : 0);
-}
-
-std::optional<Position> Schedule::find_ahead(const Position& at, std::int64_t size, const Turn& turn) const {
-  const std::int64_t samples = plan().samples();
-  const i128 epochs = i128{turn.epoch} - at.epoch;
-  i128 before = 0;  // steps before the batch
-  Position start;
-  if (tail_ == Tail::carry) {
-    before = (epochs * samples + turn.consumed - at.consumed) / size;
-    const i128 turns = at.consumed + before * size;  // from the beginning of epoch at.epoch on
-    start.epoch = at.epoch + static_cast<std::int64_t>(turns / samples);
-    start.consumed = static_cast<std::int64_t>(turns % samples);
-  } else {
-    const std::int64_t first = epochs == 0 ? at.consumed : 0;
-    const std::int64_t step = (turn.consumed - first) / size;
-    if (step >= steps(samples - first, size)) return std::nullopt;
-    before =
-        step + (epochs == 0 ? 0 : steps(samples - at.consumed, size) + (epochs - 1) * steps(samples, size));
-    start.epoch = turn.epoch;
-    start.consumed = first + step * size;
-  }
-  if (at.step + before > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
-  start.step = static_cast<std::int64_t>(at.step + before);
-  return start;
-}
-
-// Do batches of `size` from the beginning of the run on lead to `at`?
-bool Schedule::leads_to(const Position& at, std::int64_t size) const {
-  const std::int64_t samples = plan().samples();
-  if (tail_ == Tail::carry) {
-    const i128 turns = i128{at.epoch} * samples + at.consumed;
-    const bool is_cut = turns % size != 0;  // as the last batch of the run is
-    return at.step == turns / size + (is_cut ? 1 : 0) && (!is_cut || at.epoch >= epochs_);
-  }
-  return at.consumed % size == 0 && at.step == i128{at.epoch} * steps(samples, size) + at.consumed / size;
-}
-
-std::optional<Position> Schedule::find(const Position& at, std::int64_t size, const Turn& turn) const {
-  require(at);
-  if (plan().samples() == 0 || turn.epoch >= epochs_) return std::nullopt;
-  if (std::pair(turn.epoch, turn.consumed) >= std::pair(at.epoch, at.consumed)) {
-    return find_ahead(at, size, turn);
-  }
-  if (leads_to(at, size)) return find_ahead({}, size, turn);
-  refuse_past(fmt::format("find the batch of the sample at place {} of epoch {}", turn.consumed, turn.epoch),
-              at, size);
-}
-
-std::optional<Position> Schedule::start_of(const Position& at, std::int64_t size, std::int64_t step) const {
-  require(at);
-  if (step < 0) {
-    throw failure(ErrorCode::out_of_range, "find step {}: steps begin with 0", step);
-  }
-  const bool is_past = step < at.step;
-  if (is_past && !leads_to(at, size)) refuse_past(fmt::format("find step {}", step), at, size);
-  const Position from = is_past ? Position() : at;
-  const std::int64_t samples = plan().samples();
-  const std::int64_t each = steps(samples, size);
-  if (each == 0) return std::nullopt;
-  i128 epoch = from.epoch;
-  i128 ahead = step - from.step;
-  if (tail_ == Tail::carry) {
-    ahead = from.consumed + ahead * size;  // turns from the beginning of epoch from.epoch on
-    epoch += ahead / samples;
-    ahead %= samples;
-  } else if (const std::int64_t first = steps(samples - from.consumed, size); ahead < first) {
-    ahead = from.consumed + ahead * size;
-  } else {
-    epoch += 1 + (ahead - first) / each;
-    ahead = (ahead - first) % each * size;
-  }
-  if (epoch >= epochs_) return std::nullopt;
-  return Position{static_cast<std::int64_t>(epoch), static_cast<std::int64_t>(ahead), step};
-}
-
-void Schedule::refuse_past(const std::string& what, const Position& at, std::int64_t size) {
-  throw failure(ErrorCode::unsupported,
-                "{}: it came before epoch {}, sample {}, step {}, where batches of {} do not lead, and what "
-                "they were is not known; ask where the run was then",
-                what, at.epoch, at.consumed, at.step, size);
 }
 
 }  // namespace rota::internal

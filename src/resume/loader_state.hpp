@@ -2,31 +2,35 @@
 
 // A loader's state: what defines the order of its run, and how far it is.
 
-#include <cstdint>
-#include <optional>
+#include <functional>
 #include <string>
+#include <vector>
 
-#include "loader/loader_impl.hpp"
+#include "order/run_state.hpp"
 #include "resume/saved_state.hpp"
-#include "rota/loader.hpp"
+#include "rota/checkpoint.hpp"
+#include "rota/run.hpp"
+#include "rota/snapshot.hpp"
+#include "source/content.hpp"
 
 namespace rota::internal {
 
-/// Blob "loader/<name>/state"; with what was skipped, as all ranks know, it is what `state` returns. In a
-/// checkpoint that is a tensor. Reads no samples.
-[[nodiscard]] OrderedJson state_of(const Loader& loader, std::optional<std::int64_t> skipped = {});
+/// What is known of some samples of the dataset, which may have to be read for it.
+using AskContent = std::function<const std::vector<SampleContent>&()>;
 
-/// Adds what its dataset holds, which may have to be read.
-void add_content(const Loader& loader, OrderedJson& state);
+/// Adds what the dataset holds to a state.
+void add_content(const std::vector<SampleContent>& content, OrderedJson& state);
 
-/// The place of a saved state. Throws Error{corrupt} for what no loader's state has, Error{mismatch} unless
-/// it is of `loader`'s order and content, Error{corrupt} for a place that this does not have. Moves nothing.
-[[nodiscard]] LoaderPosition require_fits(const Loader& loader, const SavedState& saved);
+/// `run` where a saved state says that it was. Throws Error{corrupt} for what no run's state has,
+/// Error{mismatch} unless it is of the order of `run` and of its content, Error{corrupt} for a place that
+/// this does not have.
+[[nodiscard]] Run moved_to(const SavedState& saved, const Run& run, const AskContent& ask_content);
 
-/// Where a saved state says that the loader was. Throws Error{corrupt}.
-[[nodiscard]] LoaderPosition place_of(const JsonObject& state);
-
-/// In a line for people. Throws Error{corrupt}.
-[[nodiscard]] std::string describe(const JsonObject& state);
+/// As `save` and `restore` of a Loader, of a run alone in `world`. `described` is what all ranks must have in
+/// common.
+void save_run(const Run& run, World world, const AskContent& ask_content, const std::string& described,
+              Snapshot& snapshot, std::string_view name);
+[[nodiscard]] Run restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& run, World world,
+                           const AskContent& ask_content);
 
 }  // namespace rota::internal

@@ -10,7 +10,7 @@
 #include "checkpoint/snapshot_data.hpp"
 #include "core/failure.hpp"
 #include "loader/loader_impl.hpp"
-#include "order/weighted_turns.hpp"
+#include "order/run_state.hpp"
 #include "resume/loader_state.hpp"
 #include "resume/stream_state.hpp"
 
@@ -19,46 +19,47 @@ namespace {
 
 using internal::JsonObject;
 using internal::kCursors;
-using internal::LoaderPosition;
 using internal::part_of_loader;
+using internal::RunAccess;
+using internal::RunPlace;
 using internal::SavedState;
 
 /// Shards of all datasets.
-std::int64_t shards_of(const Loader& loader) {
-  return loader.datasets() * loader.impl().run_order.orders.front().plan().shards();
+std::int64_t shards_of(const Run& run) {
+  const auto& orders = RunAccess::order(run)->orders;
+  return std::ssize(orders) * orders.front().plan().shards();
 }
 
 /// The shards whose cursors this place in `world` writes, and checks.
-RowRange cursor_rows(const Loader& loader, const World& world) {
-  const std::int64_t shards = shards_of(loader);
+RowRange cursor_rows(const Run& run, const World& world) {
+  const std::int64_t shards = shards_of(run);
   const std::int64_t first = share(shards, world.rank, world.size);
   return {first, share(shards, world.rank + 1, world.size) - first};
 }
 
-std::vector<std::int64_t> cursors_of(const Loader& loader, const LoaderPosition& place, RowRange rows) {
+std::vector<std::int64_t> cursors_of(const Run& run, RowRange rows) {
   std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * rows.count));
-  loader.impl().cursors(place, rows.first, cursors);
+  run.cursors(rows.first, cursors);
   return cursors;
 }
 
-[[noreturn]] void refuse_cursors(const LoaderPosition& place, const SavedState& saved) {
-  saved.fail(fmt::format("its cursors are not those of epoch {}, sample {}", place.position.epoch,
-                         place.position.consumed));
+[[noreturn]] void refuse_cursors(const Position& at, const SavedState& saved) {
+  saved.fail(fmt::format("its cursors are not those of epoch {}, sample {}", at.epoch, at.consumed));
 }
 
-void check_cursors(const Loader& loader, const LoaderPosition& place, const Checkpoint& checkpoint,
+void check_cursors(const Run& run, const World& world, const Checkpoint& checkpoint,
                    const SavedState& saved) {
   const std::string tensor = saved.checked(kCursors, DType::int64, 2);
-  const RowRange rows = cursor_rows(loader, loader.world());
-  if (checkpoint.tensor(tensor).rows() != shards_of(loader) ||
-      checkpoint.read<std::int64_t>(tensor, rows) != cursors_of(loader, place, rows)) {
-    refuse_cursors(place, saved);
+  const RowRange rows = cursor_rows(run, world);
+  if (checkpoint.tensor(tensor).rows() != shards_of(run) ||
+      checkpoint.read<std::int64_t>(tensor, rows) != cursors_of(run, rows)) {
+    refuse_cursors(run.position(), saved);
   }
 }
 
 // Unless cursors fit the position as far as they tell without the loader.
 void require_cursors(const SavedState& saved) {
-  const LoaderPosition place = internal::place_of(saved.object());
+  const RunPlace place = internal::place_of(saved.object());
   const std::int64_t datasets = place.mixture ? std::ssize(place.mixture->weights) : 1;
   const auto cursors = saved.numbers(kCursors, 2);
   const std::int64_t shards = std::ssize(cursors) / 2;
@@ -72,15 +73,7 @@ void require_cursors(const SavedState& saved) {
     }
     is_good = is_good && consumed == place.position.consumed;
   }
-  if (!is_good) refuse_cursors(place, saved);
-}
-
-// The program's own weights count from here on, if they are others than those of the program that saved.
-void take_own_weights(const Loader& loader, LoaderPosition& place, const SavedState& saved) {
-  const std::vector<std::int64_t>& own = loader.impl().run_order.mix_plan->given;
-  const JsonObject mixture = saved.object().object("mixture");
-  if (!mixture.has("given") || mixture.numbers("given") == own) return;
-  place.mixture = internal::WeightedTurns(*place.mixture).changed(own, place.position.consumed);
+  if (!is_good) refuse_cursors(place.position, saved);
 }
 
 // ---- skipped samples: STATE.md says in which tensors they are ----
@@ -176,59 +169,85 @@ SkippedSamples read_skipped(const SavedState& saved, World world, std::int64_t s
 }
 
 // All that could be refused was looked at.
-void go_to(Loader& loader, LoaderPosition place, const SavedState& saved, SkippedSamples skipped) {
-  if (place.mixture) take_own_weights(loader, place, saved);
-  loader.impl().go_to(place);
+void go_to(Loader& loader, Run place, SkippedSamples skipped) {
+  loader.impl().go_to(std::move(place));
   loader.impl().counter.restore(std::move(skipped));
+}
+
+void require_state(const Loader& loader) {
+  if (!loader.options().evaluation) return;
+  throw Error(ErrorCode::invalid_argument,
+              "save or restore a loader: one for evaluation has no state, for it begins anew; leave it out");
+}
+
+internal::AskContent content_of(const Loader& loader) {
+  require_state(loader);
+  return [&]() -> auto& { return loader.impl().content(); };
 }
 
 }  // namespace
 
-void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
+namespace internal {
+
+void save_run(const Run& run, World world, const AskContent& ask_content, const std::string& described,
+              Snapshot& snapshot, std::string_view name) {
   checkpoint::SnapshotData& data = SnapshotAccess::data(snapshot);
-  if (data.is_alone() && loader.world().rank > 0) {
-    throw internal::failure(
+  if (data.is_alone() && world.rank > 0) {
+    throw failure(
         ErrorCode::invalid_argument,
         "save a loader of rank {} of {} into a directory of this process alone: rank 0 saves for all of "
         "them, or all save together into one that they open over their communicator",
-        loader.world().rank, loader.world().size);
+        world.rank, world.size);
   }
-  const World world = data.is_alone() ? World{} : loader.world();
-  RowRange rows = cursor_rows(loader, world);
-  if (world.replica > 0) rows.count = 0;
-  const auto cursors = cursors_of(loader, loader.impl().place_at(loader.position()), rows);
+  const World of = data.is_alone() ? World{} : world;
+  RowRange rows = cursor_rows(run, of);
+  if (of.replica > 0) rows.count = 0;
   // Named by their numbers, so that two that take themselves for one place are an error and not a longer
   // tensor.
-  snapshot.tensor(part_of_loader(name, kCursors), DType::int64, {2}, std::span(&rows, 1), bytes_of(cursors));
-  internal::OrderedJson json = internal::state_of(loader);
-  if (world.rank == 0) internal::add_content(loader, json);  // the other blobs are not saved
-  snapshot.blob(part_of_loader(name, internal::kState), json.dump());
-  save_skipped(loader, snapshot, name, data.is_alone());
-  snapshot.same(fmt::format("loader/{}", name),
-                loader.impl().described() + fmt::format("a world of {}", loader.world().size));
-  data.share_out(world.size);
+  snapshot.tensor(part_of_loader(name, kCursors), DType::int64, {2}, std::span(&rows, 1),
+                  bytes_of(cursors_of(run, rows)));
+  OrderedJson json = state_of(run, {}, world.size);
+  if (of.rank == 0) add_content(ask_content(), json);  // the other blobs are not saved
+  snapshot.blob(part_of_loader(name, kState), json.dump());
+  snapshot.same(fmt::format("loader/{}", name), described + fmt::format("a world of {}", world.size));
+  data.share_out(of.size);
+}
+
+Run restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& run, World world,
+             const AskContent& ask_content) {
+  Run moved = moved_to(saved, run, ask_content);
+  check_cursors(moved, world, checkpoint, saved);
+  return moved;
+}
+
+}  // namespace internal
+
+void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
+  internal::save_run(loader.run(), loader.world(), content_of(loader), loader.impl().described(), snapshot,
+                     name);
+  save_skipped(loader, snapshot, name, SnapshotAccess::data(snapshot).is_alone());
 }
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
   const SavedState saved(internal::kLoaderKind, checkpoint, name);
-  const LoaderPosition place = require_fits(loader, saved);
-  check_cursors(loader, place, checkpoint, saved);
-  const std::int64_t samples = saved.object().object("order").number("samples");
-  go_to(loader, place, saved, read_skipped(saved, loader.world(), samples));
+  Run place = internal::restored(saved, checkpoint, loader.run(), loader.world(), content_of(loader));
+  go_to(loader, std::move(place), read_skipped(saved, loader.world(), loader.run().samples()));
 }
 
 std::string state(const Loader& loader) {
-  internal::OrderedJson json = internal::state_of(loader, loader.impl().counter.known(loader.world()));
-  internal::add_content(loader, json);
+  const internal::AskContent ask_content = content_of(loader);
+  internal::OrderedJson json =
+      internal::state_of(loader.run(), loader.impl().counter.known(loader.world()), loader.world().size);
+  internal::add_content(ask_content(), json);
   return internal::sealed(std::move(json));
 }
 
 void restore(Loader& loader, std::string_view state) {
   const SavedState saved(internal::kLoaderKind, state);
   const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
-  const LoaderPosition place = require_fits(loader, saved);
+  Run place = internal::moved_to(saved, loader.run(), content_of(loader));
   saved.require_digest();
-  go_to(loader, place, saved, {.count = skipped});
+  go_to(loader, std::move(place), {.count = skipped});
 }
 
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {

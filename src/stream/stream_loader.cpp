@@ -235,11 +235,11 @@ Batch StreamLoader::Impl::deliver(std::int64_t epoch) {
     batch->resize_streams(0);
     batch->store.open();
   }
-  batch->global.start = run_.position;
+  batch->start = run_.position;
   batch->kinds.assign(batch->stream_ids.size(), SlotKind::sample);
   batch->epochs.assign(batch->stream_ids.size(), epoch);
   ++run_.position.step;
-  batch->global.next = run_.position;
+  batch->end = run_.position;
   watch_.end(batch->times, std::ssize(batch->stream_ids), batch->store.bytes());
   // Said now, so that the others need not wait for this rank to come by.
   std::optional<FeedHead> after;

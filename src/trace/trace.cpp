@@ -75,7 +75,7 @@ std::string start_line(const Loader& loader) {
   const LoaderOptions& options = loader.options();
   const Position at = loader.position();
   std::vector<std::int64_t> samples;
-  for (const internal::Order& order : loader.impl().run_order.orders)
+  for (const internal::Order& order : internal::RunAccess::order(loader.run())->orders)
     samples.push_back(order.plan().samples());
   std::string line = fmt::format(
       R"("workers":{},"batch":{},"split":"{}","tail":"{}","epoch":{},"consumed":{},"step":{},"fingerprint":"{}")",

@@ -1,6 +1,5 @@
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
-#include "order/order.hpp"
 #include "order/schedule.hpp"
 #include "order/weighted_turns.hpp"
 #include "test.hpp"
@@ -9,9 +8,8 @@ namespace rota::test::order_values_test {
 
 TEST(OrderValues, PlacesThatNoRunHasAreRefused) {
   Loader loader(told(10), {.global_batch_size = 4, .epochs = kEndless, .workers = 0});
-  Schedule schedule(Order(ShardPlan::equal(10, 4), Shuffle::none, 0), Tail::carry, kEndless);
+  const Steps steps(10, Tail::carry, kEndless);
   GlobalBatch batch;
-  std::vector<std::int64_t> cursors(8);
   for (const Position& at : std::vector<Position>{{.epoch = -1},
                                                   {.epoch = kLeast},
                                                   {.epoch = kTwo62 + 1},
@@ -26,8 +24,7 @@ TEST(OrderValues, PlacesThatNoRunHasAreRefused) {
     const auto place = fmt::format("epoch {}, sample {}, step {}", at.epoch, at.consumed, at.step);
     SCOPED_TRACE(place);
     refused(kRange, {place, "10 samples", "2^62"}, [&] { loader.seek(at); });
-    refused(kRange, {place, "10 samples"}, [&] { schedule.batch(at, 4, batch); });
-    refused(kRange, {place}, [&] { schedule.cursors(at, 0, cursors); });
+    refused(kRange, {place, "10 samples"}, [&] { steps.batch(at, 4, batch); });
   }
   EXPECT_EQ(loader.position(), Position{});
 }

@@ -133,7 +133,7 @@ TEST(SourceValues, ASizeThatChangesIsAskedOnceOrRefused) {
   EXPECT_EQ(parts[0]->size() + parts[1]->size(), 10);
   EXPECT_EQ(join({growing()})->size(), 10);
   EXPECT_EQ(windows(growing(), {.length = 3})->size(), 8);
-  EXPECT_EQ(Loader(growing(), {.workers = 0}).impl().run_order.orders[0].plan().samples(), 10);
+  EXPECT_EQ(Loader(growing(), {.workers = 0}).run().samples(), 10);
   const Mixture asking_twice{.datasets = {{.source = growing()}}};
   refused(kCallback, {"must not change"}, [&] { Loader(asking_twice, {.workers = 0}); });
   EXPECT_EQ(StreamLoader(as_stream(growing(), 2), {.workers = 0}).source().shards(), 2);

@@ -136,7 +136,7 @@ TEST(When, RefusesSamplesThereAreNotAndAPastThatCannotBeKnown) {
   (void)loader.next();
   EXPECT_EQ(loader.when({0}, 0), (BatchSlot{.step = 0, .rank = 0, .slot = 0}));
   loader.set_global_batch_size(3);
-  EXPECT_ERROR(loader.when({0}, 0), unsupported, {"batches of 3 do not lead"});
+  EXPECT_ERROR(loader.when({0}, 0), unsupported, {"from which on batches are of 3"});
 }
 
 TEST(When, RefusesThePastOfAMixtureWhoseWeightsHaveChanged) {
@@ -147,7 +147,7 @@ TEST(When, RefusesThePastOfAMixtureWhoseWeightsHaveChanged) {
   const SampleId id = first->ids()[0];
   EXPECT_TRUE(loader.when(id, 0).has_value());
   loader.set_weights(std::vector<double>{0.25, 0.75});
-  EXPECT_ERROR(loader.when(id, 0), unsupported, {"these weights, set at sample 4"});
+  EXPECT_ERROR(loader.when(id, 0), unsupported, {"weights as they were set at sample 4"});
 }
 
 }  // namespace rota::test::when_test

@@ -1,6 +1,7 @@
-#include "order/mixture_schedule.hpp"
+#include "order/mixture_steps.hpp"
 #include "order/naive_epoch.hpp"
 #include "order/weighted_turns.hpp"
+#include "rota/run.hpp"
 #include "test.hpp"
 
 namespace rota::test::mixture_test {
@@ -17,6 +18,12 @@ std::vector<double> random_weights(std::mt19937_64& random, std::int64_t dataset
 MixtureState fresh(std::vector<std::int64_t> weights) {
   const std::size_t datasets = weights.size();
   return {.weights = std::move(weights), .counts = std::vector<std::int64_t>(datasets)};
+}
+
+std::vector<std::int64_t> lengths_of(const std::vector<Order>& orders) {
+  std::vector<std::int64_t> lengths;
+  for (const Order& order : orders) lengths.push_back(order.plan().samples());
+  return lengths;
 }
 
 std::int64_t sum(const std::vector<std::int64_t>& values) {
@@ -181,23 +188,25 @@ std::vector<std::vector<std::int64_t>> samples_of(const std::vector<Order>& orde
   return out;
 }
 
-TEST(MixtureSchedule, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
+TEST(MixtureSteps, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     const std::int64_t datasets = draw(random, 1, 5);
     const auto orders = random_orders(random, datasets);
     const WeightedTurns turns(fresh(quantise(random_weights(random, datasets))));
-    MixtureSchedule schedule(orders, {.end = MixtureEnd::steps, .steps = 40}, turns);
+    const MixtureSteps steps(lengths_of(orders), {.end = MixtureEnd::steps, .steps = 40}, turns);
+    std::vector<Schedule> schedules(orders.begin(), orders.end());
     NaiveMixture naive(orders, turns);
     Position at;
     GlobalBatch batch;
     std::vector<ShardSpan> spans;
-    while (schedule.batch(at, draw(random, 1, 60), batch)) {
+    while (steps.batch(at, draw(random, 1, 60), batch)) {
       std::vector<std::vector<std::int64_t>> seen;
       const std::int64_t parts = draw(random, 1, 9);
       for (std::int64_t r = 0; r < parts; ++r) {
-        schedule.slice(batch, share(batch.size, r, parts), share(batch.size, r + 1, parts), spans);
+        Schedule::slice(schedules, batch, share(batch.size, r, parts), share(batch.size, r + 1, parts),
+                        spans);
         const auto slice = samples_of(orders, spans);
         seen.insert(seen.end(), slice.begin(), slice.end());
       }
@@ -218,10 +227,10 @@ struct Outcome {
 
 Outcome run(const std::vector<Order>& orders, const MixtureRules& rules, const WeightedTurns& turns,
             std::int64_t size) {
-  const MixtureSchedule schedule(orders, rules, turns);
+  const MixtureSteps steps(lengths_of(orders), rules, turns);
   Outcome result;
   GlobalBatch batch;
-  for (Position at; schedule.batch(at, size, batch) && at.step < 10'000; at = batch.next) {
+  for (Position at; steps.batch(at, size, batch) && at.step < 10'000; at = batch.next) {
     result.real += batch.real;
     result.slots += batch.size;
     result.last = batch.size;
@@ -237,7 +246,7 @@ std::vector<Order> two_orders(std::int64_t first, std::int64_t second) {
           Order(ShardPlan::equal(second, 4), Shuffle::global, 2)};
 }
 
-TEST(MixtureSchedule, EndsWithTheFirstDatasetOrTheLastThatIsExhaustedAndWaitsForNoneWithoutWeight) {
+TEST(MixtureSteps, EndsWithTheFirstDatasetOrTheLastThatIsExhaustedAndWaitsForNoneWithoutWeight) {
   const auto orders = two_orders(30, 50);
   const WeightedTurns turns(fresh({3, 1}));
   const std::int64_t first = turns.reach(0, 2 * 30);
@@ -253,7 +262,7 @@ TEST(MixtureSchedule, EndsWithTheFirstDatasetOrTheLastThatIsExhaustedAndWaitsFor
   EXPECT_EQ(run(orders, {.end = MixtureEnd::first_exhausted}, one_alone, 7).real, 30);
 }
 
-TEST(MixtureSchedule, EndsAsTheTailSays) {
+TEST(MixtureSteps, EndsAsTheTailSays) {
   const auto orders = two_orders(20, 9);
   const WeightedTurns turns(fresh({1, 1}));
   const std::int64_t samples = turns.reach(1, 9);
@@ -266,33 +275,32 @@ TEST(MixtureSchedule, EndsAsTheTailSays) {
   EXPECT_EQ(padded.unmarked, samples);
 }
 
-TEST(MixtureSchedule, CountsTheCursorsOfEachDatasetInItsOwnEpochs) {
-  std::mt19937_64 random(11);
-  const auto orders = random_orders(random, 3);
-  const WeightedTurns turns(fresh({4, 3, 2}));
-  MixtureSchedule schedule(orders, {.end = MixtureEnd::steps, .steps = 1}, turns);
-  for (std::int64_t taken = 0; taken < 200; taken += 7) {
+TEST(MixtureSteps, CountTheCursorsOfEachDatasetInItsOwnEpochs) {
+  const std::vector<RunData> data{{.samples = 30}, {.samples = 17}, {.samples = 50}};
+  const RunOptions how{
+      .global_batch_size = 7, .shards = 4, .weights = {4, 3, 2}, .end = MixtureEnd::steps, .steps = 40};
+  rota::Run mixed(data, how);
+  for (; !mixed.is_over(); mixed.advance()) {
     std::vector<std::int64_t> expected;
-    for (std::size_t d = 0; d < 3; ++d) {
-      const std::int64_t samples = orders[d].plan().samples();
-      std::vector<std::int64_t> own(static_cast<std::size_t>(2 * orders[d].plan().shards()));
-      Schedule(orders[d], Tail::carry, 1'000'000)
-          .cursors({.epoch = turns.count(d, taken) / samples, .consumed = turns.count(d, taken) % samples}, 0,
-                   own);
+    for (std::size_t d = 0; d < data.size(); ++d) {
+      const std::int64_t count = WeightedTurns(fresh({4, 3, 2})).count(d, mixed.position().consumed);
+      rota::Run alone(data[d].samples, {.shards = 4});  // of equal shards, whatever the seed
+      alone.seek({.epoch = count / data[d].samples, .consumed = count % data[d].samples});
+      std::vector<std::int64_t> own(8);
+      alone.cursors(0, own);
       expected.insert(expected.end(), own.begin(), own.end());
     }
-    std::vector<std::int64_t> cursors(expected.size());
-    schedule.cursors({.consumed = taken}, 0, cursors);
-    EXPECT_EQ(cursors, expected);
-    std::vector<std::int64_t> part(cursors.size() - 6);  // all shards but the first two and the last
-    schedule.cursors({.consumed = taken}, 2, part);
-    EXPECT_EQ(part, std::vector<std::int64_t>(expected.begin() + 4, expected.end() - 2));
+    std::vector<std::int64_t> cursors(24);
+    mixed.cursors(0, cursors);
+    ASSERT_EQ(cursors, expected);
+    std::vector<std::int64_t> part(18);  // all shards but the first two and the last
+    mixed.cursors(2, part);
+    ASSERT_EQ(part, std::vector<std::int64_t>(expected.begin() + 4, expected.end() - 2));
   }
 }
 
-TEST(MixtureSchedule, RefusesPlacesBeforeTheWeightsWereSet) {
-  const std::vector<Order> orders{Order(ShardPlan::equal(20, 4), Shuffle::global, 1)};
-  const MixtureSchedule schedule(orders, {}, WeightedTurns({.weights = {1}, .changed_at = 5, .counts = {5}}));
+TEST(MixtureSteps, RefusesPlacesBeforeTheWeightsWereSet) {
+  const MixtureSteps schedule({20}, {}, WeightedTurns({.weights = {1}, .changed_at = 5, .counts = {5}}));
   GlobalBatch batch;
   EXPECT_THROW((void)schedule.batch({.consumed = 4}, 3, batch), Error);
   EXPECT_THROW((void)schedule.batch({.epoch = 1, .consumed = 9}, 3, batch), Error);

@@ -4,9 +4,16 @@
 // against. And what it is held against it with, at random.
 
 #include "order/order.hpp"
+#include "order/schedule.hpp"
 #include "test.hpp"
 
 namespace rota::test {
+
+/// The steps of a dataset, and whose turn it is in them.
+struct Scheduled : Steps, Schedule {
+  Scheduled(const Order& order, Tail tail, std::int64_t epochs)
+      : Steps(order.plan().samples(), tail, epochs), Schedule(order) {}
+};
 
 /// The sample at `position` of a shard.
 inline SampleId sample_at(const EpochOrder& order, std::int64_t shard, std::int64_t position) {

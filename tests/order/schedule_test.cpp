@@ -54,7 +54,7 @@ using World = std::pair<std::int64_t, std::int64_t>;
 constexpr World kWorlds[] = {{8, 2}, {7, 1}, {13, 3}, {1, 5}, {32, 1}, {5, 4}, {64, 8}, {1, 1}};
 
 /// What the workers of a world get of a batch, each its share of its rank's, which has a schedule of its own.
-std::vector<ShardSpan> dealt(std::vector<Schedule>& ranks, std::int64_t workers, const Position& at,
+std::vector<ShardSpan> dealt(std::vector<Scheduled>& ranks, std::int64_t workers, const Position& at,
                              std::int64_t size, GlobalBatch& batch) {
   std::vector<ShardSpan> all;
   std::vector<ShardSpan> spans;
@@ -81,14 +81,14 @@ TEST(Schedule, AnyChainOfWorldsSeesEverySampleOnceInTheSameBatches) {
     const auto tail = static_cast<Tail>(draw(random, 0, 3));
     const std::int64_t epochs = draw(random, 1, 3);
     const std::int64_t largest = draw(random, 1 + samples / 10, 2 * samples);
-    std::vector<Schedule> ranks;
+    std::vector<Scheduled> ranks;
     std::int64_t workers = 1;
     std::map<std::int64_t, std::set<std::int64_t>> seen;  // of each epoch
     Position at;
     for (GlobalBatch batch;; at = batch.next) {
       if (ranks.empty() || draw(random, 0, 5) == 0) {
         const auto& world = kWorlds[draw(random, 0, std::ssize(kWorlds) - 1)];
-        ranks.assign(static_cast<std::size_t>(world.first), Schedule(order, tail, epochs));
+        ranks.assign(static_cast<std::size_t>(world.first), Scheduled(order, tail, epochs));
         workers = world.second;
       }
       const std::int64_t size = tail == Tail::drop ? largest : draw(random, 1, largest);
@@ -119,7 +119,7 @@ TEST(Schedule, AnyPlaceIsReachedWithoutTheStepsBefore) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     const Order order = random_order(random, seed);
-    Schedule wanderer(order, Tail::carry, 2);
+    Scheduled wanderer(order, Tail::carry, 2);
     std::vector<GlobalBatch> batches;
     GlobalBatch batch;
     for (Position at; wanderer.batch(at, 7, batch); at = batch.next) batches.push_back(batch);
@@ -128,7 +128,7 @@ TEST(Schedule, AnyPlaceIsReachedWithoutTheStepsBefore) {
     for (int jump = 0; jump < 20; ++jump) {
       const auto& there = batches[static_cast<std::size_t>(draw(random, 0, std::ssize(batches) - 1))];
       wanderer.slice(there, 0, there.size, jumped);
-      Schedule(order, Tail::carry, 2).slice(there, 0, there.size, spans);
+      Schedule(order).slice(there, 0, there.size, spans);
       ASSERT_EQ(spans, jumped);
     }
   }
@@ -139,7 +139,7 @@ TEST(Schedule, CursorsCountTheTurnsOfEveryShardAndAddUpToTheConsumed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
     const Order order = random_order(random, seed);
-    Schedule schedule(order, Tail::partial, 5);
+    Schedule schedule(order);
     const auto turns = naive::turns(order, 1);
     const std::int64_t consumed = draw(random, 0, order.plan().samples());
     std::vector<std::int64_t> expected(static_cast<std::size_t>(order.plan().shards()));
@@ -162,8 +162,7 @@ struct TailCase {
   std::int64_t real;
 };
 
-TEST(Schedule, EndsAnEpochAsTheTailSays) {
-  const Order order(ShardPlan::equal(10, 3), Shuffle::global, 1);
+TEST(Steps, EndAnEpochAsTheTailSays) {
   const TailCase cases[] = {{Tail::partial, 2, {4, 4, 2, 4, 4, 2}, 20},
                             {Tail::carry, 2, {4, 4, 4, 4, 4}, 20},
                             {Tail::carry, 1, {4, 4, 2}, 10},
@@ -171,7 +170,7 @@ TEST(Schedule, EndsAnEpochAsTheTailSays) {
                             {Tail::pad, 2, {4, 4, 4, 4, 4, 4}, 20}};
   for (const TailCase& c : cases) {
     SCOPED_TRACE(to_string(c.tail));
-    Schedule schedule(order, c.tail, c.epochs);
+    const Steps schedule(10, c.tail, c.epochs);
     GlobalBatch batch;
     std::vector<std::int64_t> sizes;
     std::int64_t real = 0;
@@ -186,26 +185,24 @@ TEST(Schedule, EndsAnEpochAsTheTailSays) {
   }
 }
 
-TEST(Schedule, EndsWithoutAStepWhereThereIsNothingToTake) {
+TEST(Steps, AreNoneWhereThereIsNothingToTake) {
   const auto has_batch = [](std::int64_t samples, Tail tail, std::int64_t epochs) {
     GlobalBatch batch;
-    return Schedule(Order(ShardPlan::equal(samples, 5), Shuffle::global, 0), tail, epochs)
-        .batch({}, 4, batch);
+    return Steps(samples, tail, epochs).batch({}, 4, batch);
   };
   EXPECT_FALSE(has_batch(0, Tail::pad, 3));
   EXPECT_FALSE(has_batch(3, Tail::drop, 3));
   EXPECT_FALSE(has_batch(3, Tail::partial, 0));
 }
 
-TEST(Schedule, FindsNoBatchWhereThereAreNoSamples) {
+TEST(Steps, HaveNoTurnWhereThereAreNoSamples) {
   for (const Tail tail : {Tail::partial, Tail::carry, Tail::drop, Tail::pad}) {
-    const Schedule schedule(Order(ShardPlan::equal(0, 1), Shuffle::none, 0), tail, 1);
-    EXPECT_EQ(schedule.find({}, 4, {}), std::nullopt);
+    EXPECT_EQ(Steps(0, tail, 1).find({}, 4, {}), std::nullopt);
   }
 }
 
 TEST(Schedule, OneShardWithoutShuffleIsPlainFileOrder) {
-  Schedule schedule(Order(ShardPlan::equal(100, 1), Shuffle::none, 0), Tail::partial, 1);
+  Scheduled schedule(Order(ShardPlan::equal(100, 1), Shuffle::none, 0), Tail::partial, 1);
   GlobalBatch batch;
   std::vector<ShardSpan> spans;
   ASSERT_TRUE(schedule.batch({.epoch = 0, .consumed = 40, .step = 0}, 10, batch));
@@ -224,7 +221,7 @@ TEST(Schedule, HoldsAtMost24BytesAShard) {
       watch_held_memory();
       const auto plan = is_ragged ? ShardPlan::ragged(lengths, interleave)
                                   : ShardPlan::equal(1'000'000, kShards, interleave);
-      Schedule schedule(Order(plan, Shuffle::within, 3), Tail::partial, 1);
+      Scheduled schedule(Order(plan, Shuffle::within, 3), Tail::partial, 1);
       // In one step every shard ends: the worst there is.
       ASSERT_TRUE(schedule.batch({}, plan.samples(), batch));
       schedule.slice(batch, 0, 32, spans);

@@ -259,7 +259,7 @@ def test_a_for_begins_where_the_page_says(workers):
     assert [firsts(evaluation) for _ in range(3)] == [[0, 4, 8]] * 3
     loader = made(epochs=2)
     assert next(iter(loader)).size == 4 and firsts(loader) == [4, 8, 0, 4, 8]
-    with pytest.raises(ValueError, match=r"epochs is 2.*restart\(\)"):
+    with pytest.raises(ValueError, match=r"epochs=2.*restart\(\)"):
         iter(loader)
     loader.restart()
     assert len(firsts(loader)) == 6

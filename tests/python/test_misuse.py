@@ -61,7 +61,6 @@ MISUSES = {
     "a rank past the world": (lambda: sampler(world=(3, 3)), ValueError, "rank 3 .* 3"),
     "a world that is a number": (lambda: sampler(world=4), TypeError, r"\(rank, size\)"),
     "a position that no run has": (lambda: sampler(epochs=1).set_epoch(-2), (ValueError, IndexError), "epoch"),
-    "the step of a mixture": (lambda: sampler([5, 5], weights=[1, 1]).batch(3), NotImplementedError, "mixture"),
     "the length of a mixture": (lambda: len(sampler([5, 5], weights=[1, 1])), TypeError, "epochs of their own"),
     "weights of other datasets": (lambda: sampler([5, 5], weights=[1]), ValueError, "1 weights for 2 datasets"),
     "a negative weight": (lambda: sampler([5, 5], weights=[1, -1]), ValueError, "weight"),

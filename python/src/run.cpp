@@ -1,0 +1,419 @@
+// Runs, what a sampler draws of them, and lists of indices.
+
+#include "rota/run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "core/failure.hpp"
+#include "loader/batch_memory.hpp"
+#include "loader/ordered_source.hpp"
+#include "objects.hpp"
+#include "options.hpp"
+#include "order/for_rules.hpp"
+#include "order/permutation.hpp"
+#include "order/run_state.hpp"
+#include "resume/loader_state.hpp"
+#include "source/content.hpp"
+#include "values.hpp"
+
+namespace rota::python {
+namespace {
+
+using internal::ForRules;
+using internal::RunAccess;
+using internal::SampleContent;
+
+// ---- lists of `rota.Index`, which has its epoch and seed by its type ----
+
+// What `rota._indices` has by that name, as long as Python lives.
+py::handle of_module(const char* name) {
+  return py::object(py::module_::import("rota._indices").attr(name)).release();
+}
+
+PyTypeObject* as_type(py::handle type) { return reinterpret_cast<PyTypeObject*>(type.ptr()); }
+
+py::object make_indices(std::span<const SampleId> ids, std::span<const std::int64_t> epochs,
+                        std::span<const SlotKind> kinds, std::uint64_t seed) {
+  static const py::handle list_type = of_module("Indices");
+  static const py::handle type_of = of_module("index_type");
+  const py::object all = unless_raised(PyList_New(static_cast<py::ssize_t>(ids.size())));
+  py::object type;
+  newfunc make = nullptr;  // without the ways of a call: a fifth of the time
+  const py::tuple number(1);
+  for (PyObject* const half_made : {all.ptr(), number.ptr()})
+    PyObject_GC_UnTrack(half_made);  // nobody finds it
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i == 0 || epochs[i] != epochs[i - 1] || kinds[i] != kinds[i - 1]) {
+      type = type_of(epochs[i], seed, kinds[i] == SlotKind::pad);
+      make = reinterpret_cast<newfunc>(PyType_GetSlot(as_type(type), Py_tp_new));
+    }
+    number[0] = unless_raised(PyLong_FromLongLong(ids[i].value));
+    PyList_SET_ITEM(all.ptr(), static_cast<py::ssize_t>(i),
+                    unless_raised(make(as_type(type), number.ptr(), nullptr)).release().ptr());
+  }
+  return list_type(all);
+}
+
+template <typename T>
+std::span<const T> numbers_in(const py::bytes& bytes) {
+  const auto all = static_cast<std::string_view>(bytes);
+  return {reinterpret_cast<const T*>(all.data()), all.size() / sizeof(T)};
+}
+template <typename T>
+py::bytes to_bytes(const std::vector<T>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(numbers[0])};
+}
+
+// Ids, epochs, kinds and seed of a list; None, where it has anything else, such as several seeds.
+py::object encode_indices(const py::list& list) {
+  static const py::handle base = of_module("Index");
+  std::vector<std::int64_t> ids;
+  std::vector<std::int64_t> epochs;
+  std::vector<SlotKind> kinds;
+  ids.reserve(list.size());
+  epochs.reserve(list.size());
+  py::object seed;
+  PyTypeObject* type = nullptr;
+  for (const py::handle index : list) {
+    if (Py_TYPE(index.ptr()) == type) {
+      epochs.push_back(epochs.back());
+      kinds.push_back(kinds.back());
+    } else {
+      if (!py::isinstance(index, base)) return py::none();
+      if (seed && !seed.equal(index.attr("seed"))) return py::none();
+      type = Py_TYPE(index.ptr());
+      seed = index.attr("seed");
+      epochs.push_back(index.attr("epoch").cast<std::int64_t>());
+      kinds.push_back(index.attr("is_pad").cast<bool>() ? SlotKind::pad : SlotKind::sample);
+    }
+    ids.push_back(PyLong_AsLongLong(index.ptr()));
+    if (ids.back() == -1 && PyErr_Occurred() != nullptr) return PyErr_Clear(), py::none();
+  }
+  if (!seed) return py::none();
+  return py::make_tuple(to_bytes(ids), to_bytes(epochs), to_bytes(kinds), seed);
+}
+
+// ---- runs ----
+
+// Slices without data. The last ones die with Python.
+internal::BatchPool& slices() {
+  static const auto* const pool =
+      new std::shared_ptr<internal::BatchPool>(std::make_shared<internal::BatchPool>(
+          std::vector<Field>(), Allocator(), std::size_t{64}, std::int64_t{0}));
+  return **pool;
+}
+
+std::vector<RunData> to_data(const py::iterable& given) {
+  std::vector<RunData> data;
+  for (const py::handle one : given) {
+    const auto [samples, shards, blocks] = one.cast<std::tuple<py::object, py::bytes, py::bytes>>();
+    const auto shard_lengths = numbers_in<std::int64_t>(shards);
+    const auto block_lengths = numbers_in<std::int64_t>(blocks);
+    data.push_back({.samples = take<std::int64_t>(samples, {"make a run", "samples"}),
+                    .shard_lengths = {shard_lengths.begin(), shard_lengths.end()},
+                    .block_lengths = {block_lengths.begin(), block_lengths.end()}});
+  }
+  return data;
+}
+
+py::list from_data(const PyRun& self) {
+  py::list all;
+  for (const RunData& one : self.run.data()) {
+    all.append(py::make_tuple(one.samples, to_bytes(one.shard_lengths), to_bytes(one.block_lengths)));
+  }
+  return all;
+}
+
+// `mixture` is None, or (weights, end, steps).
+void take_mixture(const py::object& mixture, RunOptions& to) {
+  using py::literals::operator""_a;
+  if (mixture.is_none()) return;
+  const auto [weights, end, steps] = mixture.cast<std::tuple<py::iterable, py::object, py::object>>();
+  const MixtureOptions options = kMixtureOptions.parse(py::dict("end"_a = end, "steps"_a = steps));
+  for (const py::handle weight : weights)
+    to.weights.push_back(take<double>(weight, {"mix datasets", "a weight"}));
+  to.end = options.end;
+  to.steps = options.steps;
+}
+
+PyRun make_run(const py::iterable& data, const LoaderOptions& options, const py::object& mixture,
+               const std::optional<std::string>& fingerprint) {
+  RunOptions how = options.run();
+  take_mixture(mixture, how);
+  std::vector<RunData> all = to_data(data);
+  std::int64_t samples = 0;
+  for (const RunData& one : all) samples += one.samples;
+  how.fingerprint = to_fingerprint(fingerprint, samples);
+  return {Run(std::move(all), how)};
+}
+
+// Over a source, or a mixture of those.
+PyRun make_run_over(py::handle data, LoaderOptions options) {
+  if (!py::isinstance<PySource>(data)) return {internal::put_in_order(to_mixture(data), options).run};
+  return {internal::put_in_order(data.cast<const PySource&>().source, options).run};
+}
+
+World sampler_world(py::handle given) {
+  const auto world = take<World>(given, {"place a loader", "world"});
+  world.validate();
+  return world;
+}
+
+// For a sampler over sources made by `numbers`.
+PyRun make_sampler_run(py::handle data, LoaderOptions options, py::handle world) {
+  auto ordered = py::isinstance<PySource>(data)
+                     ? internal::put_in_order(data.cast<const PySource&>().source, options)
+                     : internal::put_in_order(to_mixture(data), options);
+  return {.run = std::move(ordered.run),
+          .world = sampler_world(world),
+          .split = options.rank_split,
+          .content = std::make_shared<const std::vector<SampleContent>>(
+              ordered.source->content(internal::kSamplesOfContent))};
+}
+
+internal::AskContent content_of(const PyRun& self) {
+  return [&]() -> auto& { return *self.content; };
+}
+
+py::object slice_of(const PyRun& self, World world, Split split) {
+  auto memory = slices().take();
+  if (!self.run.slice(*memory, world, split)) return py::none();
+  return py::cast(slices().wrap(std::move(memory)));
+}
+
+// The indices of the next batch, and what is in it; None behind the last one, of that epoch.
+py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
+  auto memory = slices().take();
+  if (self.run.position().epoch > last_epoch.value_or(kEndless) ||
+      !self.run.slice(*memory, self.world, self.split)) {
+    return py::none();
+  }
+  const internal::RunOrder& order = *RunAccess::order(self.run);
+  py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, order.seed);
+  self.run.advance(*memory);
+  return py::make_tuple(std::move(made), slices().wrap(std::move(memory)));
+}
+
+std::string state_of(const PyRun& self) {
+  internal::OrderedJson json = internal::state_of(self.run, self.skipped, self.world.size);
+  internal::add_content(*self.content, json);
+  return internal::sealed(std::move(json));
+}
+
+void load(PyRun& self, py::handle state) {
+  const std::string text = state_text(state);
+  const internal::SavedState saved(internal::kLoaderKind, text);
+  const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
+  Run moved = internal::moved_to(saved, self.run, content_of(self));
+  saved.require_digest();
+  self.run = std::move(moved);
+  self.skipped = skipped;
+}
+
+py::array cursors_of(const PyRun& self) {
+  require_known_numpy();
+  const auto& orders = RunAccess::order(self.run)->orders;
+  const std::int64_t shards = std::ssize(orders) * orders.front().plan().shards();
+  py::array_t<std::int64_t> cursors({shards, std::int64_t{2}});
+  self.run.cursors(0, {cursors.mutable_data(), static_cast<std::size_t>(2 * shards)});
+  return cursors;
+}
+
+std::int64_t steps_in(const PyRun& self) {
+  try {
+    return self.run.steps();
+  } catch (const Error& error) {  // by a TypeError list() knows that there is none
+    if (error.code() != ErrorCode::unsupported) throw;
+    throw py::type_error(error.what());
+  }
+}
+
+World world_of(py::handle world) { return take<World>(world, {"take a slice of a run", "world"}); }
+Split split_of(py::handle split) { return take<Split>(split, {"take a slice of a run", "split"}); }
+std::int64_t step_of(py::handle step) { return take<std::int64_t>(step, {"find a step", "step"}); }
+
+using RunClass = py::class_<PyRun>;
+
+void define_answers(RunClass& run) {
+  run.def("_slice", [](const PyRun& self, py::handle world,
+                       py::handle split) { return slice_of(self, world_of(world), split_of(split)); })
+      .def("_go_to_step",
+           [](PyRun& self, py::handle step) {
+             auto at = self.run.at(step_of(step));
+             if (at) self.run = std::move(*at);
+             return at.has_value();
+           })
+      .def(
+          "position_of",
+          [](const PyRun& self, py::handle step) { return self.run.position_of(step_of(step)); },
+          py::arg("step"), "Where `step` begins; None past the end.")
+      .def(
+          "when",
+          [](const PyRun& self, py::handle id, py::handle epoch, py::handle ranks, py::handle split) {
+            return self.run.when({take<std::int64_t>(id, {"look up a sample", "id"})},
+                                 take<std::int64_t>(epoch, {"look up a sample", "epoch"}),
+                                 take<int>(ranks, {"look up a sample", "ranks"}), split_of(split));
+          },
+          py::arg("id"), py::arg("epoch") = 0, py::arg("ranks") = 1, py::arg("split") = "by_sample",
+          "The step, the rank of a world of `ranks`, and the slot in which sample `id` is read in `epoch`; "
+          "None where it "
+          "never is.")
+      .def("cursors", &cursors_of, "[shards, 2], int64: epoch and position of each.")
+      .def("__len__", &steps_in)
+      .def("__bool__", [](const PyRun&) { return true; })
+      .def_property_readonly(
+          "steps_per_epoch", [](const PyRun& self) { return self.run.steps_per_epoch(); },
+          "At this batch size. UnsupportedError of a mixture.")
+      .def_property_readonly(
+          "is_over", [](const PyRun& self) { return self.run.is_over(); }, "Whether there is no next batch.")
+      .def_property_readonly(
+          "position", [](const PyRun& self) { return self.run.position(); }, "Where it is.")
+      .def_property_readonly(
+          "samples", [](const PyRun& self) { return self.run.samples(); }, "Of all datasets.")
+      .def_property_readonly(
+          "global_batch_size", [](const PyRun& self) { return self.run.global_batch_size(); },
+          "Samples of all ranks in a step.")
+      .def_property_readonly(
+          "seed", [](const PyRun& self) { return self.run.options().seed; }, "Of the order.")
+      .def("_data", &from_data)
+      .def(
+          "state", [](const PyRun& self) { return self.run.state(); },
+          "Where it is and what defines its order: a loader's state, a text.")
+      .def(
+          "recipe", [](const PyRun& self) { return self.run.recipe(); },
+          "The same with the lengths of its shards and blocks, of which a state has a digest alone. To be "
+          "kept once.")
+      .def("__eq__", [](const PyRun& self, py::handle other) {
+        return py::isinstance<PyRun>(other) && self.run == other.cast<const PyRun&>().run;
+      });
+  run.attr("__hash__") = py::none();
+}
+
+void define_moves(RunClass& run) {
+  run.def("_advance",
+          [](PyRun& self, const Batch* slice) {
+            if (slice == nullptr) return self.run.advance();
+            RunSlice passed;
+            passed.start = slice->start();
+            passed.end = slice->end();
+            self.run.advance(passed);
+            return true;
+          })
+      .def("_behind",
+           [](const PyRun& self, const Batch& batch) {
+             PyRun made = self;
+             RunAccess::go_behind(made.run, batch.end());
+             return made;
+           })
+      .def(
+          "seek",
+          [](PyRun& self, py::handle to) {
+            self.run.seek(take<Position>(to, {"go to a position", "a number of it"}));
+          },
+          py::arg("position"), "Goes to (epoch, consumed, step), as of this order.")
+      .def(
+          "restart", [](PyRun& self) { self.run.restart(); }, "Begins anew.")
+      .def(
+          "set_global_batch_size",
+          [](PyRun& self, py::handle size) {
+            self.run.set_global_batch_size(take<std::int64_t>(size, {"set a batch size", "it"}));
+          },
+          py::arg("size"), "Goes on with batches of another size.")
+      .def(
+          "set_weights", [](PyRun& self, py::handle weights) { self.run.set_weights(to_weights(weights)); },
+          py::arg("weights"), "Goes on with other weights of a mixture's datasets.");
+}
+
+// What a sampler asks, and a ForRules.
+void define_sampling(RunClass& run, py::module_& module) {
+  run.def("_draw", &draw)
+      .def("_slice_here", [](const PyRun& self) { return slice_of(self, self.world, self.split); })
+      .def("_when_here",
+           [](const PyRun& self, py::handle id, py::handle epoch) {
+             return self.run.when({take<std::int64_t>(id, {"look up a sample", "id"})},
+                                  take<std::int64_t>(epoch, {"look up a sample", "epoch"}), self.world.size,
+                                  self.split);
+           })
+      .def("_state", &state_of)
+      .def("_load", &load)
+      .def("_described",
+           [](const PyRun& self) {
+             return fmt::format("{}rank_split {}\n", internal::described(self.run), to_string(self.split));
+           })
+      .def("_save_to",
+           [](const PyRun& self, Snapshot& to, const std::string& name) {
+             internal::save_run(self.run, self.world, content_of(self), internal::described(self.run), to,
+                                name);
+           })
+      .def("_restore_from",
+           [](PyRun& self, const PyCheckpoint& from, const std::string& name) {
+             const internal::SavedState saved(internal::kLoaderKind, *from.checkpoint, name);
+             self.run = internal::restored(saved, *from.checkpoint, self.run, self.world, content_of(self));
+           })
+      .def_property(
+          "_world", [](const PyRun& self) { return self.world; },
+          [](PyRun& self, py::handle world) {
+            self.world = take<World>(world, {"place a loader", "world"});
+          })
+      .def("_begins_epoch", [](const PyRun& self) { return internal::begins_epoch(self.run); });
+  py::class_<ForRules>(module, "ForRules")
+      .def(py::init<bool, bool>())
+      .def("begin",
+           [](ForRules& self, const PyRun& of) {
+             std::string said;
+             const bool gives = self.begin(of.run, said);
+             return py::make_tuple(gives, said);
+           })
+      .def("take_end", &ForRules::take_end)
+      .def("set_epoch",
+           [](ForRules& self, PyRun& of, py::handle epoch) {
+             return self.set_epoch(of.run, take<std::int64_t>(epoch, {"go to an epoch", "it"}));
+           })
+      .def("passed", [](ForRules& self, const Batch& batch) { self.passed(batch.start(), batch.end()); })
+      .def("restarted", &ForRules::restarted)
+      .def("restored", &ForRules::restored)
+      .def_property_readonly("is_restored", &ForRules::is_restored)
+      .def("ends", [](const ForRules& self, const PyRun& of) { return self.ends(of.run); })
+      .def("gives_nothing", [](const ForRules& self, const PyRun& of) { return self.gives_nothing(of.run); })
+      .def(py::pickle(
+          [](const ForRules& self) { return py::bytes(reinterpret_cast<const char*>(&self), sizeof(self)); },
+          [](const py::bytes& bytes) { return numbers_in<ForRules>(bytes)[0]; }));
+  static_assert(std::is_trivially_copyable_v<ForRules>);
+}
+
+}  // namespace
+
+void define_runs(py::module_& module) {
+  module.def("sample_key", [](std::uint64_t seed, std::int64_t epoch, std::int64_t id) {
+    return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
+  });
+  module.def("encode_indices", &encode_indices);
+  module.def("decode_indices",
+             [](const py::bytes& ids, const py::bytes& epochs, const py::bytes& kinds, std::uint64_t seed) {
+               return make_indices(numbers_in<SampleId>(ids), numbers_in<std::int64_t>(epochs),
+                                   numbers_in<SlotKind>(kinds), seed);
+             });
+  RunClass run(module, "Run");
+  run.def(py::init<const PyRun&>());
+  define_answers(run);
+  define_moves(run);
+  define_sampling(run, module);
+  module.def("make_run", &make_run);
+  module.def("make_run_over", &make_run_over);
+  module.def("make_sampler_run", &make_sampler_run);
+  module.def("run_of", [](const std::string& text, const py::object& data) {
+    return PyRun{data.is_none() ? Run::from(text) : Run::from(text, to_data(data))};
+  });
+}
+
+}  // namespace rota::python

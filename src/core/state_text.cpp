@@ -1,0 +1,89 @@
+#include "core/state_text.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "core/failure.hpp"
+#include "rota/fingerprint.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::int64_t kVersion = 1;
+constexpr std::size_t kDeepest = 8;
+
+}  // namespace
+
+std::string digest_of(Json state) {
+  state.erase("digest");
+  return to_string(FingerprintBuilder().add(state.dump()).finish());
+}
+
+OrderedJson new_state(std::string_view kind) { return {{"rota_state", kVersion}, {"kind", kind}}; }
+
+std::string sealed(OrderedJson state) {
+  state["digest"] = digest_of(Json(state));
+  return state.dump();
+}
+
+StateText::StateText(std::string task, std::string_view kind, std::string_view text)
+    : task_(std::move(task)), json_(parse(text)) {
+  const JsonObject head = object();
+  if (const std::int64_t version = head.number("rota_state"); version != kVersion) {
+    fail(version > kVersion ? ErrorCode::unsupported : ErrorCode::corrupt,
+         fmt::format("its state is of version {}, and this rota reads up to {}", version, kVersion));
+  }
+  if (kind.empty() || head.text("kind") == kind) return;
+  fail(ErrorCode::mismatch,
+       fmt::format(
+           "it has the state of a {} there, and this is a {}; restore each state into a loader of its kind",
+           head.text("kind"), kind));
+}
+
+// Refuses also what the parser would take: keys that come twice, and any depth.
+Json StateText::parse(std::string_view text) const {
+  using Event = Json::parse_event_t;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto watch = [&](int /*depth*/, Event event, const Json& parsed) {
+    if (event == Event::object_start || event == Event::array_start) keys.emplace_back();
+    if (event == Event::object_end || event == Event::array_end) keys.pop_back();
+    if (keys.size() > kDeepest) fail(fmt::format("its JSON is nested deeper than {} levels", kDeepest));
+    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) {
+      fail(fmt::format("its key \"{}\" comes twice", parsed.get<std::string>()));
+    }
+    return true;
+  };
+  try {
+    return Json::parse(text, watch);
+  } catch (const Json::exception& error) {
+    fail(fmt::format("it is no JSON ({})", error.what()));
+  }
+}
+
+JsonObject StateText::object() const {
+  return {json_, [this](std::string_view member, std::string_view why) {
+            fail(member.empty() ? fmt::format("its state {}", why)
+                                : fmt::format("\"{}\" of its state {}", member, why));
+          }};
+}
+
+void StateText::require_digest() const {
+  if (object().text("digest") == digest_of(json_)) return;
+  fail("it was changed: its digest is not that of what it says");
+}
+
+void StateText::fail(ErrorCode code, std::string_view why) const {
+  constexpr std::size_t kMostSaid = 1000;
+  throw failure(code, "{}: {}{}", task_, why.substr(0, kMostSaid), why.size() > kMostSaid ? " ..." : "");
+}
+
+void StateText::fail(std::string_view why) const {
+  fail(ErrorCode::corrupt, fmt::format("{}; take another one", why));
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,57 @@
+#pragma once
+
+// States as text: JSON, in checkpoints as well as on its own. Every one begins with its version and its kind:
+//   {"rota_state": 1, "kind": "Loader", ...}
+// Numbers are whole. What may need all 64 bits is text, for readers that know no more than floating point.
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/json.hpp"
+#include "rota/error.hpp"
+
+namespace rota::internal {
+
+using OrderedJson = nlohmann::ordered_json;  // to be written
+
+/// Kinds of loaders, as states have them.
+inline constexpr std::string_view kLoaderKind = "Loader";
+inline constexpr std::string_view kStreamKind = "StreamLoader";
+inline constexpr std::string_view kDispatchKind = "StreamLoader of a Dispatch";
+
+/// The head of a state of `kind`.
+[[nodiscard]] OrderedJson new_state(std::string_view kind);
+
+/// A state as a text, with a digest of all else in it, whatever the order of keys. A checkpoint has digests
+/// of its own; a text that was changed anywhere is refused by this one, on all ranks alike.
+[[nodiscard]] std::string sealed(OrderedJson state);
+[[nodiscard]] std::string digest_of(Json state);
+
+/// A state as it was saved, of which nothing is believed: what is wrong with it throws Error{corrupt}.
+class StateText {
+ public:
+  /// `task` begins what is thrown. Throws Error{corrupt} for what is no state (no JSON object, a key twice,
+  /// nested too deep), Error{unsupported} for one of a newer version, Error{mismatch} for one of another kind
+  /// than `kind`, where that is not empty.
+  StateText(std::string task, std::string_view kind, std::string_view text);
+  StateText(const StateText&) = delete;
+  StateText& operator=(const StateText&) = delete;
+
+  [[nodiscard]] JsonObject object() const;
+  /// Throws Error{corrupt} for a text without its own digest.
+  void require_digest() const;
+
+  /// No more of `why` is said than people read: parts of it may be the state's own.
+  [[noreturn]] void fail(ErrorCode code, std::string_view why) const;
+  /// It is damaged, or was never such a state.
+  [[noreturn]] void fail(std::string_view why) const;
+
+ private:
+  [[nodiscard]] Json parse(std::string_view text) const;
+
+  std::string task_;
+  Json json_;
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,137 @@
+#include "loader/ordered_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/enumerators.hpp"
+#include "core/failure.hpp"
+#include "core/option.hpp"
+#include "order/weighted_turns.hpp"
+#include "source/source_facts.hpp"
+
+namespace rota {
+namespace {
+
+constexpr std::string_view kTask = "make a loader";
+
+Error no_units(std::string_view what, std::string_view units, std::string_view method) {
+  return internal::failure(ErrorCode::invalid_argument,
+                           "{}: {} are to be {}, and the source has none, or does not say where they begin "
+                           "({}); give a number",
+                           kTask, what, units, method);
+}
+
+// As LoaderOptions::shards says.
+void resolve_shards(LoaderOptions& options, bool shares_files) {
+  const bool wants_shards = options.interleave > 0 || options.rank_split == Split::by_shard ||
+                            options.worker_split == Split::by_shard || shares_files;
+  const std::int64_t usual = options.shuffle == Shuffle::none && !wants_shards ? 1 : 256;
+  if (options.shards == 0) options.shards = usual;
+}
+
+// What the order of a source needs to know of it.
+RunData look_at(const Source& source, std::int64_t size, const LoaderOptions& options) {
+  RunData data{.samples = size};
+  std::vector<std::int64_t>& lengths = data.shard_lengths;
+  if (options.shards == kFileShards) {
+    lengths = internal::ask_part_sizes(source, size, kTask);
+    if (lengths.empty()) throw no_units("shards", "files", "part_sizes");
+  } else if (options.shards == kUnitShards) {
+    lengths = internal::ask_unit_sizes(source, size, kTask);
+    if (size == 0) lengths = {0};
+    if (lengths.empty()) throw no_units("shards", "chunks of several samples", "unit_sizes");
+  } else {
+    lengths = internal::ask_shard_lengths(source, size, options.shards, kTask);
+  }
+  if (options.shuffle != Shuffle::block || options.block.samples > 0) return data;
+  data.block_lengths = internal::ask_unit_sizes(source, size, kTask);
+  if (data.block_lengths.empty() && size > 0)
+    throw no_units("blocks", "chunks of several samples", "unit_sizes");
+  return data;
+}
+
+std::vector<double> weights_of(const Mixture& mixture) {
+  std::vector<double> weights;
+  for (const Mixture::Part& dataset : mixture.datasets) weights.push_back(dataset.weight);
+  return weights;
+}
+
+}  // namespace
+
+void Mixture::validate() const {
+  const auto refuse = [](const std::string& why) {
+    throw Error(ErrorCode::invalid_argument, "mix datasets: " + why);
+  };
+  constexpr internal::OptionCheck kMixCheck("mix datasets");
+  kMixCheck.one_of("end", end, internal::kMixtureEnds);
+  (void)internal::quantise(weights_of(*this));
+  for (std::size_t d = 0; d < datasets.size(); ++d) {
+    if (!datasets[d].source) refuse(fmt::format("number {} is none (a null pointer)", d));
+    const Source& source = *datasets[d].source;
+    if (internal::ask("mix datasets", "size", [&] { return source.size(); }) == 0)
+      refuse(fmt::format("number {} has no samples; leave it out", d));
+  }
+  const bool ends_by_steps = end == MixtureEnd::steps;
+  if (ends_by_steps) kMixCheck.in_range("steps", steps, 1);
+  if (!ends_by_steps && steps != 0) {
+    refuse(fmt::format("steps is {}; leave it, or let its end be steps", steps));
+  }
+}
+
+namespace internal {
+
+OrderedSource put_in_order(std::shared_ptr<const Source> source, LoaderOptions& options) {
+  require_source(source, kTask);
+  resolve_shards(options, source->node_files() != nullptr);
+  SourceFacts facts = ask_facts(*source, kTask);
+  RunOptions how = options.run();
+  how.fingerprint = ask(kTask, "fingerprint", [&] { return source->fingerprint(); });
+  Run run({look_at(*source, facts.size, options)}, how);
+  options.shards = run.options().shards;
+  return {std::move(source), std::move(facts.fields), std::move(run)};
+}
+
+OrderedSource put_in_order(const Mixture& mixture, LoaderOptions& options) {
+  mixture.validate();
+  if (options.evaluation) {
+    throw failure(ErrorCode::invalid_argument,
+                  "{}: evaluation is true, of a mixture; make one for each dataset", kTask);
+  }
+  if (options.shards < 0) {
+    throw failure(
+        ErrorCode::unsupported,
+        "{}: datasets of a mixture have as many shards each, which files and units cannot be; give a "
+        "number of shards",
+        kTask);
+  }
+  std::vector<std::shared_ptr<const Source>> sources;
+  for (const Mixture::Part& dataset : mixture.datasets) sources.push_back(dataset.source);
+  resolve_shards(options, std::ranges::any_of(
+                              sources, [](const auto& source) { return source->node_files() != nullptr; }));
+  OptionCheck(kTask).in_range("shards", options.shards, 1, kMaxShards / std::ssize(sources),
+                              "all datasets together have at most 2^24");
+  std::vector<RunData> data;
+  std::vector<Field> fields;
+  for (const auto& source : sources) {
+    SourceFacts facts = ask_facts(*source, kTask);
+    data.push_back(look_at(*source, facts.size, options));
+    fields = std::move(facts.fields);
+  }
+  auto joined = join(std::move(sources));
+  RunOptions how = options.run();
+  how.weights = weights_of(mixture);
+  how.end = mixture.end;
+  how.steps = mixture.steps;
+  how.fingerprint = ask(kTask, "fingerprint", [&] { return joined->fingerprint(); });
+  Run run(std::move(data), how);
+  if (joined->size() == run.samples()) return {std::move(joined), std::move(fields), std::move(run)};
+  throw failure(
+      ErrorCode::callback,
+      "mix datasets: they said that they have {} samples, and then {}; size() of a source must not change",
+      joined->size(), run.samples());
+}
+
+}  // namespace internal
+}  // namespace rota

@@ -1,0 +1,85 @@
+#include "order/for_rules.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "core/failure.hpp"
+#include "order/run_order.hpp"
+
+namespace rota::internal {
+namespace {
+
+bool is_over(const Run& run) {
+  const std::int64_t epochs = RunAccess::epochs(run);
+  return run.position().step > 0 &&
+         (run.mixture() != nullptr ? run.is_over() : run.position().epoch >= epochs);
+}
+
+}  // namespace
+
+bool begins_epoch(const Run& run) {
+  return run.position().consumed < (RunAccess::tail(run) == Tail::carry ? run.global_batch_size() : 1);
+}
+
+bool ForRules::take_end() noexcept { return std::exchange(is_epoch_over_, false); }
+
+bool ForRules::begin(const Run& run, std::string& said) {
+  if (is_evaluation_) return true;
+  if (take_end()) return false;
+  const Position at = run.position();
+  if (!is_of_one_epoch_ && is_over(run)) {
+    if (std::exchange(is_restored_, false)) return false;
+    throw failure(
+        ErrorCode::invalid_argument,
+        "begin a `for`: all epochs (epochs={}) are over; ask for more of them, or leave epochs out of a "
+        "sampler "
+        "for one epoch in each `for`; or call restart(), or set evaluation=True, with which each begins anew",
+        RunAccess::epochs(run));
+  }
+  if (begins_epoch(run) || is_restored_ || run.mixture() != nullptr) return true;
+  said = fmt::format(
+      "this `for` goes on in epoch {} behind sample {}, where the last one was left; to begin anew, call "
+      "restart(); for "
+      "a loader that always does, make it with evaluation=True",
+      at.epoch, at.consumed);
+  return true;
+}
+
+bool ForRules::ends(const Run& run) const {
+  if (run.position().step == 0) return false;
+  return is_of_one_epoch_ ? begins_epoch(run) : is_over(run);
+}
+
+bool ForRules::set_epoch(Run& run, std::int64_t epoch) {
+  const Position at = run.position();
+  told_epoch_ = epoch;
+  is_epoch_over_ = false;
+  if (run.mixture() != nullptr || is_evaluation_ || (at.epoch == epoch && at.consumed == 0)) return false;
+  if (is_restored_ && at.epoch == epoch + 1 && begins_epoch(run)) {
+    is_epoch_over_ = true;
+    return false;
+  }
+  const bool is_before = epoch >= 0 && at.epoch > epoch;
+  const bool is_passed = RunAccess::tail(run) == Tail::carry && epoch >= 0 && at.epoch >= epoch;
+  if (is_passed || (is_restored_ && at.epoch == epoch)) return false;
+  if (is_restored_ && is_before) {
+    throw failure(ErrorCode::invalid_argument,
+                  "go to epoch {}: the state that was loaded is in epoch {}, so that one is over; call "
+                  "restart() first to "
+                  "begin the run anew",
+                  epoch, at.epoch);
+  }
+  if (!is_of_one_epoch_ && is_before) {
+    throw failure(ErrorCode::invalid_argument,
+                  "go to epoch {}: epochs={}, so that a `for` goes on to the last epoch, and that one is "
+                  "over; leave epochs "
+                  "out for one epoch in each `for`, or call restart() to begin the run anew",
+                  epoch, RunAccess::epochs(run));
+  }
+  run.seek({.epoch = epoch, .consumed = 0, .step = at.step});
+  restarted();
+  return true;
+}
+
+}  // namespace rota::internal

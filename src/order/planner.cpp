@@ -1,0 +1,168 @@
+#include "order/planner.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/failure.hpp"
+
+namespace rota::internal {
+namespace {
+
+// The inverse of Planner::take and take_some.
+int rank_of(std::int64_t slot, std::int64_t slots, ShardId shard, int ranks, Split split) noexcept {
+  if (split == Split::by_shard) return static_cast<int>(shard.value % ranks);
+  if (split == Split::interleaved) return static_cast<int>(slot % ranks);
+  __extension__ using i128 = __int128;
+  return static_cast<int>((i128{slot + 1} * ranks - 1) / slots);  // the last whose slice begins there
+}
+
+bool batch_of(const Run& run, const Position& at, GlobalBatch& out) {
+  return std::visit([&](const auto& steps) { return steps.batch(at, run.global_batch_size(), out); },
+                    RunAccess::steps(run));
+}
+
+[[noreturn]] void refuse_past(SampleId id, std::int64_t epoch, const Run& run) {
+  throw failure(ErrorCode::unsupported, "find the batch of sample {} in epoch {}: {}", id.value, epoch,
+                RunAccess::past(run));
+}
+
+}  // namespace
+
+Planner::Planner(std::shared_ptr<const RunOrder> order)
+    : order_(std::move(order)), epochs_(order_->orders.size()) {
+  schedules_.reserve(order_->orders.size());
+  for (const Order& of_dataset : order_->orders) schedules_.emplace_back(of_dataset);
+}
+
+bool Planner::plan(const Run& run, World world, Split split, RunSlice& out) {
+  if (!batch_of(run, run.position(), batch_)) return false;
+  out.start = batch_.start;
+  out.end = batch_.next;
+  out.global_size = batch_.size;
+  out.global_real = batch_.real;
+  split == Split::by_sample ? take(world, out) : take_some(world, split, out);
+  const std::size_t count = out.slots.size();
+  out.ids.resize(count);
+  out.kinds.resize(count);
+  out.epochs.resize(count);
+  out.datasets.resize(count);
+  std::size_t slot = 0;
+  for (auto first = spans_.cbegin(); first != spans_.cend();) {
+    const auto last = std::find_if(first, spans_.cend(), [&](const ShardSpan& span) {
+      return span.epoch != first->epoch || span.dataset != first->dataset;
+    });
+    const auto d = static_cast<std::size_t>(first->dataset);
+    std::optional<EpochOrder>& order = epochs_[d];
+    if (!order || order->epoch() != first->epoch) order = order_->orders[d].epoch(first->epoch);
+    order->samples(std::span(first, last), out.ids.data() + slot);
+    for (; first != last; ++first) {
+      for (const std::size_t end = slot + static_cast<std::size_t>(first->count); slot < end; ++slot) {
+        out.ids[slot].value += order_->firsts[d];
+        out.kinds[slot] = first->kind;
+        out.epochs[slot] = first->epoch;
+        out.datasets[slot] = first->dataset;
+      }
+    }
+  }
+  return true;
+}
+
+// A rank's consecutive slice.
+void Planner::take(World world, RunSlice& out) {
+  const std::int64_t begin = share(batch_.size, world.rank, world.size);
+  const std::int64_t end = share(batch_.size, world.rank + 1, world.size);
+  Schedule::slice(schedules_, batch_, begin, end, spans_);
+  out.slots.resize(static_cast<std::size_t>(end - begin));
+  std::iota(out.slots.begin(), out.slots.end(), begin);
+}
+
+// What the whole batch has of a rank's shards; or every R-th slot of it, from that of the rank's number on.
+// O(shards in the batch, slots of this rank).
+void Planner::take_some(World world, Split split, RunSlice& out) {
+  Schedule::slice(schedules_, batch_, 0, batch_.size, all_);
+  spans_.clear();
+  out.slots.clear();
+  std::int64_t begin = 0;  // of the span at hand
+  for (const ShardSpan& span : all_) {
+    const std::int64_t end = begin + span.count;
+    if (split == Split::by_shard && span.shard.value % world.size == world.rank) {
+      spans_.push_back(span);
+      for (std::int64_t slot = begin; slot < end; ++slot) out.slots.push_back(slot);
+    }
+    const std::int64_t first = begin + (world.size + world.rank - begin % world.size) % world.size;
+    for (std::int64_t slot = first; split == Split::interleaved && slot < end; slot += world.size) {
+      ShardSpan& own = spans_.emplace_back(span);
+      own.position += slot - begin;
+      own.count = 1;
+      out.slots.push_back(slot);
+    }
+    begin = end;
+  }
+}
+
+std::optional<Position> Planner::find(const Run& run, std::size_t dataset, std::int64_t epoch, SampleId id) {
+  const Turn turn = schedules_[dataset].turn(epoch, {id.value - order_->firsts[dataset]});
+  const Position from = RunAccess::origin(run);
+  const std::int64_t size = run.global_batch_size();
+  if (const auto* steps = std::get_if<Steps>(&RunAccess::steps(run))) {
+    if (std::pair(turn.epoch, turn.consumed) < std::pair(from.epoch, from.consumed))
+      refuse_past(id, epoch, run);
+    return steps->find(from, size, turn);
+  }
+  const auto& steps = std::get<MixtureSteps>(RunAccess::steps(run));
+  const auto before = steps.turns_before(dataset, turn);
+  if (!before || *before < from.consumed) refuse_past(id, epoch, run);
+  return *before == WeightedTurns::kNever ? std::nullopt : steps.find(from, size, *before);
+}
+
+std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t epoch, int ranks,
+                                       Split split) {
+  const std::int64_t samples = order_->firsts.back();
+  if (id.value < 0 || id.value >= samples || epoch < 0) {
+    throw failure(
+        ErrorCode::out_of_range,
+        "find the batch of sample {} in epoch {}: there are samples 0 to {}, and epochs begin with 0",
+        id.value, epoch, samples - 1);
+  }
+  World{.size = ranks}.validate();
+  const auto next = std::ranges::upper_bound(order_->firsts, id.value);
+  const auto d = static_cast<std::size_t>(next - order_->firsts.begin()) - 1;
+  const auto start = find(run, d, epoch, id);
+  if (!start || !start->is_countable() || !batch_of(run, *start, batch_)) return std::nullopt;
+  Schedule::slice(schedules_, batch_, 0, batch_.size, all_);
+  const ShardPosition found = order_->orders[d].epoch(epoch).locate({id.value - order_->firsts[d]});
+  std::int64_t slot = 0;
+  for (const ShardSpan& span : all_) {
+    const std::int64_t offset = found.position - span.position;
+    if (span.kind == SlotKind::sample && static_cast<std::size_t>(span.dataset) == d && span.epoch == epoch &&
+        span.shard == found.shard && offset >= 0 && offset < span.count) {
+      return BatchSlot{start->step, rank_of(slot + offset, batch_.size, found.shard, ranks, split),
+                       slot + offset};
+    }
+    slot += span.count;
+  }
+  return std::nullopt;  // only as padding
+}
+
+void Planner::cursors(const Run& run, std::int64_t first, std::span<std::int64_t> out) {
+  const std::int64_t count = std::ssize(out) / 2;
+  const std::int64_t each = order_->orders.front().plan().shards();  // of a dataset
+  const std::int64_t all = each * std::ssize(schedules_);
+  if (first < 0 || first > all - count) {
+    throw failure(ErrorCode::out_of_range, "work out cursors of {} shards from {} on: there are {}", count,
+                  first, all);
+  }
+  const auto* mixture = std::get_if<MixtureSteps>(&RunAccess::steps(run));
+  for (std::int64_t done = 0; done < count;) {
+    const auto d = static_cast<std::size_t>((first + done) / each);
+    const std::int64_t from = (first + done) % each;
+    const std::int64_t some = std::min(each - from, count - done);
+    const Position at = mixture != nullptr ? mixture->place(d, run.position()) : run.position();
+    schedules_[d].cursors(
+        at, from, out.subspan(static_cast<std::size_t>(2 * done), static_cast<std::size_t>(2 * some)));
+    done += some;
+  }
+}
+
+}  // namespace rota::internal

@@ -1,0 +1,52 @@
+#pragma once
+
+// Which samples a rank has in each batch.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "order/run_order.hpp"
+#include "order/schedule.hpp"
+#include "rota/run.hpp"
+
+namespace rota::internal {
+
+/// Finds out which samples a rank has in each batch of runs of one order, and what else takes their
+/// schedules. Remembers where it was last. One thread at a time.
+class Planner {
+ public:
+  explicit Planner(std::shared_ptr<const RunOrder> order);
+
+  /// As Run::slice.
+  bool plan(const Run& run, World world, Split split, RunSlice& out);
+  /// The last batch planned, and the positions that were read of it.
+  [[nodiscard]] const GlobalBatch& batch() const noexcept { return batch_; }
+  [[nodiscard]] const std::vector<ShardSpan>& spans() const noexcept { return spans_; }
+  /// The order of the epoch of `dataset` that was last planned.
+  [[nodiscard]] const EpochOrder& order(std::int32_t dataset) const {
+    return epochs_[static_cast<std::size_t>(dataset)].value();
+  }
+
+  /// As Run::when.
+  std::optional<BatchSlot> when(const Run& run, SampleId id, std::int64_t epoch, int ranks, Split split);
+  /// As Run::cursors.
+  void cursors(const Run& run, std::int64_t first, std::span<std::int64_t> out);
+
+ private:
+  std::optional<Position> find(const Run& run, std::size_t dataset, std::int64_t epoch, SampleId id);
+  void take(World world, RunSlice& out);
+  void take_some(World world, Split split, RunSlice& out);
+
+  std::shared_ptr<const RunOrder> order_;
+  std::vector<Schedule> schedules_;                // of each dataset, as is the next
+  std::vector<std::optional<EpochOrder>> epochs_;  // the last that was looked at
+  GlobalBatch batch_;
+  std::vector<ShardSpan> spans_;  // of this rank
+  std::vector<ShardSpan> all_;    // of all ranks
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,344 @@
+#include "order/run_state.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "core/enumerators.hpp"
+#include "core/failure.hpp"
+
+namespace rota {
+namespace internal {
+namespace {
+
+constexpr std::string_view kLengths = "lengths";  // of a recipe: a list for each dataset
+constexpr std::string_view kEndlessName = "endless";
+
+OrderedJson json_of(const Position& at) {
+  return {{"epoch", at.epoch}, {"consumed", at.consumed}, {"step", at.step}};
+}
+
+Position position_of(const JsonObject& json) {
+  return {.epoch = json.number("epoch"), .consumed = json.number("consumed"), .step = json.number("step")};
+}
+
+// What the order of a run is known by; it must be the same wherever the run goes on.
+OrderedJson order_of(const Run& run) {
+  const RunOrder& all = *RunAccess::order(run);
+  const Order& order = all.orders.front();
+  return {{"version", kOrderVersion},
+          {"dataset", to_string(all.fingerprint)},
+          {"samples", run.samples()},
+          {"shards", order.plan().shards()},  // of each dataset
+          {"lengths", to_string(all.lengths)},
+          {"interleave", order.plan().interleave()},
+          {"shuffle", to_string(order.shuffle())},
+          {"seed", std::to_string(all.seed)},
+          {"block_samples", std::min(all.block.samples, kMaxCount)},
+          {"block_blocks", std::min(all.block.blocks, kMaxCount)}};
+}
+
+// What changes as a run goes on.
+void put_place(const Run& run, OrderedJson& state) {
+  state["position"] = json_of(run.position());
+  if (const MixtureState* const mixture = run.mixture()) {
+    OrderedJson& json = state["mixture"];
+    json["weights"] = mixture->weights;
+    json["changed_at"] = mixture->changed_at;
+    json["counts"] = mixture->counts;
+  }
+}
+
+void put_batches(const Run& run, OrderedJson& state) {
+  OrderedJson& json = state["run"];
+  json["global_batch_size"] = run.global_batch_size();
+  const Position origin = RunAccess::origin(run);
+  if (origin == Position()) {
+    json.erase("since");
+  } else {
+    json["since"] = json_of(origin);
+  }
+}
+
+Fingerprint fingerprint_in(const JsonObject& json, std::string_view key) {
+  const std::string& text = json.text(key);
+  Fingerprint read;
+  const char* const middle = text.data() + std::min<std::size_t>(text.size(), 16);
+  const char* const end = text.data() + text.size();
+  const bool is_good = text.size() == 32 &&
+                       std::from_chars(text.data(), middle, read.high, 16).ptr == middle &&
+                       std::from_chars(middle, end, read.low, 16).ptr == end;
+  if (!is_good) json.fail(key, "is no fingerprint");
+  return read;
+}
+
+template <typename Number>
+Number number_of(const JsonObject& json, std::string_view key, std::string_view text) {
+  Number number = 0;
+  if (std::from_chars(text.data(), text.data() + text.size(), number).ptr != text.data() + text.size() ||
+      text.empty())
+    json.fail(key, "is no number");
+  return number;
+}
+
+template <typename Names>
+auto index_in(const JsonObject& json, std::string_view key, const Names& names) {
+  const auto found = std::ranges::find(names, json.text(key));
+  if (found == names.end()) json.fail(key, fmt::format("is none of {}", fmt::join(names, ", ")));
+  return found - names.begin();
+}
+
+// Runs of equal lengths: pairs of a length and how often it comes.
+OrderedJson run_lengths(const std::vector<std::int64_t>& lengths) {
+  OrderedJson runs = OrderedJson::array();
+  for (auto first = lengths.begin(); first != lengths.end();) {
+    const auto last = std::find_if(first, lengths.end(), [&](std::int64_t n) { return n != *first; });
+    runs.push_back({*first, last - first});
+    first = last;
+  }
+  return runs;
+}
+
+std::vector<std::int64_t> read_lengths(const JsonObject& json, std::string_view key, std::int64_t most) {
+  std::vector<std::int64_t> lengths;
+  for (const Json& run : json.array(key)) {
+    if (!run.is_array() || run.size() != 2) json.fail(key, "is no list of pairs");
+    const std::int64_t times = json.number_in(run[1], key, 1, most - std::ssize(lengths));
+    lengths.insert(lengths.end(), static_cast<std::size_t>(times), json.number_in(run[0], key, 0, kMaxCount));
+  }
+  return lengths;
+}
+
+std::vector<RunData> read_recipe(const StateText& saved) {
+  std::vector<RunData> data;
+  const JsonObject state = saved.object();
+  for (const Json& json : state.array(kLengths)) {
+    const JsonObject one(json, [&](std::string_view member, std::string_view why) {
+      state.fail(kLengths, fmt::format("\"{}\" {}", member, why));
+    });
+    data.push_back({.samples = one.number("samples"),
+                    .shard_lengths = read_lengths(one, "shards", kMaxShards),
+                    .block_lengths = read_lengths(one, "blocks", kMaxBatchSize)});
+  }
+  return data;
+}
+
+// What there is without lengths: all shards equal.
+std::vector<RunData> read_sizes(const StateText& saved) {
+  const JsonObject state = saved.object();
+  if (!state.has("mixture")) return {{.samples = state.object("order").number("samples")}};
+  const JsonObject mixture = state.object("mixture");
+  if (!mixture.has("sizes")) {
+    saved.fail(ErrorCode::unsupported,
+               "it is of a mixture, and does not have the sizes of its datasets; give these");
+  }
+  std::vector<RunData> data;
+  for (const std::int64_t size : mixture.numbers("sizes")) data.push_back({.samples = size});
+  return data;
+}
+
+RunOptions read_options(const JsonObject& state) {
+  const JsonObject order = state.object("order");
+  const JsonObject run = state.object("run");
+  const std::string& epochs = run.text("epochs");
+  RunOptions options{
+      .global_batch_size = run.number("global_batch_size"),
+      .shards = order.number("shards"),
+      .interleave = order.number("interleave"),
+      .shuffle = static_cast<Shuffle>(index_in(order, "shuffle", kShuffles)),
+      .seed = number_of<std::uint64_t>(order, "seed", order.text("seed")),
+      .block = {.samples = order.number("block_samples"), .blocks = order.number("block_blocks")},
+      .tail = static_cast<Tail>(index_in(run, "tail", kTails)),
+      .epochs = epochs == kEndlessName ? kEndless : number_of<std::int64_t>(run, "epochs", epochs),
+      .fingerprint = fingerprint_in(order, "dataset")};
+  if (!state.has("mixture")) return options;
+  const JsonObject mixture = state.object("mixture");
+  for (const std::int64_t weight : mixture.numbers("weights"))
+    options.weights.push_back(static_cast<double>(weight));
+  if (!mixture.has("end")) return options;
+  options.end = static_cast<MixtureEnd>(index_in(mixture, "end", kMixtureEnds));
+  options.steps = mixture.number("steps");
+  return options;
+}
+
+std::vector<std::int64_t> given_in(const JsonObject& state) {
+  if (!state.has("mixture")) return {};
+  const JsonObject mixture = state.object("mixture");
+  return mixture.numbers(mixture.has("given") ? "given" : "weights");
+}
+
+// Whether there are lengths for what takes units.
+bool lacks_lengths(const std::vector<RunData>& data, const RunOptions& options) {
+  return options.shuffle == Shuffle::block && options.block.samples == 0 &&
+         std::ranges::any_of(data,
+                             [](const RunData& one) { return one.block_lengths.empty() && one.samples > 0; });
+}
+
+}  // namespace
+
+OrderedJson state_of(const Run& run, std::optional<std::int64_t> skipped, std::int64_t world_size) {
+  OrderedJson state = new_state(kLoaderKind);
+  state["order"] = order_of(run);
+  put_place(run, state);
+  if (const auto* const mixed = std::get_if<MixtureSteps>(&RunAccess::steps(run))) {
+    OrderedJson& json = state["mixture"];
+    json["given"] = RunAccess::order(run)->given;
+    json["sizes"] = mixed->lengths();
+    json["end"] = kMixtureEnds[static_cast<std::size_t>(mixed->rules().end)];
+    json["steps"] = mixed->rules().steps;
+  }
+  if (skipped) state["skipped"] = *skipped;
+  const RunOptions options = run.options();
+  state["run"] = {
+      {"global_batch_size", options.global_batch_size},
+      {"tail", to_string(options.tail)},
+      {"epochs", options.epochs == kEndless ? std::string(kEndlessName) : std::to_string(options.epochs)},
+      {"world_size", world_size}};
+  put_batches(run, state);
+  return state;
+}
+
+RunPlace place_of(const JsonObject& state) {
+  RunPlace place{.position = position_of(state.object("position"))};
+  const JsonObject run = state.object("run");
+  if (run.has("since")) place.origin = position_of(run.object("since"));
+  if (!state.has("mixture")) return place;
+  const JsonObject mixture = state.object("mixture");
+  place.mixture = {.weights = mixture.numbers("weights"),
+                   .changed_at = mixture.number("changed_at"),
+                   .counts = mixture.numbers("counts")};
+  return place;
+}
+
+bool has_batches_of(const JsonObject& state, const Run& run) {
+  const JsonObject then = state.object("run");
+  return then.number("global_batch_size") == run.global_batch_size() &&
+         then.text("tail") == to_string(RunAccess::tail(run));
+}
+
+Run run_of(const StateText& saved, const std::vector<RunData>* given) {
+  const JsonObject state = saved.object();
+  const JsonObject order = state.object("order");
+  if (order.number("version") != kOrderVersion) {
+    saved.fail(ErrorCode::mismatch, fmt::format("its order is of version {}, and this rota has {}",
+                                                order.number("version"), kOrderVersion));
+  }
+  const bool has_lengths = given != nullptr || state.has(kLengths);
+  const std::vector<RunData> data = given != nullptr      ? *given
+                                    : state.has(kLengths) ? read_recipe(saved)
+                                                          : read_sizes(saved);
+  const auto refuse_lengths = [&] {
+    saved.fail(has_lengths ? ErrorCode::mismatch : ErrorCode::unsupported,
+               has_lengths
+                   ? "the lengths given are not those of which it has a digest"
+                   : "its shards or blocks are files or units, and it has no more than a digest of their "
+                     "lengths; give these, or take what recipe() returned");
+  };
+  const RunPlace place = place_of(state);
+  try {
+    const RunOptions options = read_options(state);
+    std::vector<std::int64_t> weights = given_in(state);
+    if (lacks_lengths(data, options)) refuse_lengths();
+    if (weights.size() != options.weights.size()) saved.fail("its weights are of several numbers");
+    Run run = RunAccess::checked(data, options, std::move(weights));
+    if (run.samples() != order.number("samples") ||
+        to_string(RunAccess::order(run)->lengths) != order.text("lengths")) {
+      refuse_lengths();
+    }
+    RunAccess::go_to(run, place, true);
+    return run;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch ||
+        error.code() == ErrorCode::unsupported) {
+      throw;
+    }
+    saved.fail(
+        has_lengths && error.code() == ErrorCode::invalid_argument ? ErrorCode::mismatch : ErrorCode::corrupt,
+        fmt::format("it cannot be ({})", error.what()));
+  }
+}
+
+std::string described(const Run& run) {
+  const RunOrder& all = *RunAccess::order(run);
+  const RunOptions options = run.options();
+  const Position at = run.position();
+  std::string lines = fmt::format(
+      "dataset {} with {} samples\nglobal_batch_size {}\nshards {}\nlengths {}\ninterleave {}\nshuffle "
+      "{}\nseed "
+      "{}\nblock {} x {}\ntail {}\nepochs {}\nits place at epoch {}, sample {}, step {}\n",
+      to_string(all.fingerprint), run.samples(), options.global_batch_size, options.shards,
+      to_string(all.lengths), options.interleave, to_string(options.shuffle), options.seed,
+      options.block.samples, options.block.blocks, to_string(options.tail), options.epochs, at.epoch,
+      at.consumed, at.step);
+  if (const MixtureState* const state = run.mixture()) {
+    lines += fmt::format("a mixture by weights {} since sample {}\nits end by rule {} after {} steps\n",
+                         fmt::join(state->weights, ":"), state->changed_at, static_cast<int>(options.end),
+                         options.steps);
+  }
+  return lines;
+}
+
+std::string describe_dataset(const JsonObject& order) {
+  return fmt::format("{} samples with fingerprint {}", order.number("samples"), order.text("dataset"));
+}
+
+std::string describe(const JsonObject& state) {
+  const JsonObject order = state.object("order");
+  const JsonObject run = state.object("run");
+  const auto [at, mixture, origin] = place_of(state);
+  std::string text = fmt::format(
+      "{}, {} shards, interleave {}, seed {}, shuffle {} (blocks {} x {}), batch {}, tail {}, {} epochs, "
+      "at epoch {}, sample {}, step {}, in a world of {}",
+      describe_dataset(order), order.number("shards"), order.number("interleave"), order.text("seed"),
+      order.text("shuffle"), order.number("block_samples"), order.number("block_blocks"),
+      run.number("global_batch_size"), run.text("tail"), run.text("epochs"), at.epoch, at.consumed, at.step,
+      run.number("world_size"));
+  if (mixture) {
+    text += fmt::format(", weights {} since sample {} (of each dataset {})", fmt::join(mixture->weights, ":"),
+                        mixture->changed_at, fmt::join(mixture->counts, ", "));
+  }
+  return text;
+}
+
+}  // namespace internal
+
+namespace {
+
+constexpr const char* kTask = "read a run from a text";
+
+Run read(std::string_view text, const std::vector<RunData>* data) {
+  const internal::StateText saved(kTask, internal::kLoaderKind, text);
+  saved.require_digest();
+  Run run = internal::run_of(saved, data);
+  internal::RunAccess::keep_text(run, text);
+  return run;
+}
+
+}  // namespace
+
+Run Run::from(std::string_view state) { return read(state, nullptr); }
+Run Run::from(std::string_view state, const std::vector<RunData>& data) { return read(state, &data); }
+
+std::string Run::state() const {
+  if (text_ == nullptr) return internal::sealed(internal::state_of(*this, {}, 1));
+  auto state = internal::OrderedJson::parse(*text_);
+  internal::put_place(*this, state);
+  internal::put_batches(*this, state);
+  return internal::sealed(std::move(state));
+}
+
+std::string Run::recipe() const {
+  auto state = internal::OrderedJson::parse(this->state());
+  auto& all = state[internal::kLengths] = internal::OrderedJson::array();
+  for (const RunData& one : data()) {
+    all.push_back({{"samples", one.samples},
+                   {"shards", internal::run_lengths(one.shard_lengths)},
+                   {"blocks", internal::run_lengths(one.block_lengths)}});
+  }
+  return internal::sealed(std::move(state));
+}
+
+}  // namespace rota

@@ -1,0 +1,35 @@
+#pragma once
+
+// A run's state: what defines its order, and how far it is. It is that of a Loader.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/state_text.hpp"
+#include "order/run_order.hpp"
+
+namespace rota::internal {
+
+/// The state of a run, of which so many samples were skipped, in a world of so many ranks; without a digest.
+[[nodiscard]] OrderedJson state_of(const Run& run, std::optional<std::int64_t> skipped,
+                                   std::int64_t world_size);
+
+/// Where a saved state says that the run was. Throws Error{corrupt}.
+[[nodiscard]] RunPlace place_of(const JsonObject& state);
+
+/// Whether its batches were as those of `run`.
+[[nodiscard]] bool has_batches_of(const JsonObject& state, const Run& run);
+
+/// The run of a saved state, with the lengths in `data` where that is given. Throws as Run::from.
+[[nodiscard]] Run run_of(const StateText& saved, const std::vector<RunData>* data = nullptr);
+
+/// What the runs of all ranks must have in common, by lines.
+[[nodiscard]] std::string described(const Run& run);
+
+/// In a line for people. Throws Error{corrupt}.
+[[nodiscard]] std::string describe(const JsonObject& state);
+[[nodiscard]] std::string describe_dataset(const JsonObject& order);
+
+}  // namespace rota::internal

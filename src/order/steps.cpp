@@ -1,0 +1,134 @@
+#include "order/steps.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+#include "core/failure.hpp"
+
+namespace rota::internal {
+namespace {
+
+__extension__ using i128 = __int128;
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
+}  // namespace
+
+void Steps::require(const Position& at) const {
+  if (at.is_countable() && at.consumed <= samples_) return;
+  throw failure(
+      ErrorCode::out_of_range,
+      "go to epoch {}, sample {}, step {}: an epoch has {} samples; epochs and steps go from 0 to 2^62",
+      at.epoch, at.consumed, at.step, samples_);
+}
+
+bool Steps::batch(const Position& at, std::int64_t size, GlobalBatch& out) const {
+  assert(size >= 1 && size <= kMaxBatchSize);
+  require(at);
+  if (samples_ == 0 || (tail_ == Tail::drop && size > samples_)) return false;
+
+  Position p = at;
+  const auto finish_epoch = [&] {
+    ++p.epoch;
+    p.consumed = 0;
+  };
+  const auto is_over = [&] {
+    return tail_ == Tail::drop ? samples_ - p.consumed < size : p.consumed == samples_;
+  };
+  if (is_over()) finish_epoch();
+  if (p.epoch >= epochs_) return false;
+
+  out.start = p;
+  out.turn_ranges.clear();
+  std::int64_t left = size;
+  do {
+    const std::int64_t take = std::min(left, samples_ - p.consumed);
+    out.turn_ranges.push_back({p.epoch, p.consumed, p.consumed + take, SlotKind::sample});
+    left -= take;
+    p.consumed += take;
+    if (is_over()) finish_epoch();
+  } while (tail_ == Tail::carry && left > 0 && p.epoch < epochs_);
+  out.real = size - left;
+  if (tail_ == Tail::pad && left > 0) {
+    out.turn_ranges.push_back({out.start.epoch, 0, left, SlotKind::pad});
+    left = 0;
+  }
+  out.size = size - left;
+  ++p.step;
+  out.next = p;
+  return true;
+}
+
+std::int64_t Steps::count(std::int64_t size) const {
+  if (epochs_ == kEndless)
+    throw failure(ErrorCode::unsupported, "count the steps of a run: it has no last epoch");
+  const bool are_joined = tail_ == Tail::carry;
+  const i128 steps =
+      are_joined ? (i128{samples_} * epochs_ + size - 1) / size : i128{steps_of(samples_, size)} * epochs_;
+  return static_cast<std::int64_t>(std::min<i128>(steps, kMost));
+}
+
+std::int64_t Steps::steps_of(std::int64_t left, std::int64_t size) const noexcept {
+  return left / size + (tail_ != Tail::drop && left % size != 0 ? 1 : 0);
+}
+
+bool Steps::lead(const Position& from, std::int64_t size, const Position& at) const {
+  const i128 epochs = i128{at.epoch} - from.epoch;
+  const i128 steps = i128{at.step} - from.step;
+  if (tail_ == Tail::carry) {
+    const i128 turns = epochs * samples_ + at.consumed - from.consumed;
+    const bool is_cut = turns % size != 0;  // as the last batch of the run is
+    return turns >= 0 && steps == turns / size + (is_cut ? 1 : 0) && (!is_cut || at.epoch >= epochs_);
+  }
+  const std::int64_t first = epochs == 0 ? from.consumed : 0;  // where batches of its epoch begin
+  const i128 before =
+      epochs == 0 ? 0 : steps_of(samples_ - from.consumed, size) + (epochs - 1) * steps_of(samples_, size);
+  return epochs >= 0 && at.consumed >= first && (at.consumed - first) % size == 0 &&
+         steps == before + (at.consumed - first) / size;
+}
+
+std::optional<Position> Steps::find(const Position& from, std::int64_t size, const Turn& turn) const {
+  if (samples_ == 0 || turn.epoch >= epochs_) return std::nullopt;
+  const i128 epochs = i128{turn.epoch} - from.epoch;
+  i128 before = 0;  // steps before the batch
+  Position start;
+  if (tail_ == Tail::carry) {
+    before = (epochs * samples_ + turn.consumed - from.consumed) / size;
+    const i128 turns = from.consumed + before * size;  // from the beginning of epoch from.epoch on
+    start.epoch = from.epoch + static_cast<std::int64_t>(turns / samples_);
+    start.consumed = static_cast<std::int64_t>(turns % samples_);
+  } else {
+    const std::int64_t first = epochs == 0 ? from.consumed : 0;
+    const std::int64_t step = (turn.consumed - first) / size;
+    if (step >= steps_of(samples_ - first, size)) return std::nullopt;
+    before = step + (epochs == 0 ? 0
+                                 : steps_of(samples_ - from.consumed, size) +
+                                       (epochs - 1) * steps_of(samples_, size));
+    start.epoch = turn.epoch;
+    start.consumed = first + step * size;
+  }
+  if (from.step + before > kMost) return std::nullopt;
+  start.step = static_cast<std::int64_t>(from.step + before);
+  return start;
+}
+
+std::optional<Position> Steps::start_of(const Position& from, std::int64_t size, std::int64_t step) const {
+  const std::int64_t each = steps_of(samples_, size);
+  if (each == 0) return std::nullopt;
+  i128 epoch = from.epoch;
+  i128 ahead = step - from.step;
+  if (tail_ == Tail::carry) {
+    ahead = from.consumed + ahead * size;  // turns from the beginning of epoch from.epoch on
+    epoch += ahead / samples_;
+    ahead %= samples_;
+  } else if (const std::int64_t first = steps_of(samples_ - from.consumed, size); ahead < first) {
+    ahead = from.consumed + ahead * size;
+  } else {
+    epoch += 1 + (ahead - first) / each;
+    ahead = (ahead - first) % each * size;
+  }
+  if (epoch >= epochs_) return std::nullopt;
+  return Position{static_cast<std::int64_t>(epoch), static_cast<std::int64_t>(ahead), step};
+}
+
+}  // namespace rota::internal
