@@ -24,8 +24,8 @@ struct PlacedRows {
 
 /// Rows that one file holds.
 struct FileRange {
-  std::size_t file;
-  const Hdf5Dataset* dataset;
+  std::size_t file = 0;
+  const Hdf5Dataset* dataset = nullptr;
   PlacedRows rows;
 };
 /// Rows that follow one another in a file and in memory make one range.
