@@ -91,8 +91,8 @@ struct RunSlice {
   std::vector<std::int32_t> datasets;  ///< of a mixture
 };
 
-/// What a mixture adds to a Position, and the other way round, is in types.hpp. A run is a value: copies
-/// share what never changes, and cost some 100 ns whatever the dataset's size. A Loader has one, and so does
+/// An order and a place in it, as a value: copies share what never changes, and cost some 100 ns whatever the
+/// size of the dataset. A Loader has one, and so does
 /// each sampler of Python; on its own it answers, without data, what any rank of any world reads when.
 ///
 ///     rota::Run run(1'000'000, {.global_batch_size = 512, .seed = 7});
@@ -110,20 +110,23 @@ class Run {
   /// Over one dataset, or over a mixture, which has `options.weights`. Throws Error{invalid_argument} from
   /// `options.validate()`; for lengths below 0, or that do not add up; for a mixture with an empty
   /// dataset or with shards of its own number, and for more than 2^24 shards of all of them.
-  explicit Run(std::vector<RunData> data, const RunOptions& options);
+  explicit Run(const std::vector<RunData>& data, const RunOptions& options);
 
   /// Of what `state` has returned, of a Run or of a Loader. Throws Error{corrupt} for a text that is damaged,
   /// Error{unsupported} for one of a newer version, and where it needs lengths that it does not have: those
   /// of shards that are files or units, and of blocks that are units. `recipe` has them, and so has the Run
   /// that first began. Error{mismatch} for the state of another kind of loader.
-  static Run from(std::string_view state);
-  /// With these lengths. Throws Error{mismatch} also where they are not those of the state.
-  static Run from(std::string_view state, const std::vector<RunData>& data);
+  /// With `lengths` it takes these, and throws Error{mismatch} where they are not those of the state.
+  static Run from(std::string_view state, const std::vector<RunData>& lengths = {});
   /// Where the run is, and what defines its order: what a Loader's `state` is, as JSON. What a Run does not
   /// use (content, skipped samples, world size) stays as in the text that it was made from.
   [[nodiscard]] std::string state() const;
   /// The same with the lengths that `state` has only a digest of: to be kept once. `from` reads it.
   [[nodiscard]] std::string recipe() const;
+
+  // No moves: a copy is as cheap.
+  Run(const Run&) noexcept = default;
+  Run& operator=(const Run&) noexcept = default;
 
   /// What the rank of `world` has of the next batch, into `out`; false at the end of the run. O(1) for each
   /// sample; Split::by_shard and interleaved: and for each shard of the batch. Throws Error{invalid_argument}
@@ -131,13 +134,15 @@ class Run {
   bool slice(RunSlice& out, World world = {}, Split split = Split::by_sample) const;
   /// Goes behind the next batch; false at the end of the run.
   bool advance();
-  /// The same, behind `slice`, which must be of the next batch: without computing it again.
+  /// The same, behind `slice`, which must be of the next batch: without computing it again. Throws
+  /// Error{invalid_argument} for one of another step, Error{out_of_range} for one of another run that cannot
+  /// be.
   void advance(const RunSlice& slice);
 
   /// The run at another step, in the future or the past. Nothing past the last step. O(1); where shards are
-  /// of several lengths its first `slice` takes O(L). Throws Error{out_of_range} below 0, Error{unsupported}
-  /// for a past that is not known: before the batch size or weights were changed; and, of a text, before such
-  /// a change, or a step that batches of this size do not lead to.
+  /// of several lengths its first `slice` takes O(L). Throws Error{out_of_range} below 0. Throws
+  /// Error{unsupported} for a step before the last change of batch size or weights, or before a place that
+  /// was gone to and to which these batches do not lead.
   [[nodiscard]] std::optional<Run> at(std::int64_t step) const;
   /// Where that is.
   [[nodiscard]] std::optional<Position> position_of(std::int64_t step) const;
@@ -160,6 +165,7 @@ class Run {
   void set_global_batch_size(std::int64_t size);
   void set_weights(std::span<const double> weights);
   [[nodiscard]] Position position() const noexcept { return position_; }
+  /// Null without a mixture. Valid until the run changes.
   [[nodiscard]] const MixtureState* mixture() const noexcept;
   void cursors(std::int64_t first, std::span<std::int64_t> out) const;
 

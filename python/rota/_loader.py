@@ -232,7 +232,7 @@ class Loader(Placed, _rota.Loader):
     @property
     def run(self) -> Run:
         """Where it is, as a value, behind the last batch handed out."""
-        return Run(self._run)
+        return Run._of(self._run)
 
     def rescale(self, world: Any = None, *, comm: Any = ...) -> None:
         """Goes on from the same position in another world: (rank, size); or that of `comm`, whose ranks all call it."""

@@ -77,21 +77,22 @@ class Run(_rota.Run):
         block_lengths: Any = None,
         fingerprint: str | None = None,
     ) -> None:
-        if isinstance(data, _rota.Run):
-            super().__init__(data)
-            return
         options = _rota.LoaderOptions(
             global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, seed=seed, block=block,
             tail=tail, epochs=epochs,
         )  # fmt: skip
         are_sources = isinstance(data, (Mixture, _rota.Source)) or (
-            weights is not None and len(data) > 0 and all(isinstance(one, _rota.Source) for one in data)
+            weights is not None and isinstance(data, (list, tuple)) and bool(data) and all(isinstance(one, _rota.Source) for one in data)
         )
         if are_sources:
+            if not (shard_lengths is block_lengths is fingerprint is None):
+                raise InvalidArgumentError("make a run of a source: leave out shard_lengths=, block_lengths= and fingerprint=, which it is asked for")
             if weights is not None:
                 data = Mixture(data, weights, end, steps)
             super().__init__(_rota.make_run_over(data, options))
             return
+        if weights is not None and not isinstance(data, (list, tuple)):
+            raise TypeError(f"make a run: weights= are of a list of datasets, and not of a {type(data).__name__}")
         mixture = None if weights is None else (weights, end, steps)
         given = _data(data, shard_lengths, block_lengths, weights is not None)
         super().__init__(_rota.make_run(given, options, mixture, fingerprint))
@@ -103,7 +104,13 @@ class Run(_rota.Run):
         Where shards or blocks are of lengths of their own, and this is no recipe, `lengths` is a run that has them.
         """
         text = state["rota"] if isinstance(state, Mapping) else state
-        return cls(_rota.run_of(text, None if lengths is None else lengths._data()))
+        return cls._of(_rota.run_of(text, None if lengths is None else lengths._data()))
+
+    @classmethod
+    def _of(cls, run: _rota.Run) -> Run:
+        made = cls.__new__(cls)
+        _rota.Run.__init__(made, run)
+        return made
 
     def slice(self, world: Any = (0, 1), split: str = "by_sample") -> BatchInfo | None:
         """What the rank of `world` has of the next batch; None at the end."""
@@ -116,7 +123,7 @@ class Run(_rota.Run):
 
     def copy(self) -> Run:
         """The same run, to be moved by itself."""
-        return type(self)(self)
+        return self._of(self)
 
     __copy__ = copy
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 import re
 import sys
@@ -43,6 +44,81 @@ class _Base(Generic[TypeVar("T")]):  # type: ignore[misc]
     """Once torch is there, its Sampler stands in this place, for those who ask for one: it is laid out alike."""
 
 
+class _Known:
+    """What a sampler knows its samples by: their number, a fingerprint, or what names them without reading them."""
+
+    def __init__(self, dataset: Any, weights: Any, how: dict, fingerprint: str | None) -> None:
+        self.lengths = _lengths(dataset, weights)
+        self.mixing = None if weights is None else (weights, how)
+        self.fingerprint = fingerprint or None
+        is_text = fingerprint and re.fullmatch("[0-9a-f]{32}", fingerprint) is None
+        self.told: dict[str, Any] = {"fingerprint": fingerprint} if is_text else {}  # kept for people
+        self.names = [] if fingerprint is not None else [names_of(one) for one in ([dataset] if weights is None else dataset)]
+        self.seen: list[str] = []
+
+    def see(self, dataset: Any) -> None:
+        """Takes what names the samples now, for ranks to compare."""
+        self.seen = names_of(dataset) if self.names and not self.mixing else []
+
+    def learn(self, dataset: Any) -> bool:
+        """Knows the samples by those of `dataset`, where it had their number alone; whether it does now."""
+        if self.mixing or not self.names or any(self.names):
+            return False
+        self.names = [names_of(dataset)]
+        return any(self.names)
+
+    def lines(self) -> str:
+        return "".join(f"{name}\n" for names in (*self.names, self.seen) for name in names)
+
+    def run(self, options: dict, world: Any) -> _rota.Run:
+        known = self.names or [[]] * len(self.lengths)
+        data: Any = [_rota.numbers(length, self.fingerprint, [*map(digest_of, names)]) for length, names in zip(self.lengths, known)]
+        data = Mixture(data, self.mixing[0], **self.mixing[1]) if self.mixing else data[0]
+        made = _rota.make_sampler_run(data, _rota.LoaderOptions(**options), world)
+        if self.mixing:  # of Python's own numbers, to be pickled
+            self.mixing = [*map(float, self.mixing[0])], self.mixing[1]
+        return made
+
+
+class _ByHand:
+    """What is said to those who iterate over a sampler, which counts nothing then."""
+
+    def __init__(self) -> None:
+        self.drawn_at: Position | None = None  # where a batch was drawn
+        self.drawn_over: Position | None = None  # where an iterator began that has given all of its batches
+        self.lacks_drawn = False  # a state that was asked for, unless the iterator is asked for its own as well
+        self.warned: set[str] = set()
+
+    def moved(self) -> None:
+        self.drawn_at = self.drawn_over = None
+
+    def begin(self, at: Position) -> None:
+        if self.drawn_at == at:
+            self.warn(
+                "this iterator begins with the same batches as the one before: batches that are drawn from a sampler count by "
+                "advance(), or in a rota.torch.DataLoader; for one that begins anew at each `for`, make it with evaluation=True", 4
+            )
+
+    def drew(self, at: Position, gives: bool, is_over: bool) -> None:
+        """A batch, or the end of those, of an iterator that began at `at`."""
+        if gives and self.lacks_drawn:
+            self.warn(
+                "the last state has none of the batches that were drawn: batches that are drawn from a sampler count by advance(), "
+                "or in a rota.torch.DataLoader", 5
+            )
+        if gives:
+            self.drawn_at = at
+        if is_over:
+            self.drawn_over = at
+
+    def warn(self, text: str, stacklevel: int = 3) -> None:
+        """Once."""
+        kind = text[:20]
+        if kind not in self.warned:
+            warnings.warn(text, stacklevel=stacklevel)
+        self.warned.add(kind)
+
+
 class BatchIterator(Iterator[list[Index]]):
     """The batches of a sampler, drawn ahead of what is delivered. Stateful: it is where its caller drew to."""
 
@@ -65,11 +141,9 @@ class BatchIterator(Iterator[list[Index]]):
 
     def __next__(self) -> list[Index]:
         drawn = None if self._is_over else self._run._draw(self._last_epoch)
-        if self._counts_nothing and not self._is_over:
-            self._sampler._tell_drawn(self._start)
+        if self._counts_nothing:
+            self._sampler._by_hand.drew(self._start, not self._is_over, drawn is None)
         if drawn is None:
-            if self._counts_nothing:
-                self._sampler._drawn_over = self._start
             raise StopIteration
         indices, batch = drawn
         self._drawn.append(batch)
@@ -77,8 +151,9 @@ class BatchIterator(Iterator[list[Index]]):
 
     def state_dict(self) -> dict[str, str]:
         """Behind the last batch drawn."""
-        self._counts_nothing, self._sampler._drawn_at, self._sampler._lacks_drawn = False, None, False
-        return {"rota": self._run._state(), **self._sampler._name}
+        self._counts_nothing, by_hand = False, self._sampler._by_hand
+        by_hand.drawn_at, by_hand.lacks_drawn = None, False
+        return {"rota": self._run._state(), **self._sampler._known.told}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says. At the end of an epoch it gives nothing, unless the sampler was told to go behind it."""
@@ -147,50 +222,34 @@ class ElasticBatchSampler(_Base):
                     f'{what}: evaluation=True gives each sample once in each `for`: leave out weights= and epochs=, and let tail be '
                     '"pad" or "partial"'
                 )
-            self._lengths = _lengths(dataset, weights)
-            self._is_mixture = weights is not None
-            if not self._is_mixture and (steps or end != "first_exhausted"):
+            is_mixture = weights is not None
+            if not is_mixture and (steps or end != "first_exhausted"):
                 raise InvalidArgumentError(f"{what}: end= and steps= are of a mixture; give weights, too")
-            if self._is_mixture and fingerprint is not None:
+            if is_mixture and fingerprint is not None:
                 raise UnsupportedError(f"{what}: fingerprint= of a mixture; leave it out")
-            if evaluation or (self._is_mixture and epochs is None):
+            if evaluation or (is_mixture and epochs is None):
                 epochs = 1  # of a mixture: until one is exhausted
-            self._fingerprint = fingerprint or None
-            self._mixing = weights, _rota.MixtureOptions.plain(end=end, steps=steps)
-            self._name: dict[str, str] = {}  # kept for people
-            if fingerprint and re.fullmatch("[0-9a-f]{32}", fingerprint) is None:
-                self._name = {"fingerprint": fingerprint}
-            datasets = [dataset] if weights is None else dataset
-            self._seen: list[str] = []
-            self._names = [] if fingerprint is not None else [names_of(one) for one in datasets]
+            self._known = _Known(dataset, weights, _rota.MixtureOptions.plain(end=end, steps=steps), fingerprint)
             self._options: dict[str, Any] = _rota.LoaderOptions.plain(
                 global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
                 seed=seed, tail=tail, epochs=epochs, rank_split=rank_split,
             )  # fmt: skip
-            self._epochs = self._options["epochs"]
-            self._run = self._make(find_world() if world is None else as_world(world))  # behind what was delivered
+            self._is_mixture, self._evaluation, self._epochs = is_mixture, bool(evaluation), self._options["epochs"]
+            self._run = self._known.run(self._options, find_world() if world is None else as_world(world))  # behind what was delivered
+            self._rules = _rota.ForRules(self._evaluation, self._epochs is None)
+            self._by_hand = _ByHand()
             self._is_placed = world is not None
+            self._is_compared = False  # with other ranks, since it was moved
             self._delivered = self._changes = 0
             self._has_delivered = False  # since it was moved
-            self._is_compared = False  # with other ranks, since it was moved
-            describe(self._described())
             self._drawn: deque[Any] = deque()  # batches of the `for` that counts what it delivers, and those to come
-            self._evaluation = bool(evaluation)
-            self._rules = _rota.ForRules(self._evaluation, self._epochs is None)
-            self._drawn_at: Position | None = None  # where a batch was drawn from an iterator that counts nothing
-            self._drawn_over: Position | None = None  # where one began that has given all of its batches
-            self._lacks_drawn = False  # a state that was asked for, unless the iterator is asked for its own as well
             self._is_counted = False  # by what delivers its batches
             self._is_in_loader = False  # a rota.torch.DataLoader, which does
-            self._warned: set[str] = set()
+            describe(self._described())
 
     def _described(self) -> str:
         """What must be the same on all ranks, by lines."""
-        return self._run._described() + "".join(f"{name}\n" for names in (*self._names, self._seen) for name in names)
-
-    def _see(self, dataset: Any) -> None:
-        """Takes what names the samples now, for ranks to compare."""
-        self._seen = names_of(dataset) if self._names and not self._is_mixture else []
+        return self._run._described() + self._known.lines()
 
     def _compare(self) -> None:
         """**Collective** over the ranks of torch.distributed, where the world is theirs. Throws MismatchError on all.
@@ -205,20 +264,9 @@ class ElasticBatchSampler(_Base):
             ranks._require_same("begin a `for` over samplers", self._described())
         self._is_compared = True
 
-    def _know(self, dataset: Any) -> None:
-        """Knows the samples by those of `dataset`, where it was made of their number."""
-        if self._is_mixture or not self._names or any(self._names):
-            return
-        self._names = [names_of(dataset)]
-        if any(self._names):
+    def _learn(self, dataset: Any) -> None:
+        if self._known.learn(dataset):
             self.__setstate__(self.__getstate__())
-
-    def _make(self, world: Any) -> _rota.Run:
-        weights, how = self._mixing
-        known = self._names or [[]] * len(self._lengths)
-        sources = [_rota.numbers(length, self._fingerprint, [*map(digest_of, names)]) for length, names in zip(self._lengths, known)]
-        data = Mixture(sources, weights, **how) if weights is not None else sources[0]
-        return _rota.make_sampler_run(data, _rota.LoaderOptions(**self._options), world)
 
     # ---- what a loader asks of a batch sampler ----
 
@@ -231,41 +279,23 @@ class ElasticBatchSampler(_Base):
                 "draw batches of a sampler whose loader has loaded a state: another loader draws them, which would pass over batches "
                 "twice (skip_first_batches does), or count none; use the rota.torch.DataLoader itself, which goes on where it was"
             )
-        if self._drawn_at == self.position and not self._evaluation:
-            self._warn_once(
-                "this iterator begins with the same batches as the one before: batches that are drawn from a sampler count by "
-                "advance(), or in a rota.torch.DataLoader; for one that begins anew at each `for`, make it with evaluation=True"
-            )
+        if not self._evaluation:
+            self._by_hand.begin(self.position)
         return BatchIterator(self)
-
-    def _warn_once(self, text: str) -> None:
-        kind = text[:20]
-        if kind not in self._warned:
-            warnings.warn(text, stacklevel=3)
-        self._warned.add(kind)
-
-    def _tell_drawn(self, at: Position) -> None:
-        """A batch was drawn that nobody counts, of an iterator that began at `at`."""
-        if self._lacks_drawn:
-            self._warn_once(
-                "the last state has none of the batches that were drawn: batches that are drawn from a sampler count by advance(), "
-                "or in a rota.torch.DataLoader"
-            )
-        self._drawn_at = at
 
     def _begins_for(self) -> bool:
         """Whether a `for` that counts what it delivers has any batch; where it begins is settled before it."""
         if self._evaluation:
             self.restart()
         self._compare()
-        self._drawn_at, at = None, self.position
-        if self._drawn_over == at and not self._evaluation:
+        self._by_hand.drawn_at, at = None, self.position
+        if self._by_hand.drawn_over == at and not self._evaluation:
             raise InvalidArgumentError(
                 f"begin a `for`: another loader drew all of epoch {at.epoch} (skip_first_batches does), which counts none; call set_epoch() first"
             )
         gives, said = self._rules.begin(self._run)
         if said:
-            self._warn_once(said)
+            self._by_hand.warn(said)
         return gives
 
     def __len__(self) -> int:
@@ -302,7 +332,7 @@ class ElasticBatchSampler(_Base):
     @property
     def run(self) -> Run:
         """Where it is, as a value, behind the last batch that was delivered."""
-        return Run(self._run)
+        return Run._of(self._run)
 
     @property
     def position(self) -> Position:
@@ -312,12 +342,12 @@ class ElasticBatchSampler(_Base):
     @property
     def seed(self) -> int:
         """Of the order."""
-        return self._options["seed"]
+        return self._run.seed
 
     @property
     def samples(self) -> int:
         """Of all datasets."""
-        return sum(self._lengths)
+        return self._run.samples
 
     @property
     def changes(self) -> int:
@@ -334,7 +364,7 @@ class ElasticBatchSampler(_Base):
     def _deliver(self, batch: Any, info: Any) -> Any:
         """Counts what was drawn from `position` on."""
         self._run._advance(batch)
-        self._rules.passed(batch)
+        self._rules.passed(self._run, batch)
         self._has_delivered = True
         self._delivered += 1
         return info(batch)
@@ -347,11 +377,11 @@ class ElasticBatchSampler(_Base):
         """
         if self._evaluation:
             return {}
-        self._lacks_drawn = self._drawn_at == self.position
+        self._by_hand.lacks_drawn = self._by_hand.drawn_at == self.position
         if behind is not None and not self._has_delivered:
             raise InvalidArgumentError("take the state behind a batch: the loader was moved since that was delivered")
         run = self._run if behind is None else self._run._behind(behind._batch)
-        return {"rota": run._state(), **self._name}
+        return {"rota": run._state(), **self._known.told}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says, in any world. MismatchError, with both values, for another dataset or order."""
@@ -362,7 +392,7 @@ class ElasticBatchSampler(_Base):
         try:
             self._run._load(state)
         except MismatchError as error:
-            then, now = state.get("fingerprint"), self._name.get("fingerprint")
+            then, now = state.get("fingerprint"), self._known.told.get("fingerprint")
             if then == now:
                 raise
             raise MismatchError(f"{error}; fingerprint= was {then!r} then, and is {now!r} now") from None
@@ -386,7 +416,8 @@ class ElasticBatchSampler(_Base):
         self._rules.restarted()
 
     def _moved(self) -> None:
-        self._has_delivered, self._drawn_at, self._drawn_over = False, None, None
+        self._has_delivered = False
+        self._by_hand.moved()
         self._changed()
 
     def _changed(self) -> None:
@@ -402,7 +433,7 @@ class ElasticBatchSampler(_Base):
         With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs, and an
         evaluation always begins anew.
         """
-        self._drawn_over = None
+        self._by_hand.drawn_over = None
         if self._rules.set_epoch(self._run, operator.index(epoch)):
             self._moved()
 
@@ -442,12 +473,12 @@ class ElasticBatchSampler(_Base):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        (weights, how), kept = self._mixing, dict(self.__dict__)
-        kept["_mixing"] = None if weights is None else [*map(float, weights)], how
-        return {**kept, "_run": (self.world, self._run._state()), "_has_delivered": False, "_drawn": deque()}
+        at = self.world, self._run._state()
+        own = {name: copy.copy(self.__dict__[name]) for name in ("_rules", "_by_hand", "_known")}
+        return {**self.__dict__, **own, "_run": at, "_has_delivered": False, "_drawn": deque()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         world, at = state["_run"]
-        self._run = self._make(world)
+        self._run = self._known.run(self._options, world)
         self._run._load({"rota": at})

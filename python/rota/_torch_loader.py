@@ -152,7 +152,7 @@ class DataLoader(_data.DataLoader[T]):
         self._iterations = 0
         self._order = sampler
         sampler._is_in_loader = True
-        sampler._know(inner)
+        sampler._learn(inner)
         # torch draws a number at every `for`: not from the generator of the model, whose numbers a resume would change.
         self._has_own_generator = generator is None
         super().__init__(
@@ -196,7 +196,7 @@ class DataLoader(_data.DataLoader[T]):
         sampler, in_use = self._order, self._in_use
         self._require_length()
         self._iterations += 1
-        sampler._see(getattr(self.dataset, "_rota_dataset", self.dataset))
+        sampler._known.see(getattr(self.dataset, "_rota_dataset", self.dataset))
         if not sampler._begins_for():
             return
         if self._has_own_generator:
@@ -314,7 +314,7 @@ class DataLoader(_data.DataLoader[T]):
         if behind is not None:
             return self._order.state_dict(self.info_of(behind))
         if not self._in_use.is_elsewhere() and self._in_use.is_ahead():
-            self._order._warn_once(
+            self._order._by_hand.warn(
                 "several batches of this `for` are in use: where something between the loader and the loop draws ahead, this state has "
                 "some that were not trained; save state_dict(batch), with the last one that was"
             )

@@ -87,7 +87,7 @@ class Elastic(Callback):
             )
         if in_hand == 1:
             run = _rota.Run(order._run)
-            run._go_to_step(loader.info.step)
+            run.seek(loader.info.start)
             state = {**state, "rota": run._state()}
         epoch, done = epochs.processed, batches.current.processed
         if epochs.started < epochs.ready:
@@ -145,7 +145,8 @@ class Elastic(Callback):
                 done = len(loader) - (left // size if order._options["tail"] == "drop" else -(-left // size))
             done = min(done, loop.max_batches)
             batches.current.load_state_dict(dict.fromkeys(_STAGES, done))
-            batches.is_last_batch = order._is_epoch_over = done == loop.max_batches
+            batches.is_last_batch = done == loop.max_batches
+            order._rules.end_epoch(batches.is_last_batch)
         self._first = loader.position.step - batches.total.processed
         self._steps = trainer.global_step
 

@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -152,16 +151,22 @@ PyRun make_run(const py::iterable& data, const LoaderOptions& options, const py:
   take_mixture(mixture, how);
   std::vector<RunData> all = to_data(data);
   std::int64_t samples = 0;
-  for (const RunData& one : all) samples += one.samples;
+  for (const RunData& one : all) samples += std::clamp<std::int64_t>(one.samples, 0, kMaxCount - samples);
   how.fingerprint = to_fingerprint(fingerprint, samples);
   return {Run(std::move(all), how)};
 }
 
-// Over a source, or a mixture of those.
-PyRun make_run_over(py::handle data, LoaderOptions options) {
-  if (!py::isinstance<PySource>(data)) return {internal::put_in_order(to_mixture(data), options).run};
-  return {internal::put_in_order(data.cast<const PySource&>().source, options).run};
+// What a source or a mixture is in order.
+internal::OrderedSource order_of(py::handle data, LoaderOptions& options) {
+  if (py::isinstance<PySource>(data)) {
+    return unlocked([&, source = data.cast<const PySource&>().source] {
+      return internal::put_in_order(source, options);
+    });
+  }
+  return unlocked([&, mixture = to_mixture(data)] { return internal::put_in_order(mixture, options); });
 }
+
+PyRun make_run_over(py::handle data, LoaderOptions options) { return {order_of(data, options).run}; }
 
 World sampler_world(py::handle given) {
   const auto world = take<World>(given, {"place a loader", "world"});
@@ -171,9 +176,7 @@ World sampler_world(py::handle given) {
 
 // For a sampler over sources made by `numbers`.
 PyRun make_sampler_run(py::handle data, LoaderOptions options, py::handle world) {
-  auto ordered = py::isinstance<PySource>(data)
-                     ? internal::put_in_order(data.cast<const PySource&>().source, options)
-                     : internal::put_in_order(to_mixture(data), options);
+  auto ordered = order_of(data, options);
   return {.run = std::move(ordered.run),
           .world = sampler_world(world),
           .split = options.rank_split,
@@ -199,9 +202,11 @@ py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
     return py::none();
   }
   const internal::RunOrder& order = *RunAccess::order(self.run);
+  const Position end = memory->end;
   py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, order.seed);
-  self.run.advance(*memory);
-  return py::make_tuple(std::move(made), slices().wrap(std::move(memory)));
+  py::tuple drawn = py::make_tuple(std::move(made), slices().wrap(std::move(memory)));
+  RunAccess::go_behind(self.run, end);
+  return drawn;
 }
 
 std::string state_of(const PyRun& self) {
@@ -311,6 +316,9 @@ void define_moves(RunClass& run) {
           })
       .def("_behind",
            [](const PyRun& self, const Batch& batch) {
+             if (batch.start().step < RunAccess::origin(self.run).step)
+               throw Error(ErrorCode::invalid_argument,
+                           "take the state behind a batch: batches were changed since");
              PyRun made = self;
              RunAccess::go_behind(made.run, batch.end());
              return made;
@@ -357,15 +365,15 @@ void define_sampling(RunClass& run, py::module_& module) {
            })
       .def("_restore_from",
            [](PyRun& self, const PyCheckpoint& from, const std::string& name) {
-             const internal::SavedState saved(internal::kLoaderKind, *from.checkpoint, name);
-             self.run = internal::restored(saved, *from.checkpoint, self.run, self.world, content_of(self));
+             self.run = unlocked([&, own = self] {
+               const internal::SavedState saved(internal::kLoaderKind, *from.checkpoint, name);
+               return internal::restored(saved, *from.checkpoint, own.run, own.world, content_of(own));
+             });
+             self.skipped = 0;
            })
       .def_property(
           "_world", [](const PyRun& self) { return self.world; },
-          [](PyRun& self, py::handle world) {
-            self.world = take<World>(world, {"place a loader", "world"});
-          })
-      .def("_begins_epoch", [](const PyRun& self) { return internal::begins_epoch(self.run); });
+          [](PyRun& self, py::handle world) { self.world = sampler_world(world); });
   py::class_<ForRules>(module, "ForRules")
       .def(py::init<bool, bool>())
       .def("begin",
@@ -379,16 +387,16 @@ void define_sampling(RunClass& run, py::module_& module) {
            [](ForRules& self, PyRun& of, py::handle epoch) {
              return self.set_epoch(of.run, take<std::int64_t>(epoch, {"go to an epoch", "it"}));
            })
-      .def("passed", [](ForRules& self, const Batch& batch) { self.passed(batch.start(), batch.end()); })
+      .def("passed",
+           [](ForRules& self, const PyRun& run, const Batch& batch) { self.passed(run.run, batch.start()); })
+      .def("end_epoch", &ForRules::end_epoch)
       .def("restarted", &ForRules::restarted)
       .def("restored", &ForRules::restored)
       .def_property_readonly("is_restored", &ForRules::is_restored)
       .def("ends", [](const ForRules& self, const PyRun& of) { return self.ends(of.run); })
       .def("gives_nothing", [](const ForRules& self, const PyRun& of) { return self.gives_nothing(of.run); })
-      .def(py::pickle(
-          [](const ForRules& self) { return py::bytes(reinterpret_cast<const char*>(&self), sizeof(self)); },
-          [](const py::bytes& bytes) { return numbers_in<ForRules>(bytes)[0]; }));
-  static_assert(std::is_trivially_copyable_v<ForRules>);
+      .def(py::pickle([](const ForRules& self) { return self.numbers(); },
+                      [](const ForRules::Numbers& numbers) { return ForRules(numbers); }));
 }
 
 }  // namespace
@@ -412,7 +420,7 @@ void define_runs(py::module_& module) {
   module.def("make_run_over", &make_run_over);
   module.def("make_sampler_run", &make_sampler_run);
   module.def("run_of", [](const std::string& text, const py::object& data) {
-    return PyRun{data.is_none() ? Run::from(text) : Run::from(text, to_data(data))};
+    return PyRun{Run::from(text, data.is_none() ? std::vector<RunData>() : to_data(data))};
   });
 }
 

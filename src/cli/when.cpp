@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -41,19 +40,15 @@ struct When {
   bool is_json = false;
 };
 
+// No text begins as one does.
 bool is_checkpoint(const std::filesystem::path& file) {
-  std::array<char, 4> head{};
-  std::ifstream(file, std::ios::binary).read(head.data(), head.size());
-  return std::string_view(head.data(), head.size()) == "\x89HDF";
+  return std::ifstream(file, std::ios::binary).get() == 0x89;
 }
 
 // A state, a recipe, or what `state_dict` returned, as JSON.
 std::string text_in(const std::filesystem::path& file) {
-  constexpr std::size_t kMostBytes = std::size_t{1} << 28;
   std::ifstream in(file, std::ios::binary);
-  std::string text(kMostBytes, '\0');
-  in.read(text.data(), kMostBytes);
-  text.resize(static_cast<std::size_t>(in.gcount()));
+  const std::string text(std::istreambuf_iterator<char>(in), {});
   if (text.empty())
     throw internal::failure(ErrorCode::not_found, "read a state from {}: it cannot be read, or is empty",
                             file.string());
@@ -78,9 +73,8 @@ Run run_of(const internal::StateText& saved, const Source* source) {
   if (source == nullptr) return internal::run_of(saved);
   std::optional<Error> refused;
   for (const RunData& lengths : lengths_of(*source, saved.object().object("order").number("shards"))) {
-    const std::vector<RunData> data{lengths};
     try {
-      return internal::run_of(saved, &data);
+      return internal::run_of(saved, {lengths});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::mismatch && error.code() != ErrorCode::invalid_argument) throw;
       if (!refused) refused = error;
@@ -119,7 +113,7 @@ OrderedJson samples_of(const RunSlice& slice, const Source* source) {
   return samples;
 }
 
-std::string step_text(const OrderedJson& step) {
+std::string step_text(const OrderedJson& step, bool has_source) {
   std::string text = fmt::format("step {}: begins in epoch {} behind sample {}, and has {}\n\n",
                                  step["step"].dump(), step["epoch"].dump(), step["consumed"].dump(),
                                  counted(step["global_size"].get<std::int64_t>(), "slot"));
@@ -128,7 +122,11 @@ std::string step_text(const OrderedJson& step) {
     table.push_back({shown(sample.value("where", "")), sample["slot"].dump(), sample["id"].dump(),
                      sample["epoch"].dump(), sample["kind"].get<std::string>(), sample["dataset"].dump()});
   }
-  return text + table_text(table, 1);
+  for (auto& row : table) {
+    if (!step.value("is_mixture", false)) row.pop_back();
+    if (!has_source) row.erase(row.begin());
+  }
+  return text + table_text(table, has_source ? 1 : 0);
 }
 
 int tell_step(const When& when, const Run& run, const Source* source) {
@@ -145,8 +143,9 @@ int tell_step(const When& when, const Run& run, const Source* source) {
                          {"rank", world.rank},
                          {"ranks", world.size},
                          {"global_size", slice.global_size},
+                         {"is_mixture", run.mixture() != nullptr},
                          {"samples", samples_of(slice, source)}};
-  fmt::print("{}", when.is_json ? step.dump() + "\n" : step_text(step));
+  fmt::print("{}", when.is_json ? step.dump() + "\n" : step_text(step, source != nullptr));
   return 0;
 }
 

@@ -128,7 +128,7 @@ NextBatch Loader::next() {
     return std::nullopt;
   }
   run.delivered.advance(*batch);
-  run.rules.passed(batch->start, batch->end);
+  run.rules.passed(run.delivered, batch->start);
   batch->pins.clear();
   run.watch.end(batch->times, std::ssize(batch->ids), batch->store.bytes());
   run.skipped += run.counter.end_step(*batch);
@@ -196,27 +196,24 @@ const std::vector<internal::SampleContent>& Loader::Impl::content() const {
   return *asked_content;
 }
 
-void Loader::Impl::go_to(Run place) {
-  delivered = std::move(place);
+void Loader::Impl::moved() {
   rules.restored();
   change_and_restart();
 }
 
 void Loader::seek(const Position& position) {
-  Run place = run();
-  place.seek(position);
-  impl().go_to(std::move(place));
+  impl().delivered.seek(position);
+  impl().moved();
 }
 void Loader::seek(const Position& position, const MixtureState& mixture) {
-  Run place = run();
-  place.seek(position, mixture);
-  impl().go_to(std::move(place));
+  impl().delivered.seek(position, mixture);
+  impl().moved();
 }
 void Loader::restart() {
-  Run place = run();
-  place.restart();
-  impl().go_to(std::move(place));
-  impl().rules.restarted();
+  Impl& run = impl();
+  run.delivered.restart();
+  run.rules.restarted();
+  run.change_and_restart();
 }
 
 void Loader::begin_for() {

@@ -30,8 +30,8 @@ struct Loader::Impl {
   template <typename Data>
   static Owner make(const Communicator& comm, Data&& data, LoaderOptions options, World world);
 
-  /// Goes on from `place`, of the same order.
-  void go_to(Run place);
+  /// `delivered` is elsewhere now, on all ranks.
+  void moved();
   /// Of all its datasets. Reads them the first time.
   [[nodiscard]] const std::vector<internal::SampleContent>& content() const;
   /// What all ranks' loaders must have in common, by lines.

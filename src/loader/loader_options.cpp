@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 
 #include "core/enumerators.hpp"
 #include "core/option.hpp"
+#include "order/run_order.hpp"
 #include "rota/error.hpp"
 #include "rota/loader.hpp"
 #include "source/field_check.hpp"
@@ -52,7 +52,7 @@ void BadSamples::validate() const {
 
 RunOptions LoaderOptions::run() const {
   return {.global_batch_size = global_batch_size,
-          .shards = std::max<std::int64_t>(shards, 0),  // of files and units a run is told the lengths
+          .shards = shards,
           .interleave = interleave,
           .shuffle = shuffle,
           .seed = seed,
@@ -62,17 +62,11 @@ RunOptions LoaderOptions::run() const {
 }
 
 void LoaderOptions::validate() const {
-  kCheck.in_range("global_batch_size", global_batch_size, 1, kMaxBatchSize);
-  if (shards != kFileShards && shards != kUnitShards)
-    kCheck.in_range("shards", shards, 0, kMaxShards, "0 = as fits the shuffle");
-  kCheck.in_range("interleave", interleave, 0, internal::kUnbounded, "0 = all shards");
-  kCheck.one_of("shuffle", shuffle, internal::kShuffles);
-  kCheck.in_range("block.samples", block.samples, 0, internal::kUnbounded, "0 = the source's units");
-  kCheck.in_range("block.blocks", block.blocks, 1);
-  kCheck.one_of("tail", tail, internal::kTails);
+  RunOptions own = run();
+  if (shards == kFileShards || shards == kUnitShards) own.shards = 0;  // a run is told their lengths
+  internal::check(own, kCheck);
   kCheck.one_of("rank_split", rank_split, internal::kSplits);
   kCheck.one_of("worker_split", worker_split, internal::kSplits);
-  kCheck.in_range("epochs", epochs, 1);
   const bool loses = tail == Tail::drop || tail == Tail::carry;
   if (evaluation && (epochs != 1 || loses)) {
     kCheck.refuse("evaluation", "true", "false unless epochs is 1, and tail partial or pad");

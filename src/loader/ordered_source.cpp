@@ -58,6 +58,35 @@ std::vector<double> weights_of(const Mixture& mixture) {
   return weights;
 }
 
+// One dataset, or those of a mixture.
+internal::OrderedSource order_all(std::vector<std::shared_ptr<const Source>> sources, LoaderOptions& options,
+                                  RunOptions how) {
+  resolve_shards(options, std::ranges::any_of(
+                              sources, [](const auto& source) { return source->node_files() != nullptr; }));
+  if (options.shards > 0) {
+    internal::OptionCheck(kTask).in_range("shards", options.shards, 1, kMaxShards / std::ssize(sources),
+                                          "all datasets together have at most 2^24");
+  }
+  std::vector<RunData> data;
+  std::vector<Field> fields;
+  for (const auto& source : sources) {
+    internal::SourceFacts facts = internal::ask_facts(*source, kTask);
+    data.push_back(look_at(*source, facts.size, options));
+    fields = std::move(facts.fields);
+  }
+  auto whole = how.weights.empty() ? std::move(sources.front()) : join(std::move(sources));
+  how.shards = std::max<std::int64_t>(options.shards, 0);  // of files and units it is told the lengths
+  how.fingerprint = internal::ask(kTask, "fingerprint", [&] { return whole->fingerprint(); });
+  Run run(data, how);
+  options.shards = run.options().shards;
+  if (how.weights.empty() || whole->size() == run.samples())
+    return {std::move(whole), std::move(fields), std::move(run)};
+  throw internal::failure(
+      ErrorCode::callback,
+      "mix datasets: they said that they have {} samples, and then {}; size() of a source must not change",
+      whole->size(), run.samples());
+}
+
 }  // namespace
 
 void Mixture::validate() const {
@@ -84,13 +113,7 @@ namespace internal {
 
 OrderedSource put_in_order(std::shared_ptr<const Source> source, LoaderOptions& options) {
   require_source(source, kTask);
-  resolve_shards(options, source->node_files() != nullptr);
-  SourceFacts facts = ask_facts(*source, kTask);
-  RunOptions how = options.run();
-  how.fingerprint = ask(kTask, "fingerprint", [&] { return source->fingerprint(); });
-  Run run({look_at(*source, facts.size, options)}, how);
-  options.shards = run.options().shards;
-  return {std::move(source), std::move(facts.fields), std::move(run)};
+  return order_all({std::move(source)}, options, options.run());
 }
 
 OrderedSource put_in_order(const Mixture& mixture, LoaderOptions& options) {
@@ -108,29 +131,11 @@ OrderedSource put_in_order(const Mixture& mixture, LoaderOptions& options) {
   }
   std::vector<std::shared_ptr<const Source>> sources;
   for (const Mixture::Part& dataset : mixture.datasets) sources.push_back(dataset.source);
-  resolve_shards(options, std::ranges::any_of(
-                              sources, [](const auto& source) { return source->node_files() != nullptr; }));
-  OptionCheck(kTask).in_range("shards", options.shards, 1, kMaxShards / std::ssize(sources),
-                              "all datasets together have at most 2^24");
-  std::vector<RunData> data;
-  std::vector<Field> fields;
-  for (const auto& source : sources) {
-    SourceFacts facts = ask_facts(*source, kTask);
-    data.push_back(look_at(*source, facts.size, options));
-    fields = std::move(facts.fields);
-  }
-  auto joined = join(std::move(sources));
   RunOptions how = options.run();
   how.weights = weights_of(mixture);
   how.end = mixture.end;
   how.steps = mixture.steps;
-  how.fingerprint = ask(kTask, "fingerprint", [&] { return joined->fingerprint(); });
-  Run run(std::move(data), how);
-  if (joined->size() == run.samples()) return {std::move(joined), std::move(fields), std::move(run)};
-  throw failure(
-      ErrorCode::callback,
-      "mix datasets: they said that they have {} samples, and then {}; size() of a source must not change",
-      joined->size(), run.samples());
+  return order_all(std::move(sources), options, how);
 }
 
 }  // namespace internal

@@ -30,12 +30,11 @@ bool ForRules::begin(const Run& run, std::string& said) {
   const Position at = run.position();
   if (!is_of_one_epoch_ && is_over(run)) {
     if (std::exchange(is_restored_, false)) return false;
-    throw failure(
-        ErrorCode::invalid_argument,
-        "begin a `for`: all epochs (epochs={}) are over; ask for more of them, or leave epochs out of a "
-        "sampler "
-        "for one epoch in each `for`; or call restart(), or set evaluation=True, with which each begins anew",
-        RunAccess::epochs(run));
+    throw failure(ErrorCode::invalid_argument,
+                  "begin a `for`: the run is over (epochs={}); ask for more epochs, or leave epochs out of a "
+                  "sampler for one "
+                  "in each `for`; or call restart(), or set evaluation=True, with which each begins anew",
+                  RunAccess::epochs(run));
   }
   if (begins_epoch(run) || is_restored_ || run.mixture() != nullptr) return true;
   said = fmt::format(
@@ -56,7 +55,7 @@ bool ForRules::set_epoch(Run& run, std::int64_t epoch) {
   told_epoch_ = epoch;
   is_epoch_over_ = false;
   if (run.mixture() != nullptr || is_evaluation_ || (at.epoch == epoch && at.consumed == 0)) return false;
-  if (is_restored_ && at.epoch == epoch + 1 && begins_epoch(run)) {
+  if (is_restored_ && at.epoch - 1 == epoch && begins_epoch(run)) {
     is_epoch_over_ = true;
     return false;
   }

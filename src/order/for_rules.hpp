@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -16,6 +17,18 @@ class ForRules {
   ForRules(bool is_evaluation, bool is_of_one_epoch) noexcept
       : is_evaluation_(is_evaluation), is_of_one_epoch_(is_of_one_epoch) {}
 
+  /// All that it knows, to be kept.
+  using Numbers = std::array<std::int64_t, 5>;
+  explicit ForRules(const Numbers& of) noexcept
+      : is_evaluation_(of[0] != 0),
+        is_of_one_epoch_(of[1] != 0),
+        is_restored_(of[2] != 0),
+        is_epoch_over_(of[3] != 0),
+        told_epoch_(of[4]) {}
+  [[nodiscard]] Numbers numbers() const noexcept {
+    return {is_evaluation_, is_of_one_epoch_, is_restored_, is_epoch_over_, told_epoch_};
+  }
+
   /// Begins one. False: it gives nothing. `said` is for people, mostly empty. Throws Error{invalid_argument}
   /// where all epochs are over.
   bool begin(const Run& run, std::string& said);
@@ -27,9 +40,11 @@ class ForRules {
   bool set_epoch(Run& run, std::int64_t epoch);
 
   /// A batch was delivered.
-  void passed(const Position& start, const Position& end) noexcept {
-    if (start.epoch != end.epoch) is_restored_ = false;
+  void passed(const Run& run, const Position& start) noexcept {
+    if (run.mixture() != nullptr || start.epoch != run.position().epoch) is_restored_ = false;
   }
+  /// The next `for` is of an epoch that is over, whatever is left of it; or not.
+  void end_epoch(bool is_over) noexcept { is_epoch_over_ = is_over; }
   /// The run was restarted; or restored, or sent elsewhere.
   void restarted() noexcept { is_restored_ = is_epoch_over_ = false; }
   void restored() noexcept {

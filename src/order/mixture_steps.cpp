@@ -87,7 +87,9 @@ std::int64_t MixtureSteps::count(std::int64_t /*batch_size*/) const {
 bool MixtureSteps::lead(const Position& from, std::int64_t batch_size, const Position& at) const {
   const std::int64_t turns = at.consumed - from.consumed;
   const bool is_cut = turns % batch_size != 0;  // as the last batch of the run is
-  return turns >= 0 && from.consumed >= turns_.state().changed_at &&
+  const bool is_past_end =
+      at.consumed > samples_ || (rules_.end == MixtureEnd::steps && at.step > rules_.steps);
+  return !is_past_end && turns >= 0 && from.consumed >= turns_.state().changed_at &&
          at.step - from.step == turns / batch_size + (is_cut ? 1 : 0) && (!is_cut || at.consumed == samples_);
 }
 

@@ -83,19 +83,19 @@ void Planner::take_some(World world, Split split, RunSlice& out) {
   Schedule::slice(schedules_, batch_, 0, batch_.size, all_);
   spans_.clear();
   out.slots.clear();
-  std::int64_t begin = 0;  // of the span at hand
+  std::int64_t begin = 0;          // of the span at hand
+  std::int64_t next = world.rank;  // slot of this rank, where they take turns
   for (const ShardSpan& span : all_) {
     const std::int64_t end = begin + span.count;
     if (split == Split::by_shard && span.shard.value % world.size == world.rank) {
       spans_.push_back(span);
       for (std::int64_t slot = begin; slot < end; ++slot) out.slots.push_back(slot);
     }
-    const std::int64_t first = begin + (world.size + world.rank - begin % world.size) % world.size;
-    for (std::int64_t slot = first; split == Split::interleaved && slot < end; slot += world.size) {
+    for (; split == Split::interleaved && next < end; next += world.size) {
       ShardSpan& own = spans_.emplace_back(span);
-      own.position += slot - begin;
+      own.position += next - begin;
       own.count = 1;
-      out.slots.push_back(slot);
+      out.slots.push_back(next);
     }
     begin = end;
   }
@@ -129,7 +129,7 @@ std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t
   const auto next = std::ranges::upper_bound(order_->firsts, id.value);
   const auto d = static_cast<std::size_t>(next - order_->firsts.begin()) - 1;
   const auto start = find(run, d, epoch, id);
-  if (!start || !start->is_countable() || !batch_of(run, *start, batch_)) return std::nullopt;
+  if (!start || !batch_of(run, *start, batch_)) return std::nullopt;
   Schedule::slice(schedules_, batch_, 0, batch_.size, all_);
   const ShardPosition found = order_->orders[d].epoch(epoch).locate({id.value - order_->firsts[d]});
   std::int64_t slot = 0;

@@ -53,6 +53,8 @@ void require_data(const std::vector<RunData>& data, const RunOptions& options) {
   const std::size_t wanted = is_mixture ? options.weights.size() : 1;
   if (data.size() != wanted)
     refuse(fmt::format("{} datasets for {} weights", data.size(), options.weights.size()));
+  kCheck.in_range("shards", options.shards, 1, kMaxShards / std::max<std::int64_t>(std::ssize(data), 1),
+                  "all datasets together have at most 2^24");
   std::int64_t all = 0;
   for (std::size_t d = 0; d < data.size(); ++d) {
     const RunData& one = data[d];
@@ -124,22 +126,24 @@ auto ask(const Run& run, Call call) {
 
 }  // namespace
 
+void internal::check(const RunOptions& options, const OptionCheck& with) {
+  with.in_range("global_batch_size", options.global_batch_size, 1, kMaxBatchSize);
+  with.in_range("shards", options.shards, 0, kMaxShards, "0 = as fits the shuffle");
+  with.in_range("interleave", options.interleave, 0, kUnbounded, "0 = all shards");
+  with.one_of("shuffle", options.shuffle, kShuffles);
+  with.in_range("block.samples", options.block.samples, 0, kUnbounded, "0 = the source's units");
+  with.in_range("block.blocks", options.block.blocks, 1);
+  with.one_of("tail", options.tail, kTails);
+  with.in_range("epochs", options.epochs, 1);
+}
+
 void RunOptions::validate() const {
-  kCheck.in_range("global_batch_size", global_batch_size, 1, kMaxBatchSize);
-  kCheck.in_range("shards", shards, 0, kMaxShards / std::max<std::int64_t>(std::ssize(weights), 1),
-                  "0 = as fits the shuffle");
-  kCheck.in_range("interleave", interleave, 0, internal::kUnbounded, "0 = all shards");
-  kCheck.one_of("shuffle", shuffle, internal::kShuffles);
-  kCheck.in_range("block.samples", block.samples, 0, internal::kUnbounded, "0 = units");
-  kCheck.in_range("block.blocks", block.blocks, 1);
-  kCheck.one_of("tail", tail, internal::kTails);
-  kCheck.in_range("epochs", epochs, 1);
+  internal::check(*this, kCheck);
   kCheck.one_of("end", end, internal::kMixtureEnds);
   const bool ends_by_steps = end == MixtureEnd::steps;
   if (weights.empty() && (ends_by_steps || steps != 0))
     kCheck.refuse("steps", "set", "of a mixture: give weights");
-  if (!weights.empty())
-    kCheck.in_range("steps", steps, ends_by_steps ? 1 : 0, ends_by_steps ? internal::kUnbounded : 0);
+  kCheck.in_range("steps", steps, ends_by_steps ? 1 : 0, ends_by_steps ? internal::kUnbounded : 0);
 }
 
 // ---- how runs are made ----
@@ -151,20 +155,15 @@ Run::Run(std::shared_ptr<const RunOrder> order, std::shared_ptr<const RunSteps> 
 Run::Run(std::int64_t samples, const RunOptions& options)
     : Run(std::vector<RunData>{{.samples = samples}}, options) {}
 
-Run::Run(std::vector<RunData> data, const RunOptions& options)
-    : Run(RunAccess::checked(
+Run::Run(const std::vector<RunData>& data, const RunOptions& options)
+    : Run(RunAccess::make(
           data, options,
           options.weights.empty() ? std::vector<std::int64_t>() : internal::quantise(options.weights))) {}
 
-Run internal::RunAccess::checked(const std::vector<RunData>& data, const RunOptions& options,
-                                 std::vector<std::int64_t> given) {
-  const RunOptions own = resolved(options);
-  require_data(data, own);
-  return make(data, own, std::move(given));
-}
-
-Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions& options,
+Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions& how,
                               std::vector<std::int64_t> given) {
+  const RunOptions options = resolved(how);
+  require_data(data, options);
   auto order = std::make_shared<RunOrder>();
   const bool is_mixture = !given.empty();
   order->firsts = {0};
@@ -284,6 +283,7 @@ bool Run::advance() {
 }
 
 void Run::advance(const RunSlice& slice) {
+  std::visit([&](const auto& steps) { steps.require(slice.end); }, *steps_);
   if (slice.end.step == position_.step + 1) {
     position_ = slice.end;
     return;
@@ -315,7 +315,9 @@ std::optional<Position> Run::position_of(std::int64_t step) const {
   if (step < 0) throw internal::failure(ErrorCode::out_of_range, "find step {}: steps begin with 0", step);
   if (step < origin_.step)
     throw internal::failure(ErrorCode::unsupported, "find step {}: {}", step, RunAccess::past(*this));
-  return ask(*this, [&](const auto& steps) { return steps.start_of(origin_, global_batch_size_, step); });
+  const auto at =
+      ask(*this, [&](const auto& steps) { return steps.start_of(origin_, global_batch_size_, step); });
+  return at && at->is_countable() ? at : std::nullopt;
 }
 
 std::optional<Run> Run::at(std::int64_t step) const {
@@ -349,35 +351,35 @@ void internal::RunAccess::require_mixture(const Run& run, std::string_view verb,
                 own == 0 ? "mixes none" : fmt::format("mixes {}", own));
 }
 
-void internal::RunAccess::require(const Run& run, const RunPlace& place) {
-  const auto* mixed = std::get_if<MixtureSteps>(run.steps_.get());
-  if (mixed != nullptr || place.mixture)
-    require_mixture(run, "go to a place", place.mixture ? place.mixture->weights.size() : 0);
-  if (mixed == nullptr) return std::get<Steps>(*run.steps_).require(place.position);
-  if (mixed->turns().state() == *place.mixture) return mixed->require(place.position);
-  mixed->with(*place.mixture).require(place.position);
-}
-
 void internal::RunAccess::go_to(Run& run, const RunPlace& place, bool are_same) {
-  require(run, place);
-  if (place.mixture && *place.mixture != *run.mixture())
-    run.steps_ = std::make_shared<const RunSteps>(std::get<MixtureSteps>(*run.steps_).with(*place.mixture));
+  std::shared_ptr<const RunSteps> steps = run.steps_;
+  if (place.mixture || run.mixture() != nullptr) {
+    require_mixture(run, "go to a place", place.mixture ? place.mixture->weights.size() : 0);
+    if (*place.mixture != *run.mixture())
+      steps = std::make_shared<const RunSteps>(std::get<MixtureSteps>(*steps).with(*place.mixture));
+  }
+  const bool lead = std::visit(
+      [&](const auto& of) {
+        of.require(place.position);
+        return are_same && of.lead(place.origin, run.global_batch_size_, place.position);
+      },
+      *steps);
+  run.steps_ = std::move(steps);
   run.position_ = place.position;
-  const bool lead = are_same && ask(run, [&](const auto& steps) {
-                      return steps.lead(place.origin, run.global_batch_size_, place.position);
-                    });
   run.origin_ = lead ? place.origin : place.position;
 }
 
 void Run::seek(const Position& position) {
-  RunAccess::go_to(*this, {position, mixture() != nullptr ? std::optional(*mixture()) : std::nullopt}, true);
+  RunAccess::go_to(
+      *this, {position, mixture() != nullptr ? std::optional(*mixture()) : std::nullopt, origin_}, true);
 }
 void Run::seek(const Position& position, const MixtureState& mixture) {
-  RunAccess::go_to(*this, {position, mixture}, true);
+  const bool are_same = this->mixture() != nullptr && mixture == *this->mixture();
+  RunAccess::go_to(*this, {position, mixture, are_same ? origin_ : Position()}, true);
 }
 
 void Run::restart() {
-  if (mixture() == nullptr) return seek({});
+  if (mixture() == nullptr) return RunAccess::go_to(*this, {}, true);
   seek({}, {.weights = order_->given, .counts = std::vector<std::int64_t>(order_->given.size())});
 }
 

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/option.hpp"
 #include "order/mixture_steps.hpp"
 #include "order/order.hpp"
 #include "order/steps.hpp"
@@ -34,6 +35,9 @@ struct RunOrder {
   std::vector<std::int64_t> given;  // the weights that the program began with, quantised
 };
 
+/// Refuses what no run has, of the options that a loader has, too.
+void check(const RunOptions& options, const OptionCheck& with);
+
 /// A position, and what else it takes to go there.
 struct RunPlace {
   Position position;
@@ -57,20 +61,12 @@ struct RunAccess {
   /// Behind a batch of this run, which may be before its place, but not before its origin.
   static void go_behind(Run& run, const Position& end) { run.position_ = end; }
   static void require_mixture(const Run& run, std::string_view verb, std::size_t datasets);
-  /// Throws as Run::seek where that would refuse to go to `place`. Goes nowhere.
-  static void require(const Run& run, const RunPlace& place);
   /// Goes there, behind batches of `place` as they are in this run, or, unless `are_same`, were of others.
   static void go_to(Run& run, const RunPlace& place, bool are_same);
   /// As Run::set_weights, of weights that are quantised.
   static void set_weights(Run& run, std::vector<std::int64_t> weights);
   /// As the constructor, of these weights, quantised.
-  static Run checked(const std::vector<RunData>& data, const RunOptions& options,
-                     std::vector<std::int64_t> given);
-  /// Over datasets whose lengths are right, in options that are.
-  static Run make(const std::vector<RunData>& data, const RunOptions& options,
-                  std::vector<std::int64_t> given);
-  static void keep_text(Run& run, std::string_view text) { run.text_ = std::make_shared<std::string>(text); }
-  static const std::string* text(const Run& run) { return run.text_.get(); }
+  static Run make(const std::vector<RunData>& data, const RunOptions& how, std::vector<std::int64_t> given);
 };
 
 }  // namespace rota::internal

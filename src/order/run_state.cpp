@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::string_view kLengths = "lengths";  // of a recipe: a list for each dataset
 constexpr std::string_view kEndlessName = "endless";
+constexpr std::int64_t kMostBlocks = std::int64_t{1} << 27;  // that are believed of a text: 1 GiB
 
 OrderedJson json_of(const Position& at) {
   return {{"epoch", at.epoch}, {"consumed", at.consumed}, {"step", at.step}};
@@ -78,9 +79,8 @@ Fingerprint fingerprint_in(const JsonObject& json, std::string_view key) {
 template <typename Number>
 Number number_of(const JsonObject& json, std::string_view key, std::string_view text) {
   Number number = 0;
-  if (std::from_chars(text.data(), text.data() + text.size(), number).ptr != text.data() + text.size() ||
-      text.empty())
-    json.fail(key, "is no number");
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) json.fail(key, "is no number");
   return number;
 }
 
@@ -115,13 +115,14 @@ std::vector<std::int64_t> read_lengths(const JsonObject& json, std::string_view 
 std::vector<RunData> read_recipe(const StateText& saved) {
   std::vector<RunData> data;
   const JsonObject state = saved.object();
+  const auto datasets = static_cast<std::int64_t>(state.array(kLengths).size());
   for (const Json& json : state.array(kLengths)) {
     const JsonObject one(json, [&](std::string_view member, std::string_view why) {
       state.fail(kLengths, fmt::format("\"{}\" {}", member, why));
     });
     data.push_back({.samples = one.number("samples"),
-                    .shard_lengths = read_lengths(one, "shards", kMaxShards),
-                    .block_lengths = read_lengths(one, "blocks", kMaxBatchSize)});
+                    .shard_lengths = read_lengths(one, "shards", kMaxShards / datasets),
+                    .block_lengths = read_lengths(one, "blocks", kMostBlocks / datasets)});
   }
   return data;
 }
@@ -188,7 +189,7 @@ OrderedJson state_of(const Run& run, std::optional<std::int64_t> skipped, std::i
     json["given"] = RunAccess::order(run)->given;
     json["sizes"] = mixed->lengths();
     json["end"] = kMixtureEnds[static_cast<std::size_t>(mixed->rules().end)];
-    json["steps"] = mixed->rules().steps;
+    json["steps"] = std::min(mixed->rules().steps, kMaxCount);
   }
   if (skipped) state["skipped"] = *skipped;
   const RunOptions options = run.options();
@@ -219,15 +220,15 @@ bool has_batches_of(const JsonObject& state, const Run& run) {
          then.text("tail") == to_string(RunAccess::tail(run));
 }
 
-Run run_of(const StateText& saved, const std::vector<RunData>* given) {
+Run run_of(const StateText& saved, const std::vector<RunData>& given) {
   const JsonObject state = saved.object();
   const JsonObject order = state.object("order");
   if (order.number("version") != kOrderVersion) {
     saved.fail(ErrorCode::mismatch, fmt::format("its order is of version {}, and this rota has {}",
                                                 order.number("version"), kOrderVersion));
   }
-  const bool has_lengths = given != nullptr || state.has(kLengths);
-  const std::vector<RunData> data = given != nullptr      ? *given
+  const bool has_lengths = !given.empty() || state.has(kLengths);
+  const std::vector<RunData> data = !given.empty()        ? given
                                     : state.has(kLengths) ? read_recipe(saved)
                                                           : read_sizes(saved);
   const auto refuse_lengths = [&] {
@@ -243,10 +244,11 @@ Run run_of(const StateText& saved, const std::vector<RunData>* given) {
     std::vector<std::int64_t> weights = given_in(state);
     if (lacks_lengths(data, options)) refuse_lengths();
     if (weights.size() != options.weights.size()) saved.fail("its weights are of several numbers");
-    Run run = RunAccess::checked(data, options, std::move(weights));
-    if (run.samples() != order.number("samples") ||
-        to_string(RunAccess::order(run)->lengths) != order.text("lengths")) {
-      refuse_lengths();
+    Run run = RunAccess::make(data, options, std::move(weights));
+    for (const auto& [key, value] : Json(order_of(run)).items()) {
+      if (order.at(key) == value) continue;
+      if (key == "lengths" || key == "samples") refuse_lengths();
+      order.fail(key, "is none that a run has");
     }
     RunAccess::go_to(run, place, true);
     return run;
@@ -255,9 +257,9 @@ Run run_of(const StateText& saved, const std::vector<RunData>* given) {
         error.code() == ErrorCode::unsupported) {
       throw;
     }
-    saved.fail(
-        has_lengths && error.code() == ErrorCode::invalid_argument ? ErrorCode::mismatch : ErrorCode::corrupt,
-        fmt::format("it cannot be ({})", error.what()));
+    const bool are_wrong = !given.empty() && error.code() == ErrorCode::invalid_argument;  // the lengths
+    saved.fail(are_wrong ? ErrorCode::mismatch : ErrorCode::corrupt,
+               fmt::format("it cannot be ({})", error.what()));
   }
 }
 
@@ -305,28 +307,22 @@ std::string describe(const JsonObject& state) {
 
 }  // namespace internal
 
-namespace {
-
-constexpr const char* kTask = "read a run from a text";
-
-Run read(std::string_view text, const std::vector<RunData>* data) {
-  const internal::StateText saved(kTask, internal::kLoaderKind, text);
+Run Run::from(std::string_view text, const std::vector<RunData>& lengths) {
+  const internal::StateText saved("read a run from a text", internal::kLoaderKind, text);
   saved.require_digest();
-  Run run = internal::run_of(saved, data);
-  internal::RunAccess::keep_text(run, text);
+  Run run = internal::run_of(saved, lengths);
+  run.text_ = std::make_shared<const std::string>(text);
   return run;
 }
-
-}  // namespace
-
-Run Run::from(std::string_view state) { return read(state, nullptr); }
-Run Run::from(std::string_view state, const std::vector<RunData>& data) { return read(state, &data); }
 
 std::string Run::state() const {
   if (text_ == nullptr) return internal::sealed(internal::state_of(*this, {}, 1));
   auto state = internal::OrderedJson::parse(*text_);
+  const auto then = state["position"];
   internal::put_place(*this, state);
-  internal::put_batches(*this, state);
+  // Older texts do not say since when batches are as they are.
+  if (then != state["position"] || state["run"]["global_batch_size"] != global_batch_size_)
+    internal::put_batches(*this, state);
   return internal::sealed(std::move(state));
 }
 

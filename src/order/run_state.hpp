@@ -22,8 +22,8 @@ namespace rota::internal {
 /// Whether its batches were as those of `run`.
 [[nodiscard]] bool has_batches_of(const JsonObject& state, const Run& run);
 
-/// The run of a saved state, with the lengths in `data` where that is given. Throws as Run::from.
-[[nodiscard]] Run run_of(const StateText& saved, const std::vector<RunData>* data = nullptr);
+/// As Run::from.
+[[nodiscard]] Run run_of(const StateText& saved, const std::vector<RunData>& given = {});
 
 /// What the runs of all ranks must have in common, by lines.
 [[nodiscard]] std::string described(const Run& run);

@@ -73,6 +73,8 @@ std::int64_t Steps::steps_of(std::int64_t left, std::int64_t size) const noexcep
 }
 
 bool Steps::lead(const Position& from, std::int64_t size, const Position& at) const {
+  const bool is_past_end = at.epoch > epochs_ || (at.epoch == epochs_ && at.consumed > 0);
+  if (is_past_end || from.consumed > samples_) return false;
   const i128 epochs = i128{at.epoch} - from.epoch;
   const i128 steps = i128{at.step} - from.step;
   if (tail_ == Tail::carry) {

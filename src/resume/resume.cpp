@@ -169,20 +169,18 @@ SkippedSamples read_skipped(const SavedState& saved, World world, std::int64_t s
 }
 
 // All that could be refused was looked at.
-void go_to(Loader& loader, Run place, SkippedSamples skipped) {
-  loader.impl().go_to(std::move(place));
+void go_to(Loader& loader, const Run& place, SkippedSamples skipped) {
+  loader.impl().delivered = place;
+  loader.impl().moved();
   loader.impl().counter.restore(std::move(skipped));
 }
 
-void require_state(const Loader& loader) {
-  if (!loader.options().evaluation) return;
+internal::AskContent content_of(const Loader& loader) {
+  if (!loader.options().evaluation) return [&]() -> auto& {
+      return loader.impl().content();
+    };
   throw Error(ErrorCode::invalid_argument,
               "save or restore a loader: one for evaluation has no state, for it begins anew; leave it out");
-}
-
-internal::AskContent content_of(const Loader& loader) {
-  require_state(loader);
-  return [&]() -> auto& { return loader.impl().content(); };
 }
 
 }  // namespace
@@ -199,18 +197,18 @@ void save_run(const Run& run, World world, const AskContent& ask_content, const 
         "them, or all save together into one that they open over their communicator",
         world.rank, world.size);
   }
-  const World of = data.is_alone() ? World{} : world;
-  RowRange rows = cursor_rows(run, of);
-  if (of.replica > 0) rows.count = 0;
+  const World place = data.is_alone() ? World{} : world;
+  RowRange rows = cursor_rows(run, place);
+  if (place.replica > 0) rows.count = 0;
   // Named by their numbers, so that two that take themselves for one place are an error and not a longer
   // tensor.
   snapshot.tensor(part_of_loader(name, kCursors), DType::int64, {2}, std::span(&rows, 1),
                   bytes_of(cursors_of(run, rows)));
   OrderedJson json = state_of(run, {}, world.size);
-  if (of.rank == 0) add_content(ask_content(), json);  // the other blobs are not saved
+  if (place.rank == 0) add_content(ask_content(), json);  // the other blobs are not saved
   snapshot.blob(part_of_loader(name, kState), json.dump());
   snapshot.same(fmt::format("loader/{}", name), described + fmt::format("a world of {}", world.size));
-  data.share_out(of.size);
+  data.share_out(place.size);
 }
 
 Run restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& run, World world,
@@ -230,8 +228,8 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
   const SavedState saved(internal::kLoaderKind, checkpoint, name);
-  Run place = internal::restored(saved, checkpoint, loader.run(), loader.world(), content_of(loader));
-  go_to(loader, std::move(place), read_skipped(saved, loader.world(), loader.run().samples()));
+  const Run place = internal::restored(saved, checkpoint, loader.run(), loader.world(), content_of(loader));
+  go_to(loader, place, read_skipped(saved, loader.world(), loader.run().samples()));
 }
 
 std::string state(const Loader& loader) {
@@ -245,9 +243,9 @@ std::string state(const Loader& loader) {
 void restore(Loader& loader, std::string_view state) {
   const SavedState saved(internal::kLoaderKind, state);
   const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
-  Run place = internal::moved_to(saved, loader.run(), content_of(loader));
+  const Run place = internal::moved_to(saved, loader.run(), content_of(loader));
   saved.require_digest();
-  go_to(loader, std::move(place), {.count = skipped});
+  go_to(loader, place, {.count = skipped});
 }
 
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {

@@ -1,0 +1,104 @@
+// `rota when`: what it says of states is what the loaders of these states hand out.
+
+#include <nlohmann/json.hpp>
+
+#include "cli/programs.hpp"
+#include "source/told_source.hpp"
+#include "test.hpp"
+
+namespace rota::test::when_verb_test {
+
+using nlohmann::json;
+
+/// Three files of lines, and what a run over them has left.
+class WhenVerb : public ProgramTest {
+ protected:
+  WhenVerb() {
+    std::int64_t number = 0;
+    for (const int lines : {5, 9, 6}) {
+      std::string text;
+      for (int i = 0; i < lines; ++i) text += fmt::format("{{\"n\": {}}}\n", number++);
+      write(fmt::format("data/{}.jsonl", lines), text);
+    }
+  }
+  [[nodiscard]] Loader loader(LoaderOptions options, World world = {}) const {
+    options.global_batch_size = 4;
+    options.workers = 0;
+    return Loader(open(path("data")), std::move(options), world);
+  }
+  [[nodiscard]] json told(const std::string& arguments) const {
+    const Ended ended = rota("when --json " + arguments);
+    EXPECT_EQ(ended.code, 0) << ended.output;
+    return json::parse(ended.output, nullptr, false);
+  }
+  /// Of every step, to the end, and of each of its samples, as rank 1 of 3 has it.
+  void expect_as_handed_out(Loader rank, const std::string& arguments) const {
+    while (const auto batch = rank.next()) {
+      const std::int64_t step = batch->start().step;
+      const json all = told(fmt::format("{} --step {} --rank 1 --ranks 3", arguments, step));
+      ASSERT_EQ(std::ssize(all["samples"]), batch->size());
+      EXPECT_EQ(all["global_size"], batch->global_size());
+      for (std::size_t i = 0; i < batch->ids().size(); ++i) {
+        const json& sample = all["samples"][i];
+        EXPECT_EQ(sample["id"], batch->ids()[i].value);
+        EXPECT_EQ(sample["slot"], batch->slots()[i]);
+        if (sample.contains("where")) {
+          EXPECT_EQ(sample["where"], rank.source().where(batch->ids()[i]));
+        }
+      }
+      if (batch->size() == 0) continue;
+      const json when = told(fmt::format("{} --sample {} --epoch {} --ranks 3", arguments,
+                                         batch->ids()[0].value, batch->epochs()[0]));
+      EXPECT_EQ(when["step"], step);
+      EXPECT_EQ(when["rank"], 1);
+      EXPECT_EQ(when["slot"], batch->slots()[0]);
+    }
+  }
+};
+
+TEST_F(WhenVerb, TellsOfAStateAndOfACheckpointWhatEachRankReads) {
+  Loader whole = loader({});
+  for (int steps = 0; steps < 2; ++steps) (void)whole.next();
+  write("state", state(whole));
+  write("dict", json{{"rota", state(whole)}, {"fingerprint", "mine"}}.dump());
+  CheckpointDirectory({}, dir_ / "checkpoints").save_all(2, whole);
+  for (const char* file : {"state", "dict", "checkpoints/checkpoint-000000000000.h5"}) {
+    SCOPED_TRACE(file);
+    expect_as_handed_out(loader({}, {.rank = 1, .size = 3}), file);
+  }
+  expect_says("when state --step 4", 0,
+              AllOf(HasSubstr("step 4: begins in epoch 0 behind sample 16"), HasSubstr("4 slots")));
+  expect_says("when state data --sample 7", 0, AllOf(HasSubstr("6.jsonl, record 2"), HasSubstr("slot")));
+}
+
+TEST_F(WhenVerb, TakesTheLengthsOfShardsThatAreFilesFromTheData) {
+  const LoaderOptions options{.shards = kFileShards, .interleave = 1, .shuffle = Shuffle::within};
+  const Loader by_files = loader(options);
+  write("state", state(by_files));
+  write("recipe", by_files.run().recipe());
+  expect_as_handed_out(loader(options, {.rank = 1, .size = 3}), "state " + path("data"));
+  expect_as_handed_out(loader(options, {.rank = 1, .size = 3}), "recipe");
+  expect_says("when state --step 0", 1, HasSubstr("no more than a digest of their lengths"));
+  write("data/new.jsonl", "{\"n\": 20}\n");
+  expect_says("when state data --step 0", 1, HasSubstr("not those of which it has a digest"));
+}
+
+TEST_F(WhenVerb, RefusesWhatIsNoStateAndStepsAndSamplesThatThereAreNot) {
+  const std::string text = state(loader({.tail = Tail::drop}));
+  write("state", text);
+  write("cut", text.substr(0, text.size() / 2));
+  write("empty", "");
+  expect_says("when cut --step 0", 1, HasSubstr("it is no JSON"));
+  for (const char* file : {"empty", "missing", "data"}) {
+    expect_says(fmt::format("when {} --step 0", file), 1, HasSubstr("cannot be read, or is empty"));
+  }
+  expect_says("when data/5.jsonl --step 0", 1, HasSubstr("it is no JSON"));
+  expect_says("when state --step 5", 1, HasSubstr("find step 5: the run has fewer steps"));
+  expect_says("when state --sample 20", 1, HasSubstr("samples 0 to 19"));
+  expect_says("when state --sample 1 --epoch 1", 1, HasSubstr("not read"));
+  expect_says("when state --step 0 --rank 3 --ranks 3", 1, HasSubstr("rank 3 of 3"));
+  expect_says("when state", 2, HasSubstr("give --step or --sample"));
+  expect_says("when state --step 0 --sample 0", 2, HasSubstr("--sample"));
+}
+
+}  // namespace rota::test::when_verb_test
