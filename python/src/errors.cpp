@@ -162,7 +162,7 @@ void check_signals() try {
   throw Interrupted(std::current_exception());
 }
 
-void refuse_fed(unsigned long drawer) {
+void refuse_fed(std::uint64_t drawer) {
   if (drawer == 0 || drawer == main_thread || drawer == PyThread_get_thread_ident()) return;
   throw Error(ErrorCode::invalid_argument,
               "save the state of a loader: a thread draws its batches ahead of the loop, so that it has some "

@@ -4,6 +4,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -137,7 +138,7 @@ auto unlocked(const Work& work) {
 }
 /// Throws Error{invalid_argument} where a thread beside the main one draws batches for this one: those may be
 /// ahead of what was trained.
-void refuse_fed(unsigned long drawer);
+void refuse_fed(std::uint64_t drawer);
 /// Python ends: no wait goes on.
 void end_waits();
 [[nodiscard]] bool python_has_ended() noexcept;

@@ -65,7 +65,7 @@ bool has_no_state(const StreamLoader& /*loader*/) { return false; }
 template <typename T>
 std::optional<Batch> next_of(OneThread<T>& self) {
   auto batch = self.use([](T& loader) { return loader.next(); });
-  self.drawer = PyThread_get_thread_ident();
+  self.draw();
   return batch ? std::optional(std::move(*batch)) : std::nullopt;
 }
 
@@ -89,7 +89,7 @@ void define_states(py::class_<OneThread<T>>& loader) {
           "state_dict",
           [](Self& self) {
             py::dict text;
-            refuse_fed(self.drawer);
+            self.refuse_fed();
             if (!self.use([](T& l) { return has_no_state(l); }, kBrief))
               text["rota"] = self.use([](T& l) { return state(l); }, kIsStateBrief<T>);
             return text;

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <optional>
@@ -157,7 +158,10 @@ class OneThread {
   [[nodiscard]] bool is_closed() const noexcept { return !object_ && !make_; }
   [[nodiscard]] bool is_made() const noexcept { return object_ != nullptr; }
 
-  std::atomic<unsigned long> drawer = 0;  ///< the thread of Python that took the last batch
+  /// This thread of Python took the last batch.
+  void draw() noexcept { drawer_ = PyThread_get_thread_ident(); }
+  /// As the function.
+  void refuse_fed() const { python::refuse_fed(drawer_); }
 
  private:
   void take(OneThread& made) {
@@ -201,6 +205,7 @@ class OneThread {
   };
 
   const char* name_;
+  std::atomic<std::uint64_t> drawer_ = 0;
   std::shared_ptr<T> object_;
   HasEnded has_ended_;
   std::function<std::unique_ptr<OneThread>()> make_;
