@@ -211,7 +211,8 @@ void define_place(LoaderClass& loader) {
             self.use([at](Loader& l) { l.seek(at); });
           },
           py::arg("position"), "Goes to `position`, as of this order; what was read ahead is dropped.")
-      .def_property_readonly("_run", [](PyLoader& self) { return PyRun{self.use([](Loader& l) { return l.run(); }, kBrief)}; })
+      .def_property_readonly(
+          "_run", [](PyLoader& self) { return PyRun{self.use([](Loader& l) { return l.run(); }, kBrief)}; })
       .def("position_of", &position_of, py::arg("step"), "Where `step` begins; None past the end.")
       .def("when", &when, py::arg("id"), py::arg("epoch"),
            "The step, rank and slot in which sample `id` is read in `epoch`; None where it never is.")

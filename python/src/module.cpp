@@ -29,6 +29,7 @@ PYBIND11_MODULE(_rota, module) {
   python::define_checkpoint(module);
   python::define_batches(module);
   python::define_loaders(module);
+  python::define_indices(module);
   python::define_runs(module);
   python::define_streams(module);
 }

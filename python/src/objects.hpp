@@ -11,6 +11,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -84,6 +85,10 @@ void require_no_end(HasEnded has_ended, std::string_view what);
 
 /// What a dataset of `size` samples is known by: `given` itself, where it is a fingerprint's 32 digits.
 std::optional<Fingerprint> to_fingerprint(const std::optional<std::string>& given, std::int64_t size);
+
+/// A list of `rota.Index`.
+py::object make_indices(std::span<const SampleId> ids, std::span<const std::int64_t> epochs,
+                        std::span<const SlotKind> kinds, std::uint64_t seed);
 
 /// A run, and what else a sampler has of it. The GIL guards it.
 struct PyRun {
@@ -232,6 +237,7 @@ void define_catalogs(py::module_& module);
 void define_communicator(py::module_& module);
 void define_checkpoint(py::module_& module);
 void define_batches(py::module_& module);
+void define_indices(py::module_& module);
 void define_runs(py::module_& module);
 void define_loaders(py::module_& module);
 void define_streams(py::module_& module);

@@ -1,4 +1,4 @@
-// Runs, what a sampler draws of them, and lists of indices.
+// Runs, and what a sampler draws of them.
 
 #include "rota/run.hpp"
 
@@ -19,7 +19,6 @@
 #include "objects.hpp"
 #include "options.hpp"
 #include "order/for_rules.hpp"
-#include "order/permutation.hpp"
 #include "order/run_state.hpp"
 #include "resume/loader_state.hpp"
 #include "source/content.hpp"
@@ -31,78 +30,6 @@ namespace {
 using internal::ForRules;
 using internal::RunAccess;
 using internal::SampleContent;
-
-// ---- lists of `rota.Index`, which has its epoch and seed by its type ----
-
-// What `rota._indices` has by that name, as long as Python lives.
-py::handle of_module(const char* name) {
-  return py::object(py::module_::import("rota._indices").attr(name)).release();
-}
-
-PyTypeObject* as_type(py::handle type) { return reinterpret_cast<PyTypeObject*>(type.ptr()); }
-
-py::object make_indices(std::span<const SampleId> ids, std::span<const std::int64_t> epochs,
-                        std::span<const SlotKind> kinds, std::uint64_t seed) {
-  static const py::handle list_type = of_module("Indices");
-  static const py::handle type_of = of_module("index_type");
-  const py::object all = unless_raised(PyList_New(static_cast<py::ssize_t>(ids.size())));
-  py::object type;
-  newfunc make = nullptr;  // without the ways of a call: a fifth of the time
-  const py::tuple number(1);
-  for (PyObject* const half_made : {all.ptr(), number.ptr()})
-    PyObject_GC_UnTrack(half_made);  // nobody finds it
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (i == 0 || epochs[i] != epochs[i - 1] || kinds[i] != kinds[i - 1]) {
-      type = type_of(epochs[i], seed, kinds[i] == SlotKind::pad);
-      make = reinterpret_cast<newfunc>(PyType_GetSlot(as_type(type), Py_tp_new));
-    }
-    number[0] = unless_raised(PyLong_FromLongLong(ids[i].value));
-    PyList_SET_ITEM(all.ptr(), static_cast<py::ssize_t>(i),
-                    unless_raised(make(as_type(type), number.ptr(), nullptr)).release().ptr());
-  }
-  return list_type(all);
-}
-
-template <typename T>
-std::span<const T> numbers_in(const py::bytes& bytes) {
-  const auto all = static_cast<std::string_view>(bytes);
-  return {reinterpret_cast<const T*>(all.data()), all.size() / sizeof(T)};
-}
-template <typename T>
-py::bytes to_bytes(const std::vector<T>& numbers) {
-  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(numbers[0])};
-}
-
-// Ids, epochs, kinds and seed of a list; None, where it has anything else, such as several seeds.
-py::object encode_indices(const py::list& list) {
-  static const py::handle base = of_module("Index");
-  std::vector<std::int64_t> ids;
-  std::vector<std::int64_t> epochs;
-  std::vector<SlotKind> kinds;
-  ids.reserve(list.size());
-  epochs.reserve(list.size());
-  py::object seed;
-  PyTypeObject* type = nullptr;
-  for (const py::handle index : list) {
-    if (Py_TYPE(index.ptr()) == type) {
-      epochs.push_back(epochs.back());
-      kinds.push_back(kinds.back());
-    } else {
-      if (!py::isinstance(index, base)) return py::none();
-      if (seed && !seed.equal(index.attr("seed"))) return py::none();
-      type = Py_TYPE(index.ptr());
-      seed = index.attr("seed");
-      epochs.push_back(index.attr("epoch").cast<std::int64_t>());
-      kinds.push_back(index.attr("is_pad").cast<bool>() ? SlotKind::pad : SlotKind::sample);
-    }
-    ids.push_back(PyLong_AsLongLong(index.ptr()));
-    if (ids.back() == -1 && PyErr_Occurred() != nullptr) return PyErr_Clear(), py::none();
-  }
-  if (!seed) return py::none();
-  return py::make_tuple(to_bytes(ids), to_bytes(epochs), to_bytes(kinds), seed);
-}
-
-// ---- runs ----
 
 // Slices without data. The last ones die with Python.
 internal::BatchPool& slices() {
@@ -402,15 +329,6 @@ void define_sampling(RunClass& run, py::module_& module) {
 }  // namespace
 
 void define_runs(py::module_& module) {
-  module.def("sample_key", [](std::uint64_t seed, std::int64_t epoch, std::int64_t id) {
-    return internal::derive_key(seed, epoch, internal::Purpose::transform, id).low;
-  });
-  module.def("encode_indices", &encode_indices);
-  module.def("decode_indices",
-             [](const py::bytes& ids, const py::bytes& epochs, const py::bytes& kinds, std::uint64_t seed) {
-               return make_indices(numbers_in<SampleId>(ids), numbers_in<std::int64_t>(epochs),
-                                   numbers_in<SlotKind>(kinds), seed);
-             });
   RunClass run(module, "Run");
   run.def(py::init<const PyRun&>());
   define_answers(run);

@@ -179,6 +179,17 @@ py::array view_sample(const Field& field, std::int64_t rows, std::span<std::byte
 
 std::span<const std::byte> bytes_of(const py::array& array);
 
+/// Numbers as bytes of Python.
+template <typename T>
+std::span<const T> numbers_in(const py::bytes& bytes) {
+  const auto all = static_cast<std::string_view>(bytes);
+  return {reinterpret_cast<const T*>(all.data()), all.size() / sizeof(T)};
+}
+template <typename T>
+py::bytes to_bytes(const std::vector<T>& numbers) {
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(numbers[0])};
+}
+
 }  // namespace rota::python
 
 namespace pybind11::detail {

@@ -49,9 +49,6 @@ bool is_checkpoint(const std::filesystem::path& file) {
 std::string text_in(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  if (text.empty())
-    throw internal::failure(ErrorCode::not_found, "read a state from {}: it cannot be read, or is empty",
-                            file.string());
   const auto json = nlohmann::json::parse(text, nullptr, false);
   const bool is_dict = json.is_object() && json.contains("rota") && json["rota"].is_string();
   return is_dict ? json["rota"].get<std::string>() : text;
@@ -84,6 +81,10 @@ Run run_of(const internal::StateText& saved, const Source* source) {
 }
 
 Run read_run(const When& when, const Source* source) {
+  std::error_code unknown;  // what it is else
+  if (!std::filesystem::is_regular_file(when.file, unknown))
+    throw internal::failure(ErrorCode::not_found, "read a state from {}: there is no such file",
+                            when.file.string());
   if (!is_checkpoint(when.file)) {
     const internal::StateText saved(fmt::format("read the state in {}", when.file.string()),
                                     internal::kLoaderKind, text_in(when.file));

@@ -77,10 +77,10 @@ internal::OrderedSource order_all(std::vector<std::shared_ptr<const Source>> sou
   auto whole = how.weights.empty() ? std::move(sources.front()) : join(std::move(sources));
   how.shards = std::max<std::int64_t>(options.shards, 0);  // of files and units it is told the lengths
   how.fingerprint = internal::ask(kTask, "fingerprint", [&] { return whole->fingerprint(); });
-  Run run(data, how);
+  const Run run(data, how);
   options.shards = run.options().shards;
   if (how.weights.empty() || whole->size() == run.samples())
-    return {std::move(whole), std::move(fields), std::move(run)};
+    return {std::move(whole), std::move(fields), run};
   throw internal::failure(
       ErrorCode::callback,
       "mix datasets: they said that they have {} samples, and then {}; size() of a source must not change",

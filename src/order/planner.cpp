@@ -129,7 +129,7 @@ std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t
   const auto next = std::ranges::upper_bound(order_->firsts, id.value);
   const auto d = static_cast<std::size_t>(next - order_->firsts.begin()) - 1;
   const auto start = find(run, d, epoch, id);
-  if (!start || !batch_of(run, *start, batch_)) return std::nullopt;
+  if (!start || !start->is_countable() || !batch_of(run, *start, batch_)) return std::nullopt;
   Schedule::slice(schedules_, batch_, 0, batch_.size, all_);
   const ShardPosition found = order_->orders[d].epoch(epoch).locate({id.value - order_->firsts[d]});
   std::int64_t slot = 0;

@@ -18,11 +18,9 @@ using internal::Order;
 using internal::Planner;
 using internal::RunAccess;
 using internal::RunOrder;
-using internal::RunPlace;
 using internal::RunSteps;
 using internal::ShardPlan;
 using internal::Steps;
-using internal::WeightedTurns;
 
 namespace {
 
@@ -188,8 +186,8 @@ Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions
     auto steps = std::make_shared<const RunSteps>(Steps(order->firsts.back(), options.tail, options.epochs));
     return {std::move(order), std::move(steps), options.global_batch_size};
   }
-  std::vector<std::int64_t> lengths;
-  for (const RunData& one : data) lengths.push_back(one.samples);
+  std::vector<std::int64_t> lengths(data.size());
+  std::ranges::transform(data, lengths.begin(), &RunData::samples);
   const MixtureRules rules{
       .end = options.end, .steps = options.steps, .passes = options.epochs, .tail = options.tail};
   WeightedTurns turns({.weights = std::move(given), .counts = std::vector<std::int64_t>(data.size())});
@@ -283,7 +281,8 @@ bool Run::advance() {
 }
 
 void Run::advance(const RunSlice& slice) {
-  std::visit([&](const auto& steps) { steps.require(slice.end); }, *steps_);
+  const Position end{.epoch = slice.start.epoch, .consumed = slice.end.consumed, .step = slice.start.step};
+  std::visit([&](const auto& steps) { steps.require(end); }, *steps_);
   if (slice.end.step == position_.step + 1) {
     position_ = slice.end;
     return;

@@ -245,7 +245,8 @@ Run run_of(const StateText& saved, const std::vector<RunData>& given) {
     if (lacks_lengths(data, options)) refuse_lengths();
     if (weights.size() != options.weights.size()) saved.fail("its weights are of several numbers");
     Run run = RunAccess::make(data, options, std::move(weights));
-    for (const auto& [key, value] : Json(order_of(run)).items()) {
+    const Json own(order_of(run));
+    for (const auto& [key, value] : own.items()) {
       if (order.at(key) == value) continue;
       if (key == "lengths" || key == "samples") refuse_lengths();
       order.fail(key, "is none that a run has");
@@ -307,11 +308,11 @@ std::string describe(const JsonObject& state) {
 
 }  // namespace internal
 
-Run Run::from(std::string_view text, const std::vector<RunData>& lengths) {
-  const internal::StateText saved("read a run from a text", internal::kLoaderKind, text);
+Run Run::from(std::string_view state, const std::vector<RunData>& lengths) {
+  const internal::StateText saved("read a run from a text", internal::kLoaderKind, state);
   saved.require_digest();
   Run run = internal::run_of(saved, lengths);
-  run.text_ = std::make_shared<const std::string>(text);
+  run.text_ = std::make_shared<const std::string>(state);
   return run;
 }
 

@@ -17,7 +17,6 @@
 namespace rota {
 namespace {
 
-using internal::JsonObject;
 using internal::kCursors;
 using internal::part_of_loader;
 using internal::RunAccess;
