@@ -80,7 +80,7 @@ PyRun make_run(const py::iterable& data, const LoaderOptions& options, const py:
   std::int64_t samples = 0;
   for (const RunData& one : all) samples += std::clamp<std::int64_t>(one.samples, 0, kMaxCount - samples);
   how.fingerprint = to_fingerprint(fingerprint, samples);
-  return {Run(std::move(all), how)};
+  return {Run(all, how)};
 }
 
 // What a source or a mixture is in order.
@@ -103,8 +103,8 @@ World sampler_world(py::handle given) {
 
 // For a sampler over sources made by `numbers`.
 PyRun make_sampler_run(py::handle data, LoaderOptions options, py::handle world) {
-  auto ordered = order_of(data, options);
-  return {.run = std::move(ordered.run),
+  const auto ordered = order_of(data, options);
+  return {.run = ordered.run,
           .world = sampler_world(world),
           .split = options.rank_split,
           .content = std::make_shared<const std::vector<SampleContent>>(
@@ -146,9 +146,9 @@ void load(PyRun& self, py::handle state) {
   const std::string text = state_text(state);
   const internal::SavedState saved(internal::kLoaderKind, text);
   const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
-  Run moved = internal::moved_to(saved, self.run, content_of(self));
+  const Run moved = internal::moved_to(saved, self.run, content_of(self));
   saved.require_digest();
-  self.run = std::move(moved);
+  self.run = moved;
   self.skipped = skipped;
 }
 
@@ -181,8 +181,8 @@ void define_answers(RunClass& run) {
                        py::handle split) { return slice_of(self, world_of(world), split_of(split)); })
       .def("_go_to_step",
            [](PyRun& self, py::handle step) {
-             auto at = self.run.at(step_of(step));
-             if (at) self.run = std::move(*at);
+             const auto at = self.run.at(step_of(step));
+             if (at) self.run = *at;
              return at.has_value();
            })
       .def(
@@ -198,8 +198,7 @@ void define_answers(RunClass& run) {
           },
           py::arg("id"), py::arg("epoch") = 0, py::arg("ranks") = 1, py::arg("split") = "by_sample",
           "The step, the rank of a world of `ranks`, and the slot in which sample `id` is read in `epoch`; "
-          "None where it "
-          "never is.")
+          "None where it never is.")
       .def("cursors", &cursors_of, "[shards, 2], int64: epoch and position of each.")
       .def("__len__", &steps_in)
       .def("__bool__", [](const PyRun&) { return true; })

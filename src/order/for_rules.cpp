@@ -32,15 +32,14 @@ bool ForRules::begin(const Run& run, std::string& said) {
     if (std::exchange(is_restored_, false)) return false;
     throw failure(ErrorCode::invalid_argument,
                   "begin a `for`: the run is over (epochs={}); ask for more epochs, or leave epochs out of a "
-                  "sampler for one "
-                  "in each `for`; or call restart(), or set evaluation=True, with which each begins anew",
+                  "sampler for one in each `for`; or call restart(), or set evaluation=True, with which each "
+                  "begins anew",
                   RunAccess::epochs(run));
   }
   if (begins_epoch(run) || is_restored_ || run.mixture() != nullptr) return true;
   said = fmt::format(
       "this `for` goes on in epoch {} behind sample {}, where the last one was left; to begin anew, call "
-      "restart(); for "
-      "a loader that always does, make it with evaluation=True",
+      "restart(); for a loader that always does, make it with evaluation=True",
       at.epoch, at.consumed);
   return true;
 }
@@ -65,16 +64,15 @@ bool ForRules::set_epoch(Run& run, std::int64_t epoch) {
   if (is_restored_ && is_before) {
     throw failure(ErrorCode::invalid_argument,
                   "go to epoch {}: the state that was loaded is in epoch {}, so that one is over; call "
-                  "restart() first to "
-                  "begin the run anew",
+                  "restart() first to begin the run anew",
                   epoch, at.epoch);
   }
   if (!is_of_one_epoch_ && is_before) {
-    throw failure(ErrorCode::invalid_argument,
-                  "go to epoch {}: epochs={}, so that a `for` goes on to the last epoch, and that one is "
-                  "over; leave epochs "
-                  "out for one epoch in each `for`, or call restart() to begin the run anew",
-                  epoch, RunAccess::epochs(run));
+    throw failure(
+        ErrorCode::invalid_argument,
+        "go to epoch {}: epochs={}, so that a `for` goes on to the last epoch, and that one is "
+        "over; leave epochs out for one epoch in each `for`, or call restart() to begin the run anew",
+        epoch, RunAccess::epochs(run));
   }
   run.seek({.epoch = epoch, .consumed = 0, .step = at.step});
   restarted();

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/enumerators.hpp"
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "order/planner.hpp"
@@ -24,125 +23,12 @@ using internal::Steps;
 
 namespace {
 
-constexpr internal::OptionCheck kCheck("make a run");
-
-// Of shards that are files or units, or of blocks.
-void require_sum(std::span<const std::int64_t> lengths, std::int64_t samples, std::string_view what) {
-  std::int64_t sum = 0;
-  for (const std::int64_t length : lengths) {
-    if (length >= 0 && length <= samples - sum) {
-      sum += length;
-      continue;
-    }
-    throw internal::failure(ErrorCode::invalid_argument,
-                            "make a run of {} samples: one of the {} {} has {}, behind {}", samples,
-                            lengths.size(), what, length, sum);
-  }
-  if (sum == samples) return;
-  throw internal::failure(ErrorCode::invalid_argument, "make a run of {} samples: all {} {} together have {}",
-                          samples, lengths.size(), what, sum);
-}
-
-void require_data(const std::vector<RunData>& data, const RunOptions& options) {
-  const auto refuse = [](const std::string& why) {
-    throw Error(ErrorCode::invalid_argument, "make a run: " + why);
-  };
-  const bool is_mixture = !options.weights.empty();
-  const std::size_t wanted = is_mixture ? options.weights.size() : 1;
-  if (data.size() != wanted)
-    refuse(fmt::format("{} datasets for {} weights", data.size(), options.weights.size()));
-  kCheck.in_range("shards", options.shards, 1, kMaxShards / std::max<std::int64_t>(std::ssize(data), 1),
-                  "all datasets together have at most 2^24");
-  std::int64_t all = 0;
-  for (std::size_t d = 0; d < data.size(); ++d) {
-    const RunData& one = data[d];
-    kCheck.in_range("samples", one.samples, is_mixture ? 1 : 0, kMaxCount - all,
-                    is_mixture ? "of a mixture's dataset" : "");
-    all += one.samples;
-    if (!one.shard_lengths.empty()) require_sum(one.shard_lengths, one.samples, "shards");
-    if (is_mixture && !one.shard_lengths.empty() && std::ssize(one.shard_lengths) != options.shards)
-      refuse(
-          fmt::format("dataset {} has {} shards, and not {} as the option says; those of a mixture have "
-                      "as many shards each",
-                      d, one.shard_lengths.size(), options.shards));
-    const bool takes_units = options.shuffle == Shuffle::block && options.block.samples == 0;
-    if (takes_units) require_sum(one.block_lengths, one.samples, "blocks");
-    if (!takes_units && !one.block_lengths.empty())
-      refuse("block_lengths are of shuffle block, with blocks of 0 samples, which are units");
-  }
-}
-
-// As RunOptions::shards says.
-RunOptions resolved(RunOptions options) {
-  options.validate();
-  const bool is_plain = options.shuffle == Shuffle::none && options.interleave == 0;
-  if (options.shards == 0) options.shards = is_plain ? 1 : 256;
-  return options;
-}
-
-// Where blocks that are units begin, and where the last one ends.
-internal::BlockBegins begins_of(const std::vector<std::int64_t>& lengths) {
-  std::vector<std::int64_t> begins{0};
-  for (const std::int64_t samples : lengths) {
-    if (samples > 0) begins.push_back(begins.back() + samples);
-  }
-  return std::make_shared<const std::vector<std::int64_t>>(std::move(begins));
-}
-
-Fingerprint digest_lengths(std::span<const Order> orders) {
-  FingerprintBuilder digest;
-  for (const Order& order : orders) {
-    const ShardPlan& plan = order.plan();
-    if (plan.is_equal()) {
-      digest.add("equal");
-      continue;
-    }
-    for (std::int64_t s = 0; s < plan.shards(); ++s) digest.add(plan.length(s));
-  }
-  for (const Order& order : orders) {
-    if (order.block_begins()) digest.add("blocks").add(*order.block_begins());
-  }
-  return digest.finish();
-}
-
-// As Source::fingerprint of sources that are known by their sizes, and as `join` has it.
-Fingerprint digest_sizes(const std::vector<RunData>& data) {
-  const auto of = [](const RunData& one) {
-    return FingerprintBuilder().add("source").add(one.samples).finish();
-  };
-  if (data.size() == 1) return of(data.front());
-  FingerprintBuilder builder;
-  builder.add("join");
-  for (const RunData& one : data) builder.add(of(one));
-  return builder.finish();
-}
-
 template <typename Call>
 auto ask(const Run& run, Call call) {
   return std::visit(call, RunAccess::steps(run));
 }
 
 }  // namespace
-
-void internal::check(const RunOptions& options, const OptionCheck& with) {
-  with.in_range("global_batch_size", options.global_batch_size, 1, kMaxBatchSize);
-  with.in_range("shards", options.shards, 0, kMaxShards, "0 = as fits the shuffle");
-  with.in_range("interleave", options.interleave, 0, kUnbounded, "0 = all shards");
-  with.one_of("shuffle", options.shuffle, kShuffles);
-  with.in_range("block.samples", options.block.samples, 0, kUnbounded, "0 = the source's units");
-  with.in_range("block.blocks", options.block.blocks, 1);
-  with.one_of("tail", options.tail, kTails);
-  with.in_range("epochs", options.epochs, 1);
-}
-
-void RunOptions::validate() const {
-  internal::check(*this, kCheck);
-  kCheck.one_of("end", end, internal::kMixtureEnds);
-  const bool ends_by_steps = end == MixtureEnd::steps;
-  if (weights.empty() && (ends_by_steps || steps != 0))
-    kCheck.refuse("steps", "set", "of a mixture: give weights");
-  kCheck.in_range("steps", steps, ends_by_steps ? 1 : 0, ends_by_steps ? internal::kUnbounded : 0);
-}
 
 // ---- how runs are made ----
 
@@ -157,43 +43,6 @@ Run::Run(const std::vector<RunData>& data, const RunOptions& options)
     : Run(RunAccess::make(
           data, options,
           options.weights.empty() ? std::vector<std::int64_t>() : internal::quantise(options.weights))) {}
-
-Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions& how,
-                              std::vector<std::int64_t> given) {
-  const RunOptions options = resolved(how);
-  require_data(data, options);
-  auto order = std::make_shared<RunOrder>();
-  const bool is_mixture = !given.empty();
-  order->firsts = {0};
-  for (std::size_t d = 0; d < data.size(); ++d) {
-    const RunData& one = data[d];
-    const std::uint64_t seed =
-        is_mixture ? derive_key(options.seed, 0, Purpose::dataset, static_cast<std::int64_t>(d)).low
-                   : options.seed;
-    const bool takes_units = options.shuffle == Shuffle::block && options.block.samples == 0;
-    order->orders.emplace_back(
-        one.shard_lengths.empty() ? ShardPlan::equal(one.samples, options.shards, options.interleave)
-                                  : ShardPlan::ragged(one.shard_lengths, options.interleave),
-        options.shuffle, seed, options.block, takes_units ? begins_of(one.block_lengths) : nullptr);
-    order->firsts.push_back(order->firsts.back() + one.samples);
-  }
-  order->lengths = digest_lengths(order->orders);
-  order->fingerprint = options.fingerprint ? *options.fingerprint : digest_sizes(data);
-  order->seed = options.seed;
-  order->block = options.block;
-  order->given = given;
-  if (!is_mixture) {
-    auto steps = std::make_shared<const RunSteps>(Steps(order->firsts.back(), options.tail, options.epochs));
-    return {std::move(order), std::move(steps), options.global_batch_size};
-  }
-  std::vector<std::int64_t> lengths(data.size());
-  std::ranges::transform(data, lengths.begin(), &RunData::samples);
-  const MixtureRules rules{
-      .end = options.end, .steps = options.steps, .passes = options.epochs, .tail = options.tail};
-  WeightedTurns turns({.weights = std::move(given), .counts = std::vector<std::int64_t>(data.size())});
-  auto steps = std::make_shared<const RunSteps>(MixtureSteps(std::move(lengths), rules, std::move(turns)));
-  return {std::move(order), std::move(steps), options.global_batch_size};
-}
 
 RunOptions Run::options() const {
   const Order& order = order_->orders.front();
@@ -302,8 +151,7 @@ std::string internal::RunAccess::past(const Run& run) {
   const Position& at = run.origin_;
   return fmt::format(
       "it came before epoch {}, sample {}, step {}, from which on batches are of {} samples{}; what they "
-      "were "
-      "before is not known; ask where the run was then",
+      "were before is not known; ask where the run was then",
       at.epoch, at.consumed, at.step, run.global_batch_size_,
       run.mixture() != nullptr
           ? fmt::format(", and weights as they were set at sample {}", run.mixture()->changed_at)

@@ -270,8 +270,7 @@ std::string described(const Run& run) {
   const Position at = run.position();
   std::string lines = fmt::format(
       "dataset {} with {} samples\nglobal_batch_size {}\nshards {}\nlengths {}\ninterleave {}\nshuffle "
-      "{}\nseed "
-      "{}\nblock {} x {}\ntail {}\nepochs {}\nits place at epoch {}, sample {}, step {}\n",
+      "{}\nseed {}\nblock {} x {}\ntail {}\nepochs {}\nits place at epoch {}, sample {}, step {}\n",
       to_string(all.fingerprint), run.samples(), options.global_batch_size, options.shards,
       to_string(all.lengths), options.interleave, to_string(options.shuffle), options.seed,
       options.block.samples, options.block.blocks, to_string(options.tail), options.epochs, at.epoch,
