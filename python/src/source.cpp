@@ -180,6 +180,7 @@ class PythonSource final : public Source {
     constexpr std::int64_t kMost = 8;  // they may cost much
     if (is_named_) return {};
     return call_python([&] {
+      const Turn turn(*locks_);  // for the two times to be alike: workers would draw numbers in between
       std::vector<internal::SampleContent> content;
       const py::cpp_function read([&] {
         content = internal::read_content(*this, std::min(most, kMost), false);

@@ -130,7 +130,9 @@ bool Run::advance() {
 }
 
 void Run::advance(const RunSlice& slice) {
-  const Position end{.epoch = slice.start.epoch, .consumed = slice.end.consumed, .step = slice.start.step};
+  const Position end{.epoch = slice.start.epoch,
+                     .consumed = std::min(slice.end.consumed, kMaxCount),
+                     .step = slice.start.step};
   std::visit([&](const auto& steps) { steps.require(end); }, *steps_);
   if (slice.end.step == position_.step + 1) {
     position_ = slice.end;
