@@ -91,6 +91,8 @@ class Run(_rota.Run):
                 data = Mixture(data, weights, end, steps)
             super().__init__(_rota.make_run_over(data, options))
             return
+        if isinstance(shards, str):
+            raise InvalidArgumentError(f"make a run: shards={shards!r} is of a source, which is asked for them; give shard_lengths=")
         if weights is not None and not isinstance(data, (list, tuple)):
             raise TypeError(f"make a run: weights= are of a list of datasets, and not of a {type(data).__name__}")
         mixture = None if weights is None else (weights, end, steps)
@@ -103,7 +105,9 @@ class Run(_rota.Run):
 
         Where shards or blocks are of lengths of their own, and this is no recipe, `lengths` is a run that has them.
         """
-        text = state["rota"] if isinstance(state, Mapping) else state
+        text = state.get("rota") if isinstance(state, Mapping) else state
+        if not isinstance(text, str):
+            raise InvalidArgumentError("read a run: give what state_dict(), state() or recipe() returned")
         return cls._of(_rota.run_of(text, None if lengths is None else lengths._data()))
 
     @classmethod
