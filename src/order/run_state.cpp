@@ -318,6 +318,7 @@ Run Run::from(std::string_view state, const std::vector<RunData>& lengths) {
 std::string Run::state() const {
   if (text_ == nullptr) return internal::sealed(internal::state_of(*this, {}, 1));
   auto state = internal::OrderedJson::parse(*text_);
+  state.erase(std::string(internal::kLengths));  // of a recipe
   const auto then = state["position"];
   internal::put_place(*this, state);
   // Older texts do not say since when batches are as they are.

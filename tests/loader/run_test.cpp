@@ -223,6 +223,7 @@ TEST(Run, OfOtherShardsNeedsTheirLengthsWhichARecipeHas) {
     EXPECT_ERROR(rota::Run::from(run->state()), unsupported, {"digest of their lengths", "recipe()"});
     EXPECT_EQ(rota::Run::from(run->state(), run->data()), *run);
     EXPECT_EQ(rota::Run::from(run->recipe()).data(), run->data());
+    EXPECT_EQ(rota::Run::from(run->recipe()).state(), run->state());
   }
   const std::vector<RunData> others{{.samples = 100, .shard_lengths = {30, 50, 0, 20}}};
   EXPECT_ERROR(rota::Run::from(by_files.state(), others), mismatch, {"lengths", "digest"});
@@ -255,6 +256,8 @@ TEST(Run, RefusesTextsThatAreDamagedOrOfAnotherKind) {
   refuses(ErrorCode::corrupt, {"shuffle", "none, within"},
           [](json& state) { state["order"]["shuffle"] = "x"; });
   refuses(ErrorCode::corrupt, {"seed"}, [](json& state) { state["order"]["seed"] = "-1"; });
+  refuses(ErrorCode::corrupt, {"seed"}, [](json& state) { state["order"]["seed"] = "18446744073709551616"; });
+  refuses(ErrorCode::corrupt, {"shards"}, [](json& state) { state["order"]["shards"] = 0; });
   refuses(ErrorCode::corrupt, {"dataset"}, [](json& state) { state["order"]["dataset"] = "abc"; });
   refuses(ErrorCode::corrupt, {"epochs"}, [](json& state) { state["run"]["epochs"] = "many"; });
   refuses(ErrorCode::corrupt, {"global_batch_size is 0"},
@@ -291,6 +294,33 @@ TEST(Run, RefusesStepsRanksAndLengthsThatThereAreNot) {
   (void)moved.slice(slice);
   moved.advance(slice);
   EXPECT_ERROR(moved.advance(slice), invalid_argument, {"step 0", "step 1"});
+}
+
+TEST(Run, ForgetsNoChangeWhereItIsSentToItsPlaceOrGoesOnWithFewerEpochs) {
+  rota::Run run(1000, {.global_batch_size = 32});
+  for (const std::int64_t size : {96, 64}) {
+    (void)run.advance();
+    run.set_global_batch_size(size);
+  }
+  run.seek(run.position());  // where batches of 64 lead from the beginning on, too
+  EXPECT_ERROR(run.at(1), unsupported, {"not known"});
+  const auto make = [](std::int64_t epochs) {
+    return Loader(counting(10),
+                  {.global_batch_size = 4, .tail = Tail::carry, .epochs = epochs, .workers = 0});
+  };
+  Loader whole = make(5);
+  for (int steps = 0; steps < 3; ++steps) (void)whole.next();
+  Loader shorter = make(1);
+  restore(shorter, state(whole));
+  EXPECT_ERROR(shorter.run().at(2), unsupported, {"not known"});
+}
+
+TEST(Run, HasNothingForTheLastOfTheMostRanksAndNoFilesOfItsOwn) {
+  RunSlice slice;
+  const World last{.rank = std::numeric_limits<int>::max() - 1, .size = std::numeric_limits<int>::max()};
+  ASSERT_TRUE(rota::Run(100).slice(slice, last, Split::interleaved));
+  EXPECT_THAT(slice.ids, IsEmpty());
+  EXPECT_ERROR(rota::Run(100, LoaderOptions{.shards = kFileShards}.run()), invalid_argument, {"shards is"});
 }
 
 TEST(Run, IsAskedFromManyThreadsAtOnce) {
