@@ -20,10 +20,8 @@
 namespace rota {
 
 namespace internal {
-class NodeFiles;
-class ReadPlan;
-struct SampleContent;
-}  // namespace internal
+class PlannedSource;
+}
 
 /// One named tensor of a sample. A fixed field has `shape` in every sample ({} is a scalar). A ragged field
 /// has [rows, shape...], and each sample has its own number of rows.
@@ -162,15 +160,6 @@ class Source {
   /// than `read_ahead_bytes` are brought; 0: it cannot. Any thread. What it throws is dropped: `read` will
   /// tell.
   [[nodiscard]] virtual std::int64_t will_read(SampleId /*first*/, std::int64_t /*count*/) const { return 0; }
-
-  /// For rota's own sources: keeps what it decodes until it is read, as it is told ahead; up to `open`
-  /// samples of those told are being read. Null where nothing is decoded. The source outlives it.
-  [[nodiscard]] virtual std::shared_ptr<internal::ReadPlan> plan_reads(std::int64_t open) const;
-  /// For rota's own sources: the files that a node's ranks share in memory; null without any.
-  [[nodiscard]] virtual const internal::NodeFiles* node_files() const { return nullptr; }
-  /// For rota's own sources: what up to `most` samples hold, by which a loader's state knows its dataset.
-  /// Empty: nothing is known. Blocks on storage. Any thread.
-  [[nodiscard]] virtual std::vector<internal::SampleContent> content(std::int64_t most) const;
 };
 
 /// A source made of another one. It forwards everything; override what you change. Example: for lines in
@@ -184,7 +173,6 @@ class SourceAdaptor : public Source {
  public:
   /// Throws Error{invalid_argument} for a null source.
   explicit SourceAdaptor(std::shared_ptr<const Source> inner);
-  ~SourceAdaptor() override;
 
   [[nodiscard]] std::int64_t size() const override { return inner_->size(); }
   [[nodiscard]] const std::vector<Field>& fields() const override { return inner_->fields(); }
@@ -197,10 +185,6 @@ class SourceAdaptor : public Source {
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override;
   [[nodiscard]] std::vector<std::int64_t> unit_sizes() const override;
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override;
-  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override;
-  [[nodiscard]] std::shared_ptr<internal::ReadPlan> plan_reads(std::int64_t open) const override;
-  [[nodiscard]] const internal::NodeFiles* node_files() const override;
-  [[nodiscard]] std::vector<internal::SampleContent> content(std::int64_t most) const override;
 
  protected:
   [[nodiscard]] const Source& inner() const noexcept { return *inner_; }
@@ -208,8 +192,8 @@ class SourceAdaptor : public Source {
   [[nodiscard]] virtual std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const = 0;
 
  private:
+  friend internal::PlannedSource;
   std::shared_ptr<const Source> inner_;
-  std::unique_ptr<const internal::NodeFiles> scattered_;  // where `size` differs from the inner one's
 };
 
 /// Throws Error{out_of_range} unless every id is in [0, source.size()).

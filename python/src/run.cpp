@@ -21,7 +21,7 @@
 #include "order/for_rules.hpp"
 #include "order/run_state.hpp"
 #include "resume/loader_state.hpp"
-#include "source/content.hpp"
+#include "source/read_plan.hpp"
 #include "values.hpp"
 
 namespace rota::python {
@@ -108,7 +108,7 @@ PyRun make_sampler_run(py::handle data, LoaderOptions options, py::handle world)
           .world = sampler_world(world),
           .split = options.rank_split,
           .content = std::make_shared<const std::vector<SampleContent>>(
-              ordered.source->content(internal::kSamplesOfContent))};
+              internal::PlannedSource::content_of(*ordered.source, internal::kSamplesOfContent))};
 }
 
 internal::AskContent content_of(const PyRun& self) {

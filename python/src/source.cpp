@@ -15,7 +15,7 @@
 #include "functions.hpp"
 #include "objects.hpp"
 #include "options.hpp"
-#include "source/content.hpp"
+#include "source/read_plan.hpp"
 #include "values.hpp"
 
 namespace rota::python {
@@ -24,7 +24,7 @@ namespace {
 constexpr std::string_view kIfMeant = " (where that may be, fingerprint=\"\" compares the length alone)";
 
 // N samples without any data: what a sampler orders.
-class Numbers final : public Source {
+class Numbers final : public Source, public internal::PlannedSource {
  public:
   Numbers(std::int64_t size, std::optional<Fingerprint> fingerprint, std::vector<std::int64_t> digests)
       : size_(size), fingerprint_(fingerprint), digests_(std::move(digests)) {}
@@ -130,7 +130,7 @@ class Turn {
 
 py::object of_datasets(const char* name) { return py::module_::import("rota._datasets").attr(name); }
 
-class PythonSource final : public Source {
+class PythonSource final : public Source, public internal::PlannedSource {
  public:
   PythonSource(py::object dataset, std::vector<Field> fields, std::optional<Fingerprint> fingerprint,
                bool is_named, bool is_thread_safe)

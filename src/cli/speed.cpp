@@ -30,6 +30,7 @@
 #include "rota/loader.hpp"
 #include "rota/message.hpp"
 #include "rota/open.hpp"
+#include "source/read_plan.hpp"
 #ifdef ROTA_MPI
 #include "rota/mpi.hpp"
 #endif
@@ -130,9 +131,13 @@ struct Way {
   std::int64_t workers;
 };
 
+bool is_shared(const Source& source) {
+  return internal::PlannedSource::plan_of(source)->sharing() != internal::Sharing::none;
+}
+
 // Files that are decompressed into a node's memory come in no other order than this.
 LoaderOptions order_of(const Source& source, const Way& way) {
-  const bool is_decompressed = source.node_files() != nullptr;
+  const bool is_decompressed = is_shared(source);
   return {.shards = way.shuffle == Shuffle::none ? 1 : 256,
           .interleave = is_decompressed ? 8 : 0,
           .shuffle = is_decompressed && way.shuffle == Shuffle::global ? Shuffle::within : way.shuffle,
@@ -141,7 +146,7 @@ LoaderOptions order_of(const Source& source, const Way& way) {
 
 // Decompressed files, whole ones and those of a storage come by one way.
 std::vector<Way> ways(const Source& source, bool has_one_access, std::int64_t workers) {
-  const bool is_decompressed = source.node_files() != nullptr;
+  const bool is_decompressed = is_shared(source);
   std::vector<Way> all{{Shuffle::none, Access::cached, 1}};
   for (const Access access : {Access::cached, Access::direct, Access::mapped}) {
     if ((is_decompressed || has_one_access) && access != Access::cached) continue;

@@ -41,7 +41,7 @@ class Asked {
   std::unordered_map<std::int64_t, FileStat> stats_ ROTA_GUARDED_BY(mutex_);
 };
 
-class FilesSource final : public Source {
+class FilesSource final : public Source, public PlannedSource {
  public:
   FilesSource(FileList files, const FilesOptions& options)
       : files_(std::move(files)),

@@ -152,22 +152,23 @@ OpenFiles::SharedFile OpenFiles::open_one_of_many(std::size_t i) const {
 }
 
 FileSource::FileSource(FileList files, std::shared_ptr<SharedFiles> shared, std::vector<Field> fields,
-                       const std::function<std::int64_t(std::size_t)>& count_of)
-    : files_(std::move(files), std::move(shared)), fields_(std::move(fields)) {
+                       const std::function<std::int64_t(std::size_t)>& count_of, bool reads_parts)
+    : files_(std::move(files), std::move(shared)), fields_(std::move(fields)), reads_parts_(reads_parts) {
   for (std::size_t i = 0; i < files_.list().size(); ++i) samples_.add(count_of(i));
   require_expected(samples_, files_.list());
 }
 
-std::shared_ptr<const void> FileSource::pin(SampleRange samples, bool reads) const {
-  check_range(samples, size());
-  if (!files_.is_shared() || samples.begin == samples.end) return nullptr;
-  const auto [first, skipped] = samples_.find(samples.begin);
-  const auto [last, sample] = samples_.find(samples.end - 1);
-  return files_.shared()->pin({.first = first,
-                               .last = last + 1,
-                               .has_all_of_first = skipped == 0,
-                               .has_all_of_last = sample + 1 == samples_.count(last)},
-                              reads);
+ReadPlan::Near FileSource::Plan::bring(SampleRange samples, bool reads) {
+  if (!source_.files_.is_shared()) return ReadPlan::bring(samples, reads);
+  check_range(samples, source_.size());
+  if (samples.begin == samples.end) return {};
+  const auto [first, skipped] = source_.samples_.find(samples.begin);
+  const auto [last, sample] = source_.samples_.find(samples.end - 1);
+  return {.pin = source_.files_.shared()->pin({.first = first,
+                                               .last = last + 1,
+                                               .has_all_of_first = skipped == 0,
+                                               .has_all_of_last = sample + 1 == source_.samples_.count(last)},
+                                              reads)};
 }
 
 std::int64_t FileSource::will_read(SampleId first, std::int64_t count) const {

@@ -20,7 +20,7 @@
 #include "formats/shared_files.hpp"
 #include "rota/source.hpp"
 #include "source/file_samples.hpp"
-#include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 
 namespace rota::internal {
 
@@ -85,23 +85,39 @@ class OpenFiles {
 };
 
 /// A dataset whose samples are parts of files, however these hold them.
-class FileSource : public Source, private NodeFiles {
+class FileSource : public Source, public PlannedSource {
  public:
   [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return samples_.counts(); }
-  [[nodiscard]] const NodeFiles* node_files() const override { return files_.is_shared() ? this : nullptr; }
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override;
-  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override;
-  [[nodiscard]] Fetched fetched() const override {
-    return files_.is_shared() ? files_.shared()->fetched() : Fetched();
+  [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t /*open*/) const override {
+    return std::make_unique<Plan>(*this);
+  }
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
+    return files_.is_shared() ? std::vector<SampleContent>() : read_content(*this, most, reads_parts_);
   }
 
  protected:
-  /// `count_of(i)` are the samples of file i. Throws as OpenFiles does, and Error{mismatch} naming a file
-  /// that has another number than was said when it was listed.
+  /// Pins files that are shared.
+  class Plan : public ReadPlan {
+   public:
+    explicit Plan(const FileSource& source) : ReadPlan(source), source_(source) {}
+    [[nodiscard]] Near bring(SampleRange samples, bool reads) override;
+    [[nodiscard]] Sharing sharing() const override {
+      return source_.files_.is_shared() ? Sharing::in_few : Sharing::none;
+    }
+    [[nodiscard]] ReadCounts counts() const override {
+      return source_.files_.is_shared() ? source_.files_.shared()->fetched() : ReadCounts();
+    }
+
+   private:
+    const FileSource& source_;
+  };
+  /// `count_of(i)` are the samples of file i; `reads_parts` is as for read_content. Throws as OpenFiles does,
+  /// and Error{mismatch} naming a file that has another number than was said when it was listed.
   FileSource(FileList files, std::shared_ptr<SharedFiles> shared, std::vector<Field> fields,
-             const std::function<std::int64_t(std::size_t)>& count_of);
+             const std::function<std::int64_t(std::size_t)>& count_of, bool reads_parts);
 
   [[nodiscard]] const OpenFiles& files() const noexcept { return files_; }
   [[nodiscard]] const FileSamples& samples() const noexcept { return samples_; }
@@ -113,6 +129,7 @@ class FileSource : public Source, private NodeFiles {
   OpenFiles files_;
   std::vector<Field> fields_;
   FileSamples samples_;
+  bool reads_parts_;
 };
 
 }  // namespace rota::internal

@@ -11,7 +11,6 @@
 #include "files/reads.hpp"
 #include "formats/open_files.hpp"
 #include "rota/types.hpp"
-#include "source/content.hpp"
 
 namespace rota::internal {
 namespace {
@@ -82,17 +81,13 @@ class RecordSource final : public FileSource {
   RecordSource(FileList files, std::shared_ptr<SharedFiles> shared,
                std::unique_ptr<const RecordFormat> format, std::shared_ptr<const FileIndex> index,
                std::vector<RecordTable> tables, std::optional<std::uint64_t> stride_bytes)
-      : FileSource(std::move(files), std::move(shared), all_fields(*format),
-                   [&](std::size_t i) { return tables[i].samples; }),
+      : FileSource(
+            std::move(files), std::move(shared), all_fields(*format),
+            [&](std::size_t i) { return tables[i].samples; }, format->foot_bytes() == 0),
         format_(std::move(format)),
         index_(std::move(index)),
         tables_(std::move(tables)),
         stride_bytes_(stride_bytes) {}
-
-  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return files().is_shared() ? std::vector<SampleContent>()
-                               : read_content(*this, most, format_->foot_bytes() == 0);
-  }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     assert(fields()[field].ragged && out.size() == ids.size());

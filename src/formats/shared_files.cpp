@@ -194,7 +194,7 @@ void SharedFiles::end_use(const FileRange& files) noexcept try {
   // Another process has died with the table's lock: so does the job.
 }
 
-Fetched SharedFiles::fetched() const {
+ReadCounts SharedFiles::fetched() const {
   const MutexLock lock(mutex_);
   return fetched_;
 }

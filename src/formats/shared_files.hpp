@@ -20,7 +20,7 @@
 #include "ranks/node_buffer.hpp"
 #include "ranks/nodes.hpp"
 #include "rota/error.hpp"
-#include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 
 namespace rota::internal {
 
@@ -135,10 +135,10 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
     bool has_all_of_first = true;
     bool has_all_of_last = true;
   };
-  /// As NodeFiles::pin says.
+  /// As ReadPlan::bring says.
   [[nodiscard]] std::shared_ptr<const void> pin(const FileRange& files, bool reads);
 
-  [[nodiscard]] Fetched fetched() const;
+  [[nodiscard]] ReadCounts fetched() const;
   [[nodiscard]] SharedTable::Usage usage() { return table_.usage(); }
 
  private:
@@ -183,7 +183,7 @@ class SharedFiles : public std::enable_shared_from_this<SharedFiles> {
   // To be freed, which takes a while, without the lock; with room for all that are open.
   std::vector<Memory> let_go_ ROTA_GUARDED_BY(mutex_);
   std::deque<std::size_t> to_fetch_ ROTA_GUARDED_BY(mutex_);  // ahead
-  Fetched fetched_ ROTA_GUARDED_BY(mutex_);
+  ReadCounts fetched_ ROTA_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_ ROTA_GUARDED_BY(mutex_);  // last: they use all of the above
 };
 

@@ -46,10 +46,7 @@ BatchMaker::BatchMaker(OrderedSource ordered, const LoaderOptions& options, Worl
 
 void BatchMaker::plan_anew(World world) {
   if (world != std::exchange(world_, world)) ++worlds_;
-  told_.emplace(*source_, options_, world);
-  if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, *order_, options_, world);
-  pins_.reset();
-  if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, *order_, options_, world);
+  ahead_.emplace(*source_, *order_, options_, world);
 }
 
 Scratch BatchMaker::make_scratch(int worker) const {
@@ -81,12 +78,10 @@ bool BatchMaker::plan(const Run& run, BatchMemory& out) {
     return fmt::format("lay out a batch, of {} slots over all ranks", planner_.batch().size);
   };
   if (!with_memory(lay_out, task)) {
-    pins_.reset();
+    if (ahead_) ahead_->end();
     return false;
   }
-  if (pins_) pins_->pin(planner_.batch(), out.pins);
-  if (ahead_) ahead_->look(planner_);
-  told_->follow(run, out.global_size);
+  if (ahead_) ahead_->follow(run, planner_, out.global_size, out.pins);
   return true;
 }
 

@@ -10,7 +10,6 @@
 #include "core/caught.hpp"
 #include "loader/ahead.hpp"
 #include "loader/batch_memory.hpp"
-#include "loader/group_pins.hpp"
 #include "loader/ordered_source.hpp"
 #include "order/planner.hpp"
 #include "rota/loader.hpp"
@@ -124,10 +123,8 @@ class BatchMaker {
   std::stop_source retries_stop_;
   mutable std::atomic<std::int64_t> retries_ = 0;
   std::shared_ptr<const std::vector<Field>> source_fields_;
-  Planner planner_;                   // used by plan alone, as is the next
-  std::optional<GroupPins> pins_;     // of a source whose files are shared
-  std::optional<BlocksAhead> ahead_;  // of Shuffle::block
-  std::optional<PlanAhead> told_;     // which may be needed again
+  Planner planner_;             // used by plan alone, as is the next
+  std::optional<Ahead> ahead_;  // anew in each world
 };
 
 }  // namespace rota::internal

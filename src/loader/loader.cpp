@@ -140,9 +140,9 @@ NextBatch Loader::next() {
 void Loader::Impl::tell_decodes() {
   if (has_told_decodes || watch.stats().samples * world.size < delivered.samples()) return;
   has_told_decodes = true;
-  const internal::DecodeCounts now = internal::decoded_by(*source);
-  const double times = static_cast<double>(now.decodes - decoded_before.decodes) /
-                       std::max(now.chunks - decoded_before.chunks, 1.0);
+  const internal::ReadCounts now = internal::PlannedSource::plan_of(*source)->counts();
+  const double times = static_cast<double>(now.decodes - counts_before.decodes) /
+                       std::max(now.chunks - counts_before.chunks, 1.0);
   if (world.rank != 0 || times < 2) return;
   const bool fits = times < 1.5 * world.size;
   internal::tell(fmt::format(
@@ -192,7 +192,9 @@ void Loader::Impl::change_and_restart() {
 }
 
 const std::vector<internal::SampleContent>& Loader::Impl::content() const {
-  if (!asked_content) asked_content = source->content(internal::kSamplesOfContent);
+  if (!asked_content) {
+    asked_content = internal::PlannedSource::content_of(*source, internal::kSamplesOfContent);
+  }
   return *asked_content;
 }
 
@@ -259,12 +261,11 @@ LoaderStats Loader::stats() const {
   LoaderStats stats = run.watch.stats();
   stats.skipped = run.skipped;
   stats.retries = run.maker.retries();
-  const internal::Fetched fetched = internal::fetched_by(*run.source);
-  stats.fetched_files = fetched.files - run.fetched_before.files;
-  stats.fetched_bytes = fetched.bytes - run.fetched_before.bytes;
-  const internal::DecodeCounts decoded = internal::decoded_by(*run.source);
-  stats.decodes = decoded.decodes - run.decoded_before.decodes;
-  stats.chunks = std::llround(decoded.chunks - run.decoded_before.chunks);
+  const internal::ReadCounts now = internal::PlannedSource::plan_of(*run.source)->counts();
+  stats.fetched_files = now.files - run.counts_before.files;
+  stats.fetched_bytes = now.bytes - run.counts_before.bytes;
+  stats.decodes = now.decodes - run.counts_before.decodes;
+  stats.chunks = std::llround(now.chunks - run.counts_before.chunks);
   run.ring.add_stats(stats);
   return stats;
 }

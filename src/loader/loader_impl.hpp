@@ -16,8 +16,6 @@
 #include "order/for_rules.hpp"
 #include "order/run_order.hpp"
 #include "rota/loader.hpp"
-#include "source/content.hpp"
-#include "source/node_files.hpp"
 #include "source/read_plan.hpp"
 
 namespace rota {
@@ -63,8 +61,7 @@ struct Loader::Impl {
   bool has_told_decodes = false;
   internal::LoopWatch watch = {};
   std::int64_t skipped = 0;  // of the batches that next() returned
-  internal::Fetched fetched_before = internal::fetched_by(*source);
-  internal::DecodeCounts decoded_before = internal::decoded_by(*source);
+  internal::ReadCounts counts_before = internal::PlannedSource::plan_of(*source)->counts();
   internal::BatchMaker maker;
   internal::Ring ring{maker, options, delivered};
 };

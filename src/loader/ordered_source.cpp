@@ -9,6 +9,7 @@
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "order/weighted_turns.hpp"
+#include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota {
@@ -61,8 +62,9 @@ std::vector<double> weights_of(const Mixture& mixture) {
 // One dataset, or those of a mixture.
 internal::OrderedSource order_all(std::vector<std::shared_ptr<const Source>> sources, LoaderOptions& options,
                                   RunOptions how) {
-  resolve_shards(options, std::ranges::any_of(
-                              sources, [](const auto& source) { return source->node_files() != nullptr; }));
+  resolve_shards(options, std::ranges::any_of(sources, [](const auto& source) {
+                   return internal::PlannedSource::plan_of(*source)->sharing() != internal::Sharing::none;
+                 }));
   if (options.shards > 0) {
     internal::OptionCheck(kTask).in_range("shards", options.shards, 1, kMaxShards / std::ssize(sources),
                                           "all datasets together have at most 2^24");

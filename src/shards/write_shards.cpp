@@ -22,8 +22,8 @@
 #include "files/path.hpp"
 #include "rota/loader.hpp"
 #include "shards/shard_encoding.hpp"
-#include "source/content.hpp"
 #include "source/field_check.hpp"
+#include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota {
@@ -127,7 +127,8 @@ class ShardLayout {
     FingerprintBuilder own_digest;
     own_digest.add(to_string(source.fingerprint())).add(to_string(options.format)).add(per_shard_);
     own_digest.add(describe(source.fields()));
-    for (const SampleContent& sample : source.content(kSamplesOfContent)) own_digest.add(sample.digest);
+    for (const SampleContent& sample : PlannedSource::content_of(source, kSamplesOfContent))
+      own_digest.add(sample.digest);
     const Fingerprint own = own_digest.finish();
     stem_ = fmt::format("{}{:08x}-", kShardStem, own.low >> 32U);
   }

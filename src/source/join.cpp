@@ -4,10 +4,8 @@
 
 #include "core/failure.hpp"
 #include "rota/source.hpp"
-#include "source/content.hpp"
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
-#include "source/node_files.hpp"
 #include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
@@ -16,16 +14,25 @@ namespace {
 
 constexpr std::string_view kJoining = "join datasets";
 
-// Of each source its own, or null.
+// Of each source its own.
 class JoinedPlan final : public ReadPlan {
  public:
   // `samples`, those of each source, must outlive it.
-  JoinedPlan(std::vector<std::shared_ptr<ReadPlan>> plans, const FileSamples& samples)
-      : plans_(std::move(plans)), samples_(samples) {}
+  JoinedPlan(const Source& joined, std::span<const std::shared_ptr<const Source>> sources,
+             const FileSamples& samples, std::int64_t open)
+      : ReadPlan(joined), samples_(samples) {
+    std::int64_t most = 0;  // by which all are told ahead
+    for (const auto& source : sources)
+      most = std::max(most, PlannedSource::plan_of(*source, open)->samples_ahead());
+    for (const auto& source : sources) {
+      plans_.push_back(PlannedSource::plan_of(*source, open + most));
+      sharing_ = std::max(sharing_, plans_.back()->sharing());
+    }
+  }
 
-  [[nodiscard]] std::int64_t samples_ahead() const override {
+  [[nodiscard]] std::int64_t samples_ahead() override {
     std::int64_t most = 0;
-    for (const auto& plan : plans_) most = std::max(most, plan ? plan->samples_ahead() : 0);
+    for (const auto& plan : plans_) most = std::max(most, plan->samples_ahead());
     return most;
   }
   void tell(std::span<const SampleId> ids) override {
@@ -34,26 +41,37 @@ class JoinedPlan final : public ReadPlan {
       const auto [s, sample] = samples_.find(id.value);
       own[s].push_back({sample});
     }
-    for (std::size_t s = 0; s < plans_.size(); ++s) {
-      if (plans_[s]) plans_[s]->tell(own[s]);
-    }
+    for (std::size_t s = 0; s < plans_.size(); ++s) plans_[s]->tell(own[s]);
   }
-  [[nodiscard]] DecodeCounts decoded() const override {
-    DecodeCounts sum;
-    for (const auto& plan : plans_) {
-      const DecodeCounts own = plan ? plan->decoded() : DecodeCounts();
-      sum.decodes += own.decodes;
-      sum.chunks += own.chunks;
+  // Where some have shared files, of these alone.
+  [[nodiscard]] Near bring(SampleRange samples, bool reads) override {
+    check_range(samples, samples_.total());
+    auto pins = std::make_shared<std::vector<std::shared_ptr<const void>>>();
+    std::int64_t bytes = 0;
+    for (std::int64_t count = 0; samples.begin < samples.end; samples.begin += count) {
+      const auto [s, sample] = samples_.find(samples.begin);
+      count = std::min(samples.end - samples.begin, samples_.count(s) - sample);
+      if (sharing_ != Sharing::none && plans_[s]->sharing() == Sharing::none) continue;
+      Near near = plans_[s]->bring({.begin = sample, .end = sample + count}, reads);
+      pins->push_back(std::move(near.pin));
+      bytes += near.bytes;
     }
+    return {.pin = std::move(pins), .bytes = bytes};
+  }
+  [[nodiscard]] Sharing sharing() const override { return sharing_; }
+  [[nodiscard]] ReadCounts counts() const override {
+    ReadCounts sum;
+    for (const auto& plan : plans_) sum += plan->counts();
     return sum;
   }
 
  private:
-  std::vector<std::shared_ptr<ReadPlan>> plans_;
+  std::vector<std::unique_ptr<ReadPlan>> plans_;
+  Sharing sharing_ = Sharing::none;  // the most of theirs
   const FileSamples& samples_;
 };
 
-class Joined final : public Source, private NodeFiles {
+class Joined final : public Source, public PlannedSource {
  public:
   explicit Joined(std::vector<std::shared_ptr<const Source>> sources) : sources_(std::move(sources)) {
     for (std::size_t s = 0; s < sources_.size(); ++s) {
@@ -112,64 +130,19 @@ class Joined final : public Source, private NodeFiles {
     return sizes_by(ask_unit_sizes);
   }
 
-  [[nodiscard]] const NodeFiles* node_files() const override {
-    const auto has_any = [](const auto& source) { return source->node_files() != nullptr; };
-    return std::ranges::any_of(sources_, has_any) ? this : nullptr;
-  }
   // Of each source as many, or of some sources one.
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
     std::vector<SampleContent> all;
     const std::int64_t asked = std::min(most, std::ssize(sources_));
     for (std::int64_t k = 0; k < asked; ++k) {
-      auto own =
-          sources_[static_cast<std::size_t>(share(std::ssize(sources_), k, asked))]->content(most / asked);
+      auto own = content_of(*sources_[static_cast<std::size_t>(share(std::ssize(sources_), k, asked))],
+                            most / asked);
       std::ranges::move(own, std::back_inserter(all));
     }
     return all;
   }
-  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
-    check_range({.begin = first.value, .end = first.value + count}, size());
-    std::int64_t bytes = 0;
-    for (std::int64_t end = first.value + count; first.value < end;) {
-      const auto [s, sample] = samples_.find(first.value);
-      const std::int64_t own = std::min(end - first.value, samples_.count(s) - sample);
-      bytes += sources_[s]->will_read({sample}, own);
-      first.value += own;
-    }
-    return bytes;
-  }
-  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
-    check_range(samples, size());
-    auto kept = std::make_shared<std::vector<std::shared_ptr<const void>>>();
-    for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const NodeFiles* files = sources_[s]->node_files();
-      if (files == nullptr) continue;
-      const std::int64_t first = samples_.first(s);
-      const SampleRange own{.begin = std::max<std::int64_t>(samples.begin - first, 0),
-                            .end = std::min(samples.end - first, samples_.count(s))};
-      const bool asks_all = samples == SampleRange();  // whether they can
-      if (asks_all || own.begin < own.end) kept->push_back(files->pin(asks_all ? samples : own, reads));
-    }
-    return kept;
-  }
-  [[nodiscard]] std::shared_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
-    std::int64_t most = 0;  // by which all are told ahead
-    for (const auto& source : sources_) {
-      if (const auto plan = source->plan_reads(open)) most = std::max(most, plan->samples_ahead());
-    }
-    std::vector<std::shared_ptr<ReadPlan>> plans;
-    for (const auto& source : sources_) plans.push_back(source->plan_reads(open + most));
-    if (std::ranges::all_of(plans, [](const auto& plan) { return plan == nullptr; })) return nullptr;
-    return std::make_shared<JoinedPlan>(std::move(plans), samples_);
-  }
-  [[nodiscard]] Fetched fetched() const override {
-    Fetched sum;
-    for (const auto& source : sources_) {
-      const Fetched fetched = fetched_by(*source);
-      sum.files += fetched.files;
-      sum.bytes += fetched.bytes;
-    }
-    return sum;
+  [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
+    return std::make_unique<JoinedPlan>(*this, sources_, samples_, open);
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {

@@ -16,10 +16,9 @@
 #include "core/option.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/nodes.hpp"
-#include "source/content.hpp"
 #include "source/document_stream.hpp"
 #include "source/field_check.hpp"
-#include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
@@ -141,7 +140,7 @@ struct Plan {
   Fingerprint fingerprint;  // of all this
 };
 
-class PackedSource final : public Source {
+class PackedSource final : public Source, public PlannedSource {
  public:
   PackedSource(Plan plan, std::shared_ptr<const DocumentStream> stream)
       : plan_(std::move(plan)),
@@ -176,9 +175,11 @@ class PackedSource final : public Source {
     return plan.documents ? std::make_unique<PackedSource>(std::move(plan), stream_) : nullptr;
   }
 
-  [[nodiscard]] const NodeFiles* node_files() const override { return files_.if_any(); }
+  [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
+    return std::make_unique<MappedPlan>(*this, *plan_.documents, open, MappedPlan::Map());
+  }
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return plan_.documents->content(most);
+    return content_of(*plan_.documents, most);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -246,7 +247,6 @@ class PackedSource final : public Source {
 
   Plan plan_;
   std::shared_ptr<const DocumentStream> stream_;
-  ScatteredNodeFiles files_{*plan_.documents};
   std::size_t token_bytes_;
   std::vector<std::int32_t> positions_;  // 0, 1, 2, ...: those of a segment
   std::vector<Field> fields_;

@@ -1,64 +1,116 @@
 #pragma once
 
-// What a loader is about to read, for sources that decode several samples together.
+// What a loader is about to read, for sources that get ready for it.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
+#include "order/order.hpp"
 #include "rota/source.hpp"
+#include "source/content.hpp"
 
 namespace rota::internal {
 
-/// As LoaderStats has them.
-struct DecodeCounts {
+/// What a source has done in this process for all its readers, as LoaderStats has it.
+struct ReadCounts {
+  std::int64_t files = 0;  ///< fetched into memory of the node: decompressed, or copied
+  std::int64_t bytes = 0;  ///< of these, in memory
   std::int64_t decodes = 0;
   double chunks = 0;
+
+  ReadCounts& operator+=(const ReadCounts& other) noexcept {
+    files += other.files;
+    bytes += other.bytes;
+    decodes += other.decodes;
+    chunks += other.chunks;
+    return *this;
+  }
 };
 
-/// The samples that one loader will read, told ahead in the order of reading. By it a source keeps what it
-/// has decoded until it is read. A hint: others may be read, too, and told ones need not be. Once destroyed,
-/// what is open is not expected any more. *One thread.*
+/// Where the samples of a range are in files that the ranks of a node share in memory: there are no such
+/// files; in few of them; all over them, as those of a split or of a packing.
+enum class Sharing { none, in_few, all_over };
+
+/// What one loader will read of a source, which outlives it: the only word about the future. The source
+/// brings near, keeps or pins by it what it can. A hint: others may be read, too, and told ones need not be.
+/// Once destroyed, what was told is not expected any more. *One thread.*
 class ReadPlan {
  public:
-  ReadPlan() = default;
+  /// That of a source without one of its own.
+  explicit ReadPlan(const Source& source) : source_(source) {}
   virtual ~ReadPlan() = default;
   ReadPlan(const ReadPlan&) = delete;
   ReadPlan& operator=(const ReadPlan&) = delete;
 
-  /// How many samples it wants to know ahead; 0: none, from now on.
-  [[nodiscard]] virtual std::int64_t samples_ahead() const = 0;
+  /// How many samples it wants to know ahead, to keep what it decodes until it is read; 0: none, from now on.
+  [[nodiscard]] virtual std::int64_t samples_ahead() { return 0; }
   /// These come after all that were told before.
-  virtual void tell(std::span<const SampleId> ids) = 0;
-  /// What the source has decoded for all its readers. Any thread.
-  [[nodiscard]] virtual DecodeCounts decoded() const = 0;
-};
+  virtual void tell(std::span<const SampleId> /*ids*/) {}
 
-/// What `source` has decoded.
-[[nodiscard]] DecodeCounts decoded_by(const Source& source);
+  struct Near {
+    std::shared_ptr<const void> pin = {};  ///< of shared files
+    std::int64_t bytes = 0;                ///< as Source::will_read returns them
+  };
+  /// These are read soon, in pieces. Without shared files, as Source::will_read. Shared files of them stay in
+  /// memory, once they are there, for as long as `pin` is kept; where this rank `reads` them, they are
+  /// fetched in the background, too. Those that all ranks of the node have pinned and let go are dropped.
+  /// Does not block. Throws Error{out_of_range} for samples that there are not.
+  [[nodiscard]] virtual Near bring(SampleRange samples, bool reads);
+  /// A loader takes only orders that need few shared files at a time, and nothing where samples are all over.
+  [[nodiscard]] virtual Sharing sharing() const { return Sharing::none; }
 
-/// The plan of a source that reads each of its samples as some of another one.
-class MappedPlan final : public ReadPlan {
- public:
-  using Map = std::function<std::vector<SampleId>(std::span<const SampleId>)>;
-  /// Null where `inner` is. `map` makes about `count` of each.
-  static std::shared_ptr<ReadPlan> of(std::shared_ptr<ReadPlan> inner, std::int64_t count, Map map);
-
-  MappedPlan(std::shared_ptr<ReadPlan> inner, std::int64_t count, Map map)
-      : inner_(std::move(inner)), count_(count), map_(std::move(map)) {}
-  [[nodiscard]] std::int64_t samples_ahead() const override {
-    return (inner_->samples_ahead() + count_ - 1) / count_;
-  }
-  void tell(std::span<const SampleId> ids) override { inner_->tell(map_(ids)); }
-  [[nodiscard]] DecodeCounts decoded() const override { return inner_->decoded(); }
+  /// Any thread.
+  [[nodiscard]] virtual ReadCounts counts() const { return {}; }
 
  private:
-  std::shared_ptr<ReadPlan> inner_;
-  std::int64_t count_;
-  Map map_;
+  const Source& source_;
 };
+
+/// What rota's own sources are asked beside what Source has.
+class PlannedSource {
+ public:
+  virtual ~PlannedSource() = default;
+
+  /// Of a loader that is reading up to `open` samples of those it has told. Null: there is nothing but what
+  /// Source has.
+  [[nodiscard]] virtual std::unique_ptr<ReadPlan> plan_reads(std::int64_t /*open*/) const { return nullptr; }
+  /// What up to `most` samples hold, by which a loader's state knows its dataset. Empty: nothing is known.
+  /// Blocks on storage. Any thread.
+  [[nodiscard]] virtual std::vector<SampleContent> content(std::int64_t /*most*/) const { return {}; }
+
+  /// The same of any source; of a user's adaptor, by the source inside. Never null.
+  static std::unique_ptr<ReadPlan> plan_of(const Source& source, std::int64_t open = 0);
+  static std::vector<SampleContent> content_of(const Source& source, std::int64_t most);
+
+ private:
+  static const Source* inner_of(const Source& source);
+};
+
+/// The plan of a source whose samples are made of those of another one.
+class MappedPlan final : public ReadPlan {
+ public:
+  struct Map {
+    std::int64_t count = 1;  ///< it makes about so many of each
+    std::function<std::vector<SampleId>(std::span<const SampleId>)> ids = {};  ///< none: nothing is told
+    std::function<SampleRange(SampleRange)> range = {};  ///< none: they lie all over the other one
+  };
+  MappedPlan(const Source& source, const Source& other, std::int64_t open, Map map);
+
+  [[nodiscard]] std::int64_t samples_ahead() override;
+  void tell(std::span<const SampleId> ids) override;
+  [[nodiscard]] Near bring(SampleRange samples, bool reads) override;
+  [[nodiscard]] Sharing sharing() const override;
+  [[nodiscard]] ReadCounts counts() const override { return other_->counts(); }
+
+ private:
+  Map map_;
+  std::unique_ptr<ReadPlan> other_;
+};
+
+/// Throws Error{out_of_range} unless it is a range of `size` samples.
+void check_range(SampleRange samples, std::int64_t size);
 
 }  // namespace rota::internal

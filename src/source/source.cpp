@@ -5,8 +5,6 @@
 
 #include "core/failure.hpp"
 #include "source/content.hpp"
-#include "source/node_files.hpp"
-#include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
@@ -19,34 +17,6 @@ void check_id(SampleId id, std::int64_t size) {
 }
 
 }  // namespace
-
-void check_range(SampleRange samples, std::int64_t size) {
-  if (samples.begin >= 0 && samples.begin <= samples.end && samples.end <= size) return;
-  throw failure(ErrorCode::out_of_range, "bring samples [{}, {}): the dataset has {} samples", samples.begin,
-                samples.end, size);
-}
-
-Fetched fetched_by(const Source& source) {
-  const NodeFiles* files = source.node_files();
-  return files == nullptr ? Fetched() : files->fetched();
-}
-
-DecodeCounts decoded_by(const Source& source) {
-  const auto plan = source.plan_reads(0);
-  return plan == nullptr ? DecodeCounts() : plan->decoded();
-}
-
-std::shared_ptr<ReadPlan> MappedPlan::of(std::shared_ptr<ReadPlan> inner, std::int64_t count, Map map) {
-  if (inner == nullptr) return nullptr;
-  return std::make_shared<MappedPlan>(std::move(inner), count, std::move(map));
-}
-
-std::shared_ptr<const void> ScatteredNodeFiles::pin(SampleRange /*samples*/, bool /*reads*/) const {
-  throw Error(ErrorCode::unsupported,
-              "pin files of a dataset: they are shared in memory, because they are compressed, or because "
-              "the option share_files says so, and the samples of a range lie all over them, as those of a "
-              "split or of a packing do; unpack the files beside, or do not share them");
-}
 
 }  // namespace rota::internal
 
@@ -96,10 +66,6 @@ Fingerprint Source::fingerprint() const {
   return builder.finish();
 }
 
-std::shared_ptr<internal::ReadPlan> Source::plan_reads(std::int64_t /*open*/) const { return nullptr; }
-
-std::vector<internal::SampleContent> Source::content(std::int64_t /*most*/) const { return {}; }
-
 void check_ids(const Source& source, std::span<const SampleId> ids) {
   const std::int64_t size = source.size();
   for (const SampleId id : ids) internal::check_id(id, size);
@@ -120,9 +86,7 @@ void check_rows(const SampleRows& wanted, std::int64_t rows) {
 
 SourceAdaptor::SourceAdaptor(std::shared_ptr<const Source> inner) : inner_(std::move(inner)) {
   internal::require_source(inner_, "make a source of another one");
-  scattered_ = std::make_unique<internal::ScatteredNodeFiles>(*inner_);
 }
-SourceAdaptor::~SourceAdaptor() = default;
 
 void SourceAdaptor::rows(std::span<const SampleId> ids, std::size_t field,
                          std::span<std::int64_t> out) const {
@@ -148,23 +112,6 @@ std::vector<std::int64_t> SourceAdaptor::unit_sizes() const {
 
 std::vector<std::int64_t> SourceAdaptor::shard_lengths(std::int64_t shards) const {
   return size() == inner_->size() ? inner_->shard_lengths(shards) : Source::shard_lengths(shards);
-}
-
-std::int64_t SourceAdaptor::will_read(SampleId first, std::int64_t count) const {
-  return size() == inner_->size() ? inner_->will_read(first, count) : Source::will_read(first, count);
-}
-
-std::vector<internal::SampleContent> SourceAdaptor::content(std::int64_t most) const {
-  return inner_->content(most);
-}
-
-std::shared_ptr<internal::ReadPlan> SourceAdaptor::plan_reads(std::int64_t open) const {
-  return size() == inner_->size() ? inner_->plan_reads(open) : nullptr;
-}
-
-const internal::NodeFiles* SourceAdaptor::node_files() const {
-  const internal::NodeFiles* files = inner_->node_files();
-  return files == nullptr || size() == inner_->size() ? files : scattered_.get();
 }
 
 }  // namespace rota

@@ -5,8 +5,6 @@
 #include "core/failure.hpp"
 #include "order/permutation.hpp"
 #include "rota/source.hpp"
-#include "source/content.hpp"
-#include "source/node_files.hpp"
 #include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
@@ -22,7 +20,7 @@ struct Places {
   std::int64_t last;
 };
 
-class SplitPart final : public Source {
+class SplitPart final : public Source, public PlannedSource {
  public:
   SplitPart(std::shared_ptr<const Source> whole, Places places)
       : whole_(std::move(whole)), places_(std::move(places)) {}
@@ -49,13 +47,12 @@ class SplitPart final : public Source {
     return whole ? std::make_unique<SplitPart>(std::move(whole), places_) : nullptr;
   }
 
-  [[nodiscard]] const NodeFiles* node_files() const override { return files_.if_any(); }
-  [[nodiscard]] std::shared_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
-    return MappedPlan::of(whole_->plan_reads(open), 1,
-                          [this](std::span<const SampleId> ids) { return translate(ids); });
+  [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
+    const auto ids = [this](std::span<const SampleId> own) { return translate(own); };
+    return std::make_unique<MappedPlan>(*this, *whole_, open, MappedPlan::Map{.ids = ids});
   }
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return whole_->content(most);
+    return content_of(*whole_, most);
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
@@ -86,7 +83,6 @@ class SplitPart final : public Source {
 
   std::shared_ptr<const Source> whole_;
   Places places_;
-  ScatteredNodeFiles files_{*whole_};
 };
 
 void check_fractions(std::span<const double> fractions) {

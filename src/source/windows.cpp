@@ -8,10 +8,8 @@
 
 #include "core/failure.hpp"
 #include "core/option.hpp"
-#include "source/content.hpp"
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
-#include "source/node_files.hpp"
 #include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
@@ -25,7 +23,7 @@ std::int64_t count_windows(std::int64_t rows, const WindowOptions& options) noex
   return rows < options.length ? 0 : (rows - options.length) / options.stride + 1;
 }
 
-class Windows final : public Source, private NodeFiles {
+class Windows final : public Source, public PlannedSource {
  public:
   Windows(std::shared_ptr<const Source> rows, const WindowOptions& options)
       : rows_(std::move(rows)), options_(options) {
@@ -78,26 +76,15 @@ class Windows final : public Source, private NodeFiles {
     return rows ? std::make_unique<Windows>(*this, std::move(rows)) : nullptr;
   }
 
-  [[nodiscard]] const NodeFiles* node_files() const override {
-    return rows_->node_files() == nullptr ? nullptr : this;
+  [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
+    return std::make_unique<MappedPlan>(
+        *this, *rows_, open,
+        MappedPlan::Map{.count = options_.length,
+                        .ids = [this](std::span<const SampleId> ids) { return gather(ids).rows; },
+                        .range = [this](SampleRange windows) { return rows_under(windows); }});
   }
-  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange samples, bool reads) const override {
-    check_range(samples, size());
-    return rows_->node_files()->pin(samples.begin == samples.end ? SampleRange() : rows_under(samples),
-                                    reads);
-  }
-  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
-    check_range({.begin = first.value, .end = first.value + count}, size());
-    const SampleRange rows = rows_under({.begin = first.value, .end = first.value + count});
-    return rows_->will_read({rows.begin}, rows.end - rows.begin);
-  }
-  [[nodiscard]] std::shared_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
-    return MappedPlan::of(rows_->plan_reads(open * options_.length), options_.length,
-                          [this](std::span<const SampleId> ids) { return gather(ids).rows; });
-  }
-  [[nodiscard]] Fetched fetched() const override { return fetched_by(*rows_); }
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return rows_->content(most);
+    return content_of(*rows_, most);
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
@@ -172,8 +159,10 @@ class Windows final : public Source, private NodeFiles {
     return row_parts_.first(place.file) + place.sample * options_.stride;
   }
 
-  // From the first row of these windows, of which there are some, to their last.
-  [[nodiscard]] SampleRange rows_under(SampleRange windows) const noexcept {
+  // From the first row of these windows to their last.
+  [[nodiscard]] SampleRange rows_under(SampleRange windows) const {
+    check_range(windows, size());
+    if (windows.begin == windows.end) return {};
     return {.begin = first_row(window_parts_.find(windows.begin)),
             .end = first_row(window_parts_.find(windows.end - 1)) + options_.length};
   }

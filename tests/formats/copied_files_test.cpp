@@ -1,7 +1,7 @@
 // Plain files that are copied into shared memory once, and read from there.
 
 #include "formats/python.hpp"
-#include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 
 namespace rota::test::copied_files_test {
 
@@ -57,11 +57,11 @@ class CopiedFiles : public PythonTest, public WithParamInterface<std::string> {
 };
 
 TEST_P(CopiedFiles, AreReadAsTheFilesAreAndThatOneWasCutShortSinceIsNoticed) {
-  EXPECT_EQ(plain_->node_files(), nullptr);
-  ASSERT_NE(shared_->node_files(), nullptr);
+  EXPECT_EQ(PlannedSource::plan_of(*plain_)->sharing(), Sharing::none);
+  EXPECT_EQ(PlannedSource::plan_of(*shared_)->sharing(), Sharing::in_few);
   EXPECT_EQ(contents(*shared_), contents(*plain_));
   EXPECT_EQ(shared_->fingerprint(), plain_->fingerprint());
-  EXPECT_GE(shared_->node_files()->fetched().files, kFiles);
+  EXPECT_GE(PlannedSource::plan_of(*shared_)->counts().files, kFiles);
   for (const auto& entry : fs::directory_iterator(directory_ / GetParam())) fs::resize_file(entry.path(), 50);
   EXPECT_THAT(reading(*shared_, {3}), is_error(corrupt, {"50 bytes now"}));
 }

@@ -1,7 +1,7 @@
 // Tar files and lines that are compressed as a whole, by Python and the tool zstd.
 
 #include "formats/python.hpp"
-#include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 
 namespace rota::test::packed_files_test {
 
@@ -70,8 +70,8 @@ TEST_P(PackedFiles, AreFoundAndReadAsIfTheyWereNot) {
   for (const fs::path& directory : directories) {
     const auto source = open(directory);
     EXPECT_EQ(contents(*source), expected) << directory;
-    ASSERT_NE(source->node_files(), nullptr);
-    EXPECT_EQ(source->node_files()->fetched().files, 2);
+    EXPECT_EQ(PlannedSource::plan_of(*source)->sharing(), Sharing::in_few);
+    EXPECT_EQ(PlannedSource::plan_of(*source)->counts().files, 2);
     EXPECT_EQ(open(directory)->fingerprint(), source->fingerprint());
     fingerprints.insert(to_string(source->fingerprint()));
   }

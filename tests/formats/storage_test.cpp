@@ -3,6 +3,7 @@
 #include "files/reads.hpp"
 #include "formats/memory_storage.hpp"
 #include "formats/python.hpp"
+#include "source/read_plan.hpp"
 
 namespace rota::test::storage_test {
 
@@ -37,12 +38,16 @@ TEST_P(EachFormat, IsReadFromAStorageAsFromADirectory) {
   // What Linux can be asked to bring into the page cache.
   std::int64_t bytes = 0;
   for (std::int64_t i = 0; i < catalog.size(); ++i) bytes += catalog.bytes(i);
-  const std::int64_t near = here->will_read({0}, here->size());
+  const auto bring = [](const Source& source, SampleRange samples) {
+    return PlannedSource::plan_of(source)->bring(samples, true).bytes;
+  };
+  const std::int64_t near = bring(*here, {0, here->size()});
   EXPECT_EQ(near > bytes / 10, format != "files") << near << " of " << bytes;
   EXPECT_LE(near, bytes);
-  EXPECT_EQ(there->will_read({0}, there->size()), 0);
-  if (format != "files") EXPECT_ERROR(here->will_read({1}, here->size()), out_of_range, {"bring samples"});
-  EXPECT_ERROR(join({here, here})->will_read({2 * here->size()}, 1), out_of_range, {"bring samples"});
+  EXPECT_EQ(bring(*there, {0, there->size()}), 0);
+  if (format != "files") EXPECT_ERROR(bring(*here, {1, here->size() + 1}), out_of_range, {"bring samples"});
+  EXPECT_ERROR(bring(*join({here, here}), {2 * here->size(), 2 * here->size() + 1}), out_of_range,
+               {"bring samples"});
 
   for (const Access access : {Access::direct, Access::mapped, Access::automatic}) {
     EXPECT_EQ(contents(*open(Catalog("memory://bucket/data", options_of(storage, access)), format)),

@@ -10,6 +10,7 @@
 
 #include "formats/hdf5/filters.hpp"
 #include "fuzz/target.hpp"
+#include "source/read_plan.hpp"
 
 namespace rota::test::format_targets {
 
@@ -49,7 +50,7 @@ const bool kLines = add_file_target(
     [](Bytes input) {
       try_format([&] {
         auto source = open(catalog_of("a.txt", input), "lines");
-        if (source->node_files() != nullptr) return source;
+        if (PlannedSource::plan_of(*source)->sharing() != Sharing::none) return source;
         std::vector<std::int64_t> lengths(static_cast<std::size_t>(source->size()));
         source->rows(all_ids(*source), 0, lengths);
         EXPECT_EQ(lengths, naive_lengths(to_text(input)));

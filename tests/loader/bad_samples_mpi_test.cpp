@@ -2,7 +2,6 @@
 // world.
 
 #include "loader/ranks.hpp"
-#include "source/node_files.hpp"
 #include "test.hpp"
 
 namespace rota::test::bad_samples_mpi_test {
@@ -34,10 +33,11 @@ class BadSamplesOnRanks : public TestWithParam<int> {
 };
 
 /// Shared memory that is gone on the last rank, as a loader finds when it is made.
-class LostFiles : public NodeFiles {
+class LostFiles : public ReadPlan {
  public:
-  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange, bool) const override { return nullptr; }
-  [[nodiscard]] Fetched fetched() const override {
+  using ReadPlan::ReadPlan;
+  [[nodiscard]] Sharing sharing() const override { return Sharing::in_few; }
+  [[nodiscard]] ReadCounts counts() const override {
     if (is_last()) throw Error(ErrorCode::io, "the memory is gone");
     return {};
   }
@@ -45,8 +45,7 @@ class LostFiles : public NodeFiles {
 
 TEST_P(BadSamplesOnRanks, AreNotSkippedByLoadersOfWhichOneCannotBeMade) {
   options_.interleave = 1;  // as files that are shared need it
-  const LostFiles files;
-  source_->files = &files;
+  source_->on_plan = [this](std::int64_t) { return std::make_unique<LostFiles>(*source_); };
   EXPECT_ERROR(make(everyone()), io, {"the memory is gone"});
 }
 

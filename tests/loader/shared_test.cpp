@@ -5,7 +5,7 @@
 #include "catalog/files.hpp"
 #include "formats/formats.hpp"
 #include "loader/ranks.hpp"
-#include "source/node_files.hpp"
+#include "source/read_plan.hpp"
 #include "test.hpp"
 
 namespace rota::test::shared_test {
@@ -211,11 +211,12 @@ TEST_F(Shared, NoMoreThanTwoGroupsAreInMemory) {
 TEST_F(Shared, AFileThatOneRankHoldsAgainStaysForTheOthers) {
   const auto source = open();
   if (everyone().rank() == 0 && everyone().size() > 1) {
+    const auto plan = PlannedSource::plan_of(*source);
     for (int i = 0; i < everyone().size() + 1; ++i) {
-      const auto hold = source->node_files()->pin({.begin = 0, .end = 20}, true);
+      const auto hold = plan->bring({.begin = 0, .end = 20}, true);
       Samples(*source, ids({0}));
     }
-    EXPECT_EQ(source->node_files()->fetched().files, 1);
+    EXPECT_EQ(plan->counts().files, 1);
   }
   meet();
 }

@@ -1,34 +1,37 @@
 // Sources that a user makes of others.
 
-#include "source/node_files.hpp"
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
 #include "test.hpp"
 
 namespace rota::test::adaptor_test {
 
+struct SharedPlan final : ReadPlan {
+  using ReadPlan::ReadPlan;
+  [[nodiscard]] Sharing sharing() const override { return Sharing::in_few; }
+  [[nodiscard]] ReadCounts counts() const override { return {.files = 2, .bytes = 20}; }
+};
+
 /// Sample i is i % 3 letters "a", in a file that ranks share. It counts what is pinned.
-class Letters final : public ToldSource, private NodeFiles {
+class Letters final : public ToldSource {
  public:
   Letters() : ToldSource(20, {{.name = "line", .dtype = DType::uint8, .ragged = true}}) {
     place = "line ";
     parts = {5, 15};
     lengths = parts;
-    files = this;
+    on_plan = [this](std::int64_t) { return std::make_unique<SharedPlan>(*this); };
     rows_of = [](SampleId id, std::size_t) { return id.value % 3; };
     fill = [](SampleId, std::size_t, std::int64_t, std::span<std::byte> to) {
       std::ranges::fill(to, std::byte{'a'});
     };
-    on_will_read = [](SampleId first, std::int64_t count) { return 100 * first.value + count; };
+    on_will_read = [this](SampleId first, std::int64_t count) {
+      ++pins;
+      return 100 * first.value + count;
+    };
     on_worker = [](const WorkerInfo&) { return std::make_unique<Letters>(); };
   }
-  [[nodiscard]] Fetched fetched() const override { return {.files = 2, .bytes = 20}; }
-  [[nodiscard]] std::shared_ptr<const void> pin(SampleRange /*samples*/, bool /*reads*/) const override {
-    ++pins;
-    return nullptr;
-  }
 
-  mutable std::atomic<int> pins = 0;
+  std::atomic<int> pins = 0;
 };
 
 /// Wraps as itself.
@@ -67,6 +70,11 @@ struct Forgetful final : SourceAdaptor {
   }
 };
 
+// Of samples that are read soon.
+std::int64_t bytes_near(const Source& source, SampleRange samples) {
+  return PlannedSource::plan_of(source)->bring(samples, true).bytes;
+}
+
 constexpr std::int64_t kShards = 2;
 LoaderOptions in_groups(int workers) {
   return {.global_batch_size = 4,
@@ -85,8 +93,9 @@ TEST(SourceAdaptor, ForwardsEverything) {
   EXPECT_EQ(same.where({7}), "line 7");
   EXPECT_THAT(same.part_sizes(), ElementsAre(5, 15));
   EXPECT_THAT(same.shard_lengths(kShards), ElementsAre(5, 15));
-  EXPECT_EQ(same.node_files(), letters->node_files());
-  EXPECT_EQ(same.will_read({3}, 2), 302);
+  EXPECT_EQ(PlannedSource::plan_of(same)->sharing(), Sharing::in_few);
+  EXPECT_EQ(PlannedSource::plan_of(same)->counts().files, 2);
+  EXPECT_EQ(bytes_near(same, {3, 5}), 302);
   const Samples samples(same, {{4}, {3}, {5}});
   EXPECT_EQ(samples.sample(0, 0), "a");
   EXPECT_EQ(samples.sample(0, 1), "");
@@ -136,8 +145,8 @@ TEST(SourceAdaptor, OfAnotherSizeHasNoPartsAndCannotPin) {
 
 TEST(SourceAdaptor, JoinedSourcesAreToldOfTheirOwnSamples) {
   const auto letters = std::make_shared<Letters>();
-  EXPECT_EQ(join({letters, letters})->will_read({18}, 3), 1802 + 1);
-  EXPECT_EQ(join({letters, letters})->will_read({20}, 20), 20);
+  EXPECT_EQ(bytes_near(*join({letters, letters}), {18, 21}), 1802 + 1);
+  EXPECT_EQ(bytes_near(*join({letters, letters}), {20, 40}), 20);
 }
 
 TEST(SourceAdaptor, NeedsASource) { EXPECT_ERROR(Same{nullptr}, invalid_argument, {"null pointer"}); }

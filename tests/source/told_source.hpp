@@ -2,6 +2,7 @@
 
 // A source that is what a test tells it to be, and two that are told already.
 
+#include "source/read_plan.hpp"
 #include "test.hpp"
 
 namespace rota::test {
@@ -20,7 +21,6 @@ struct Told {
   std::string place;         ///< of a sample, before its id
   std::vector<std::int64_t> parts;
   std::vector<std::int64_t> lengths;  ///< of shards
-  const NodeFiles* files = nullptr;
 
   // Who hears what it is asked, and may throw.
   std::function<std::int64_t(int time)> on_size;
@@ -28,6 +28,7 @@ struct Told {
   std::function<void(SampleId)> on_read;
   std::function<std::int64_t(SampleId first, std::int64_t count)> on_will_read;
   std::function<std::unique_ptr<const Source>(const WorkerInfo&)> on_worker;
+  std::function<std::unique_ptr<ReadPlan>(std::int64_t open)> on_plan;
   std::function<Fingerprint(Fingerprint usual)> on_fingerprint;
 
   // What fails.
@@ -37,7 +38,7 @@ struct Told {
 };
 
 /// It is told before it is read. As it comes, its samples are bytes of 1.
-class ToldSource : public Source, public Told {
+class ToldSource : public Source, public PlannedSource, public Told {
  public:
   explicit ToldSource(std::int64_t size, Fields fields = kOneNumber)
       : size_(size), fields_(std::move(fields)) {}
@@ -88,7 +89,9 @@ class ToldSource : public Source, public Told {
   [[nodiscard]] Fingerprint fingerprint() const override {
     return on_fingerprint ? on_fingerprint(Source::fingerprint()) : Source::fingerprint();
   }
-  [[nodiscard]] const NodeFiles* node_files() const override { return files; }
+  [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
+    return on_plan ? on_plan(open) : nullptr;
+  }
 
   /// Whether this sample is bad as it lies there.
   [[nodiscard]] bool is_corrupt(std::int64_t id) const {

@@ -53,8 +53,9 @@ Numbers seen(const Numbers& parts, bool across) {
 
 TEST(Windows, TheRowsUnderThemAreToldOf) {
   const auto source = over({5, 7}, {.length = 3, .stride = 2});  // rows 0, 2, then 5, 7, 9
-  EXPECT_EQ(source->will_read({1}, 1), 200 + 3);
-  EXPECT_EQ(source->will_read({1}, 3), 200 + 8);
+  const auto plan = PlannedSource::plan_of(*source);
+  EXPECT_EQ(plan->bring({1, 2}, true).bytes, 200 + 3);
+  EXPECT_EQ(plan->bring({1, 4}, true).bytes, 200 + 8);
 }
 
 TEST(Windows, AreThoseOfANaiveListOverAnyPartsLengthsAndStrides) {

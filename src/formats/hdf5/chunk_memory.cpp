@@ -227,7 +227,7 @@ bool ChunkMemory::find(const Entry& entry, std::span<const RowPiece> wanted, std
   return true;
 }
 
-DecodeCounts ChunkMemory::decoded() const {
+ReadCounts ChunkMemory::decoded() const {
   const MutexLock lock(mutex_);
   return decoded_;
 }

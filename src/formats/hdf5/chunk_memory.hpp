@@ -97,7 +97,7 @@ class ChunkMemory {
   /// What so many rows take of it, side by side.
   static std::size_t kept_bytes(std::size_t row_bytes, std::int64_t rows) noexcept;
   [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
-  [[nodiscard]] DecodeCounts decoded() const;
+  [[nodiscard]] ReadCounts decoded() const;
 
   class Plan;
 
@@ -182,7 +182,7 @@ class ChunkMemory {
   std::deque<Slab> due_ ROTA_GUARDED_BY(mutex_);  // by first use; those that have come meanwhile, too
   std::size_t used_ ROTA_GUARDED_BY(mutex_) = 0;
   Number reads_ ROTA_GUARDED_BY(mutex_) = 0;
-  DecodeCounts decoded_ ROTA_GUARDED_BY(mutex_);
+  ReadCounts decoded_ ROTA_GUARDED_BY(mutex_);
 };
 
 /// What one loader will read, in order. Of what several need, goes what is farthest ahead in its own plan:

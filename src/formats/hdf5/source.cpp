@@ -12,7 +12,6 @@
 #include "core/bytes.hpp"
 #include "formats/hdf5/reader.hpp"
 #include "formats/open_files.hpp"
-#include "source/content.hpp"
 #include "source/stored_type.hpp"
 
 namespace rota::internal {
@@ -27,8 +26,9 @@ class Hdf5Source final : public FileSource {
  public:
   Hdf5Source(FileList files, std::shared_ptr<SharedFiles> shared, std::optional<FileList> targets,
              std::vector<Hdf5File> contents)
-      : FileSource(std::move(files), std::move(shared), fields_of(contents[0]),
-                   [&](std::size_t i) { return contents[i].samples; }),
+      : FileSource(
+            std::move(files), std::move(shared), fields_of(contents[0]),
+            [&](std::size_t i) { return contents[i].samples; }, false),
         contents_(std::move(contents)),
         shared_(make_shared_reads()) {
     if (targets) targets_.emplace(std::move(*targets));
@@ -49,10 +49,6 @@ class Hdf5Source final : public FileSource {
 
   ~Hdf5Source() override {
     if (!shared_.load()->memory.is_of_parent()) delete shared_.load();
-  }
-
-  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return files().is_shared() ? std::vector<SampleContent>() : read_content(*this, most, false);
   }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
@@ -153,8 +149,9 @@ class Hdf5Source final : public FileSource {
     }
     return sizes;
   }
-  [[nodiscard]] std::shared_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
-    return decoded_bytes_ > 0 ? std::make_shared<Plan>(*this, open + samples_ahead()) : nullptr;
+  [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
+    if (decoded_bytes_ == 0) return FileSource::plan_reads(open);
+    return std::make_unique<Plan>(*this, open + samples_ahead());
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -185,10 +182,11 @@ class Hdf5Source final : public FileSource {
   }
 
  private:
-  class Plan final : public ReadPlan {
+  class Plan final : public FileSource::Plan {
    public:
-    Plan(const Hdf5Source& source, std::int64_t open) : source_(source), open_(open) {}
-    [[nodiscard]] std::int64_t samples_ahead() const override { return source_.samples_ahead(); }
+    Plan(const Hdf5Source& source, std::int64_t open)
+        : FileSource::Plan(source), source_(source), open_(open) {}
+    [[nodiscard]] std::int64_t samples_ahead() override { return source_.samples_ahead(); }
     void tell(std::span<const SampleId> ids) override {
       rows_.clear();
       FileSamples::SamplePlace place;
@@ -199,7 +197,9 @@ class Hdf5Source final : public FileSource {
       if (!plan_) plan_.emplace(source_.shared().memory, open_);
       plan_->tell(rows_, std::ssize(ids));
     }
-    [[nodiscard]] DecodeCounts decoded() const override { return source_.shared().memory.decoded(); }
+    [[nodiscard]] ReadCounts counts() const override {
+      return source_.shared().memory.decoded() += FileSource::Plan::counts();
+    }
 
    private:
     const Hdf5Source& source_;

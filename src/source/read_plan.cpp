@@ -1,0 +1,66 @@
+#include "source/read_plan.hpp"
+
+#include <utility>
+
+#include "core/failure.hpp"
+
+namespace rota::internal {
+
+void check_range(SampleRange samples, std::int64_t size) {
+  if (samples.begin >= 0 && samples.begin <= samples.end && samples.end <= size) return;
+  throw failure(ErrorCode::out_of_range, "bring samples [{}, {}): the dataset has {} samples", samples.begin,
+                samples.end, size);
+}
+
+ReadPlan::Near ReadPlan::bring(SampleRange samples, bool /*reads*/) {
+  return {.bytes = source_.will_read({samples.begin}, samples.end - samples.begin)};
+}
+
+// The source that a user's adaptor is around, or null.
+const Source* PlannedSource::inner_of(const Source& source) {
+  const auto* const adaptor = dynamic_cast<const SourceAdaptor*>(&source);
+  return adaptor == nullptr ? nullptr : &adaptor->inner();
+}
+
+std::unique_ptr<ReadPlan> PlannedSource::plan_of(const Source& source, std::int64_t open) {
+  if (const auto* const planned = dynamic_cast<const PlannedSource*>(&source)) {
+    if (auto plan = planned->plan_reads(open)) return plan;
+  } else if (const Source* const inner = inner_of(source)) {
+    MappedPlan::Map map;
+    if (source.size() == inner->size()) {
+      map.ids = [](std::span<const SampleId> ids) { return std::vector(ids.begin(), ids.end()); };
+      map.range = [](SampleRange samples) { return samples; };
+    }
+    return std::make_unique<MappedPlan>(source, *inner, open, std::move(map));
+  }
+  return std::make_unique<ReadPlan>(source);
+}
+
+std::vector<SampleContent> PlannedSource::content_of(const Source& source, std::int64_t most) {
+  if (const auto* const planned = dynamic_cast<const PlannedSource*>(&source)) return planned->content(most);
+  const Source* const inner = inner_of(source);
+  return inner == nullptr ? std::vector<SampleContent>() : content_of(*inner, most);
+}
+
+MappedPlan::MappedPlan(const Source& source, const Source& other, std::int64_t open, Map map)
+    : ReadPlan(source), map_(std::move(map)), other_(PlannedSource::plan_of(other, open * map_.count)) {}
+
+std::int64_t MappedPlan::samples_ahead() {
+  return map_.ids ? (other_->samples_ahead() + map_.count - 1) / map_.count : 0;
+}
+
+void MappedPlan::tell(std::span<const SampleId> ids) {
+  if (map_.ids) other_->tell(map_.ids(ids));
+}
+
+ReadPlan::Near MappedPlan::bring(SampleRange samples, bool reads) {
+  const Near own = sharing() == Sharing::none ? ReadPlan::bring(samples, reads) : Near();
+  return own.bytes > 0 || !map_.range ? own : other_->bring(map_.range(samples), reads);
+}
+
+Sharing MappedPlan::sharing() const {
+  const Sharing sharing = other_->sharing();
+  return map_.range || sharing == Sharing::none ? sharing : Sharing::all_over;
+}
+
+}  // namespace rota::internal
