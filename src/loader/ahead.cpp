@@ -1,6 +1,7 @@
 #include "loader/ahead.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rota::internal {
 namespace {
@@ -71,10 +72,12 @@ void BlocksAhead::bring(const EpochOrder& order, std::int64_t window, std::int64
   }
 }
 
-PlanAhead::PlanAhead(const Source& source, const LoaderOptions& options, World world)
-    : plan_(source.plan_reads((options.read_ahead_batches + 2) * options.global_batch_size)),
-      world_(world),
-      split_(options.rank_split) {}
+PlanAhead::PlanAhead(std::shared_ptr<ReadPlan> plan, const LoaderOptions& options, World world)
+    : plan_(std::move(plan)), world_(world), split_(options.rank_split) {}
+
+std::shared_ptr<ReadPlan> PlanAhead::plan_of(const Source& source, const LoaderOptions& options) {
+  return source.plan_reads((options.read_ahead_batches + 2) * options.global_batch_size);
+}
 
 void PlanAhead::follow(const Run& run, std::int64_t samples) noexcept {
   // So many at a time that all are told before long, and the first batch does not wait.

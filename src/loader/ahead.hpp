@@ -46,7 +46,10 @@ class BlocksAhead {
 /// Tells a source, some way ahead, which samples this rank will read. *One thread* at a time.
 class PlanAhead {
  public:
-  PlanAhead(const Source& source, const LoaderOptions& options, World world);
+  /// Of what `plan_of` returned.
+  PlanAhead(std::shared_ptr<ReadPlan> plan, const LoaderOptions& options, World world);
+  /// Null where the source needs none.
+  static std::shared_ptr<ReadPlan> plan_of(const Source& source, const LoaderOptions& options);
 
   /// The next batch of `run`, of so many samples of all ranks, has been planned, in order.
   void follow(const Run& run, std::int64_t samples) noexcept;

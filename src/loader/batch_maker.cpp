@@ -46,7 +46,7 @@ BatchMaker::BatchMaker(OrderedSource ordered, const LoaderOptions& options, Worl
 
 void BatchMaker::plan_anew(World world) {
   if (world != std::exchange(world_, world)) ++worlds_;
-  told_.emplace(*source_, options_, world);
+  told_.emplace(PlanAhead::plan_of(*source_, options_), options_, world);
   if (options_.shuffle == Shuffle::block) ahead_.emplace(*source_, *order_, options_, world);
   pins_.reset();
   if (const NodeFiles* files = source_->node_files()) pins_.emplace(*files, *order_, options_, world);

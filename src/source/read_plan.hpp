@@ -35,6 +35,12 @@ class ReadPlan {
   virtual void tell(std::span<const SampleId> ids) = 0;
   /// What the source has decoded for all its readers. Any thread.
   [[nodiscard]] virtual DecodeCounts decoded() const = 0;
+
+  /// One like this of a process that reads no bytes, alone with its memory: `pass` stands for its reads. Null
+  /// where that is not known.
+  [[nodiscard]] virtual std::shared_ptr<ReadPlan> without_bytes() const { return nullptr; }
+  /// As if these samples were read together.
+  virtual void pass(std::span<const SampleId> /*ids*/) {}
 };
 
 /// What `source` has decoded.
