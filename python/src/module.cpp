@@ -1,7 +1,6 @@
 // The module rota._rota: rota's C++ library for the Python package. Python's side has defaults and
 // documentation.
 
-#include "cli/output.hpp"
 #include "functions.hpp"
 #include "objects.hpp"
 #include "remote/http.hpp"
@@ -18,8 +17,6 @@ PYBIND11_MODULE(_rota, module) {
   module.def("add_ca_file",
              [](const std::string& file) { rota::internal::known_ca_files().push_back(file); });
   module.def("run_tool", &python::run_tool);
-  module.def("human_bytes", &rota::cli::human_bytes);
-  module.def("table_text", &rota::cli::table_text);
   module.def("drop_shared", &python::drop_shared);
   module.def("end_waits", &python::end_waits);
   python::define_options(module);

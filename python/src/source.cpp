@@ -292,22 +292,6 @@ py::dict sample(const PySource& self, py::handle i) {
   return made;
 }
 
-// Of each of these samples.
-py::array_t<std::int64_t> sample_bytes(const PySource& self, const py::array_t<std::int64_t>& given) {
-  const Source& source = *self.source;
-  std::vector<SampleId> ids;
-  for (py::ssize_t i = 0; i < given.size(); ++i) ids.push_back({given.at(i)});
-  std::vector<std::int64_t> bytes(ids.size());
-  std::vector<std::int64_t> rows(ids.size(), 1);
-  for (std::size_t f = 0; f < source.fields().size(); ++f) {
-    const Field& field = source.fields()[f];
-    if (field.ragged) unlocked([&] { source.rows(ids, f, rows); });
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      bytes[i] += (field.ragged ? rows[i] : 1) * static_cast<std::int64_t>(field.row_bytes());
-  }
-  return py::array_t<std::int64_t>(static_cast<py::ssize_t>(bytes.size()), bytes.data());
-}
-
 PySource cast_source(const PySource& source, const py::dict& given) {
   std::map<std::string, DType> types;
   for (const auto& [name, dtype] : given)
@@ -393,12 +377,7 @@ void define_sources(py::module_& module) {
             for (const SampleId document : documents_of(*self.source, id)) ids.append(document.value);
             return ids;
           },
-          py::arg("i"), "Of a source that `pack` made: the documents with tokens in sequence i, in order.")
-      .def(
-          "_part_sizes", [](const PySource& self) { return self.source->part_sizes(); }, Released())
-      .def(
-          "_unit_sizes", [](const PySource& self) { return self.source->unit_sizes(); }, Released())
-      .def("_bytes", &sample_bytes);
+          py::arg("i"), "Of a source that `pack` made: the documents with tokens in sequence i, in order.");
   define_adaptors(module);
 }
 

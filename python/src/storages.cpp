@@ -26,7 +26,7 @@ using Reads = internal::JoinedReads<StoredBytes>;
 using ReadNow = std::vector<Reads::Read>;
 
 // Answers come as objects of Python, with what lies between two ranges.
-constexpr Reads::Limits kLimits{.gap = 64 << 10, .bytes = 16 << 20, .part = 8 << 20};
+constexpr internal::ReadLimits kLimits{.gap = 64 << 10, .bytes = 16 << 20, .part = 8 << 20};
 constexpr std::uint64_t kMostBytes = 64 << 20;  // of one call
 
 StoredFile to_file(py::handle found) {

@@ -1,4 +1,4 @@
-// `rota plan` and `rota report`, which are programs of Python.
+// `rota report`, which is a program of Python.
 
 #include <unistd.h>
 
@@ -68,8 +68,6 @@ void add(CLI::App& app, const char* verb, const char* what, Script script) {
 void become_module(const std::string& module, const Words& arguments) { become(package(module), arguments); }
 
 void add_scripts(CLI::App& app, int& /*code*/) {
-  add(app, "plan", "Shows what an epoch takes, for several settings, without reading. By Python.",
-      [] { return package("_plan"); });
   add(app, "report", "Makes a page of traces. By Python.", page_maker);
 }
 

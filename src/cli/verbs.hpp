@@ -25,13 +25,14 @@ int run(int argc, char** argv);
 
 /// Adds a verb to the command line. Parsing that runs it, where it was given, and sets its exit code.
 void add_audit(CLI::App& app, int& code);
-void add_scripts(CLI::App& app, int& code);  // `plan` and `report`
+void add_scripts(CLI::App& app, int& code);  // `report`
 void add_inspect(CLI::App& app, int& code);
 void add_verify(CLI::App& app, int& code);
 void add_when(CLI::App& app, int& code);
 void add_ls(CLI::App& app, int& code);
 void add_index(CLI::App& app, int& code);
 void add_head(CLI::App& app, int& code);
+void add_plan(CLI::App& app, int& code);
 void add_speed(CLI::App& app, int& code);
 void add_shard(CLI::App& app, int& code);
 

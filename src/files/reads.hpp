@@ -18,19 +18,25 @@
 
 namespace rota::internal {
 
+/// Which ranges one read brings.
+struct ReadLimits {
+  std::uint64_t gap = 0;  ///< so many bytes between two ranges are read, too
+  std::uint64_t bytes =
+      std::numeric_limits<std::uint64_t>::max();                   ///< that are joined; longer ranges are cut
+  std::uint64_t part = std::numeric_limits<std::uint64_t>::max();  ///< into parts of so many
+  std::size_t ranges = std::numeric_limits<std::size_t>::max();    ///< that are joined
+  std::uint64_t unit = 1;  ///< a power of two; reads begin and end at multiples of it
+};
+
+/// What one request to a store or a web server brings.
+inline constexpr ReadLimits kRequests{
+    .gap = std::uint64_t{1} << 20, .bytes = std::uint64_t{16} << 20, .part = std::uint64_t{8} << 20};
+
 /// Ranges of files, those of a file side by side and by offset, as reads: one for all that nearly touch, or
 /// several for one that is long. `Wanted` has a `file`, an `offset` in it, and memory `to` go to.
 template <typename Wanted>
 class JoinedReads {
  public:
-  struct Limits {
-    std::uint64_t gap = 0;  ///< so many bytes between two ranges are read, too
-    std::uint64_t bytes =
-        std::numeric_limits<std::uint64_t>::max();  ///< that are joined; longer ranges are cut
-    std::uint64_t part = std::numeric_limits<std::uint64_t>::max();  ///< into parts of so many
-    std::size_t ranges = std::numeric_limits<std::size_t>::max();    ///< that are joined
-    std::uint64_t unit = 1;  ///< a power of two; reads begin and end at multiples of it
-  };
   /// Bytes [begin, end) of the file of these ranges, which all begin before `end`.
   struct Read {
     std::span<Wanted> wanted;
@@ -38,7 +44,7 @@ class JoinedReads {
     std::uint64_t end = 0;
   };
 
-  JoinedReads(std::span<Wanted> wanted, const Limits& limits) noexcept : limits_(limits), rest_(wanted) {}
+  JoinedReads(std::span<Wanted> wanted, const ReadLimits& limits) noexcept : limits_(limits), rest_(wanted) {}
 
   /// Nothing once all were given.
   [[nodiscard]] std::optional<Read> next() noexcept {
@@ -73,7 +79,7 @@ class JoinedReads {
     rest_ = rest_.subspan(count);
   }
 
-  Limits limits_;
+  ReadLimits limits_;
   std::span<Wanted> rest_;
   Read joined_;             // what is left of it
   std::uint64_t part_ = 0;  // of it

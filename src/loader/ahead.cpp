@@ -44,12 +44,41 @@ void require_groups(const LoaderOptions& options, Sharing sharing) {
 
 }  // namespace
 
+std::unique_ptr<ReadPlan> plan_reads(const Source& source, const LoaderOptions& options) {
+  return PlannedSource::plan_of(source, (options.read_ahead_batches + 2) * options.global_batch_size);
+}
+
+void SamplesAhead::follow(const Run& run, std::int64_t samples) noexcept {
+  try {
+    if (is_on_) tell(run, samples);
+  } catch (...) {
+    is_on_ = false;  // whoever reads will be told
+  }
+}
+
+void SamplesAhead::tell(const Run& run, std::int64_t samples) {
+  // So many at a time that all are told before long, and the first batch does not wait.
+  constexpr std::int64_t kMostSamples = 1 << 14;
+  const std::int64_t want = plan_.samples_ahead() * world_.size;
+  is_on_ = want > 0;
+  if (!is_on_) return;
+  const std::int64_t most = std::min(want, ahead_ + kMostSamples);
+  if (!told_) told_ = run;
+  while (ahead_ < std::max(most, samples) && told_->slice(slice_, world_, split_)) {
+    told_->advance(slice_);
+    plan_.tell(slice_.ids);
+    ahead_ += slice_.global_size;
+  }
+  ahead_ -= samples;
+}
+
 Ahead::Ahead(const Source& source, const RunOrder& order, const LoaderOptions& options, World world)
-    : plan_(PlannedSource::plan_of(source, (options.read_ahead_batches + 2) * options.global_batch_size)),
+    : plan_(plan_reads(source, options)),
       world_(world),
       split_(options.rank_split),
       // Of a dataset of a mixture nobody knows whether another epoch will be begun.
       epochs_(order.given.empty() ? options.epochs : 0),
+      told_(*plan_, split_, world),
       brings_(options.shuffle == Shuffle::block) {
   if (plan_->sharing() != Sharing::none) require_groups(options, plan_->sharing());
   double samples = 0;  // of windows, that are ahead
@@ -71,31 +100,11 @@ void Ahead::follow(const Run& run, const Planner& planner, std::int64_t samples,
   } catch (...) {
     brings_ = false;  // whoever reads will be told
   }
-  try {
-    if (tells_) tell(run, samples);
-  } catch (...) {
-    tells_ = false;
-  }
+  told_.follow(run, samples);
 }
 
 void Ahead::end() noexcept {
   for (Dataset& dataset : datasets_) dataset.pinned.clear();
-}
-
-void Ahead::tell(const Run& run, std::int64_t samples) {
-  // So many at a time that all are told before long, and the first batch does not wait.
-  constexpr std::int64_t kMostSamples = 1 << 14;
-  const std::int64_t want = plan_->samples_ahead() * world_.size;
-  tells_ = want > 0;
-  if (!tells_) return;
-  const std::int64_t most = std::min(want, ahead_ + kMostSamples);
-  if (!told_) told_ = run;
-  while (ahead_ < std::max(most, samples) && told_->slice(slice_, world_, split_)) {
-    told_->advance(slice_);
-    plan_->tell(slice_.ids);
-    ahead_ += slice_.global_size;
-  }
-  ahead_ -= samples;
 }
 
 // ---- windows of Shuffle::block ----

@@ -14,6 +14,29 @@
 
 namespace rota::internal {
 
+/// The plan of a loader with these options.
+[[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(const Source& source, const LoaderOptions& options);
+
+/// Tells a plan this rank's samples, in order, as far ahead as it wants. *One thread* at a time.
+class SamplesAhead {
+ public:
+  /// `plan` must outlive it.
+  SamplesAhead(ReadPlan& plan, Split split, World world) : plan_(plan), world_(world), split_(split) {}
+  /// The next batch of `run`, of so many samples of all ranks, has been planned, in order.
+  void follow(const Run& run, std::int64_t samples) noexcept;
+
+ private:
+  void tell(const Run& run, std::int64_t samples);
+
+  ReadPlan& plan_;
+  World world_;
+  Split split_;
+  bool is_on_ = true;
+  std::optional<Run> told_;  // before the batch to be told
+  RunSlice slice_;           // of that
+  std::int64_t ahead_ = 0;   // samples that were told, and not yet planned
+};
+
 /// Tells a source what its loader will read, as a ReadPlan takes it. *One thread* at a time.
 ///
 /// - This rank's samples, in order, as far ahead as the plan wants.
@@ -61,8 +84,6 @@ class Ahead {
     std::map<std::int64_t, std::int64_t> windows = {};  // by shard that is being read: the next to be brought
   };
 
-  void tell(const Run& run, std::int64_t samples);
-
   void bring_windows(const Planner& planner);
   void bring_windows(Dataset& dataset, const EpochOrder& order, const ShardSpan& span);
 
@@ -77,10 +98,7 @@ class Ahead {
   Split split_;
   std::int64_t epochs_;  // that a dataset goes through, as far as is known
 
-  bool tells_ = true;
-  std::optional<Run> told_;  // before the batch to be told
-  RunSlice slice_;           // of that
-  std::int64_t ahead_ = 0;   // samples that were told, and not yet planned
+  SamplesAhead told_;
 
   bool brings_;        // windows
   double most_bytes_;  // of a sample on average, so that all that is ahead is no more than it may be

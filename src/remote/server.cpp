@@ -19,10 +19,6 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::uint64_t kMostSkipped = std::uint64_t{1} << 20;
-constexpr std::uint64_t kMostMerged = std::uint64_t{16} << 20;
-constexpr std::uint64_t kPart = std::uint64_t{8} << 20;
-
 class Find final : public Transfer {
  public:
   Find(const Server& server, std::string_view name) : server_(server), name_(name) {}
@@ -38,7 +34,7 @@ class Find final : public Transfer {
     const auto bytes = head.status == 200 ? number_in(head.header("content-length"))
                        : range            ? range->bytes
                                           : std::nullopt;
-    if (head.status == 200 && bytes.value_or(0) > kMostMerged) {
+    if (head.status == 200 && bytes.value_or(0) > kRequests.bytes) {
       throw Error(ErrorCode::unsupported, what() + ": the server sends all of it where a part is asked for");
     }
     note(head, bytes);
@@ -166,7 +162,7 @@ class Range final : public Transfer {
   // All of it, where a range was asked for.
   [[nodiscard]] bool accepts_all(std::optional<std::uint64_t> length) {
     if (length && *length != file().bytes) return doubt("status 200 with something else than the file");
-    is_all_ = end_ <= kMostSkipped || (begin_ == 0 && end_ == file().bytes);  // little comes in vain
+    is_all_ = end_ <= kRequests.gap || (begin_ == 0 && end_ == file().bytes);  // little comes in vain
     if (is_all_) {
       begin_anew();
       at_ = 0;
@@ -271,7 +267,7 @@ std::optional<StoredFile> Server::find(std::string_view name) const {
 }
 
 void Server::read(std::span<StoredBytes> wanted) const {
-  JoinedReads<StoredBytes> reads(wanted, {.gap = kMostSkipped, .bytes = kMostMerged, .part = kPart});
+  JoinedReads<StoredBytes> reads(wanted, kRequests);
   std::deque<Range> ranges;
   std::vector<Transfer*> transfers;
   while (const auto read = reads.next()) transfers.push_back(&ranges.emplace_back(*this, *read));

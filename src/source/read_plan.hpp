@@ -65,6 +65,12 @@ class ReadPlan {
   /// Any thread.
   [[nodiscard]] virtual ReadCounts counts() const { return {}; }
 
+  /// One like this of a process that reads no bytes, alone with its memory: `pass` stands for its reads. Null
+  /// where nothing is kept, or that is not known.
+  [[nodiscard]] virtual std::unique_ptr<ReadPlan> without_bytes() const { return nullptr; }
+  /// As if these samples were read together.
+  virtual void pass(std::span<const SampleId> /*ids*/) {}
+
  private:
   const Source& source_;
 };

@@ -73,7 +73,8 @@ class EveryVerb : public ProgramTest {
 TEST_F(EveryVerb, FailsWhereItsOutputIsLostAndEndsWithoutAWordWhereNobodyReads) {
   for (const std::string line :
        {"ls data --limit 0", "ls list.txt --manifest", "ls data --format auto", "head data -n 2",
-        "index data -o saved", "shard data -o shards --format lines", "audit traces --samples 100",
+        "index data -o saved", "plan data --json", "shard data -o shards --format lines",
+        "audit traces --samples 100",
         "inspect checkpoints/checkpoint-000000000000.h5", "verify checkpoints",
         "verify checkpoints/checkpoint-000000000000.h5", "--help", "--version", "speed --help"}) {
     expect_fails_where_output_is_lost(line);
@@ -88,7 +89,7 @@ TEST_F(EveryVerbCampaign, FailsWhereItsOutputIsLostAndEndsWithoutAWordWhereNobod
 
 TEST_F(EveryVerb, PrintsItsHelp) {
   for (const std::string verb :
-       {"ls", "head", "index", "speed", "shard", "audit", "inspect", "verify", "when"}) {
+       {"ls", "head", "index", "plan", "speed", "shard", "audit", "inspect", "verify", "when"}) {
     const Ended ended = rota(verb + " --help");
     EXPECT_THAT(ended.output, HasSubstr("Usage: rota " + verb));
     for (const std::string_view line : internal::lines_of(ended.output)) EXPECT_THAT(line, SizeIs(Le(80U)));
@@ -208,6 +209,7 @@ const std::vector<std::string> kPathVerbs{"ls",
                                           "ls --format auto",
                                           "head",
                                           "head --manifest",
+                                          "plan",
                                           "index -o saved",
                                           "index --manifest -o saved",
                                           "audit",

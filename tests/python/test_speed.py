@@ -1,6 +1,7 @@
 """`rota speed --generate`: data of published workloads, by any number of processes."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -50,3 +51,14 @@ def test_what_cannot_be_generated_is_told(tmp_path):
     assert ended.returncode == 1 and ended.stderr.startswith("error: write shards to ") and "mine" in ended.stderr, ended
     ended = tool(tmp_path / "other", "--shape", "retinanet", "--generate", 0.02, ROTA_PYTHON="/nowhere/python")
     assert ended.returncode == 1 and ended.stderr == "error: run python3: No such file or directory\n", ended
+
+
+def test_the_package_is_that_of_python_or_of_the_build_of_the_tool(tmp_path):
+    environment = os.environ | dict(ROTA_PYTHON=sys.executable, PYTHONPATH="/nowhere", PYTHONNOUSERSITE="1", PYTHONSAFEPATH="1")
+    command = [os.environ["ROTA_TOOL"], "speed", tmp_path / "data", "--shape", "retinanet", "--generate", "0.02"]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert ended.returncode == 0 and "66 samples" in ended.stdout, ended
+    command[0] = shutil.copy(command[0], tmp_path / "rota")
+    alone = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if alone.returncode:  # unless rota is installed
+        assert alone.returncode == 1 and " does not find the package rota: install rota for it " in alone.stderr

@@ -40,7 +40,8 @@ void ChunkMemory::Plan::tell(std::span<const Rows> rows, std::int64_t samples) {
   for (const Rows& one : rows) {
     Entry& entry = memory_.entry_of(*one.dataset, one.slab);
     if (entry.due == 0) memory_.due_.push_back(entry.key);
-    entry.uses.push_back({told_ + one.sample, this, one.row, one.count});
+    entry.uses.push_back({told_ + one.sample, this, static_cast<std::uint32_t>(one.row),
+                          static_cast<std::uint32_t>(one.count)});
     entry.due += one.count;
     if (entry.whole) memory_.rank_whole(entry);
   }
@@ -152,6 +153,7 @@ ChunkMemory::Entry& ChunkMemory::entry_of(const Hdf5Dataset& dataset, std::int64
   if (entry.rows == 0) {
     entry.key = {&dataset, slab};
     entry.row_bytes = dataset.row_bytes();
+    entry.held_bytes = has_bytes_ ? entry.row_bytes : 0;
     entry.rows = std::min(dataset.chunk[0], dataset.rows() - slab * dataset.chunk[0]);
   }
   return entry;
@@ -212,14 +214,14 @@ bool ChunkMemory::find(const Entry& entry, std::span<const RowPiece> wanted, std
       std::int64_t count = piece.row + piece.count - row;
       if (entry.whole) {
         copies.push_back(
-            {entry.whole, &entry.whole[row * static_cast<std::ptrdiff_t>(entry.row_bytes)], to, 0});
+            {entry.whole, &entry.whole[row * static_cast<std::ptrdiff_t>(entry.held_bytes)], to, 0});
       } else {
         const auto cut = entry.cuts.find(static_cast<std::uint32_t>(row));
         if (cut == entry.cuts.end()) return false;
         count = std::min<std::int64_t>(count, cut->second.use.count);
         copies.push_back({cut->second.bytes, cut->second.bytes.get(), to, 0});
       }
-      copies.back().bytes = static_cast<std::size_t>(count) * entry.row_bytes;
+      copies.back().bytes = static_cast<std::size_t>(count) * entry.held_bytes;
       to += copies.back().bytes;
       row += count;
     }
@@ -271,7 +273,7 @@ std::shared_ptr<std::byte[]> ChunkMemory::take_slab(std::size_t bytes) {
 
 void ChunkMemory::keep(Entry& entry, Claim& claim) {
   const auto add = [&](std::size_t counted, std::int64_t row, std::int64_t count) {
-    const auto bytes = static_cast<std::size_t>(count) * entry.row_bytes;
+    const auto bytes = static_cast<std::size_t>(count) * entry.held_bytes;
     auto& owner = claim.owners_.emplace_back(
         count == entry.rows ? take_slab(bytes) : std::make_shared_for_overwrite<std::byte[]>(bytes));
     claim.kept_.push_back({entry.key.slab, row, count, owner.get()});
@@ -359,9 +361,9 @@ void ChunkMemory::evict_last(Items& items) {
     used_ -= kept_bytes(entry.row_bytes, entry.rows);
     for (const Use& use : first_uses(entry)) {
       if (used_ + kept_bytes(entry.row_bytes, use.count) > limit_) break;  // others are needed later
-      const std::size_t bytes = use.count * entry.row_bytes;
+      const std::size_t bytes = use.count * entry.held_bytes;
       auto cut = std::make_shared_for_overwrite<std::byte[]>(bytes);
-      std::memcpy(cut.get(), &whole[static_cast<std::ptrdiff_t>(use.row * entry.row_bytes)], bytes);
+      std::memcpy(cut.get(), &whole[static_cast<std::ptrdiff_t>(use.row * entry.held_bytes)], bytes);
       add_cut(entry, use, std::move(cut));
     }
   }

@@ -46,8 +46,8 @@ class ChunkMemory {
   struct Rows {
     const Hdf5Dataset* dataset = nullptr;
     std::int64_t slab = 0;
-    std::uint32_t row = 0;
-    std::uint32_t count = 0;
+    std::int64_t row = 0;  ///< in the slab
+    std::int64_t count = 0;
     std::int64_t sample = 0;  ///< in what is told together
   };
   struct Slab {
@@ -82,8 +82,9 @@ class ChunkMemory {
   };
   enum class Answer { copied, claimed, coming };
 
-  /// `limit` is in bytes, what is needed to find them included.
-  explicit ChunkMemory(std::size_t limit) : limit_(limit) {}
+  /// `limit` is in bytes, what is needed to find them included. One without bytes counts them, and holds
+  /// none: pieces to be copied are nowhere, and claims are published at once.
+  explicit ChunkMemory(std::size_t limit, bool has_bytes = true) : limit_(limit), has_bytes_(has_bytes) {}
   /// Whether a forked child has it from its parent, whose threads may have held its lock: it is of no use.
   [[nodiscard]] bool is_of_parent() const noexcept { return process_ != this_process(); }
 
@@ -119,6 +120,7 @@ class ChunkMemory {
   struct Entry {  // a slab
     Slab key = {};
     std::size_t row_bytes = 0;
+    std::size_t held_bytes = 0;  // of a row that is kept; none in a memory without bytes
     std::int64_t rows = 0;
     std::vector<Use> uses = {};  // in order
     std::size_t next = 0;        // those before are over
@@ -173,6 +175,7 @@ class ChunkMemory {
 
   const int process_ = this_process();
   const std::size_t limit_;
+  const bool has_bytes_;
   Spare spare_;
   mutable Mutex mutex_;
   std::condition_variable_any has_come_;

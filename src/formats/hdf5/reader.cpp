@@ -309,18 +309,9 @@ void RowReader::add(OpenFiles::SharedFile opened, const Hdf5Dataset& dataset,
 // Cut at slabs, the rows that the same chunks share.
 void RowReader::add_chunks(const DatasetFile& file, const Hdf5Dataset& dataset,
                            std::span<const PlacedRows> ranges) {
-  const std::int64_t slab_rows = dataset.chunk[0];
   const std::size_t first_piece = pieces_.size();
-  for (const PlacedRows& range : ranges) {
-    std::byte* to = range.to;
-    for (std::int64_t row = range.first; row < range.first + range.count;) {
-      const std::int64_t in_slab = row % slab_rows;
-      const std::int64_t count = std::min(slab_rows - in_slab, range.first + range.count - row);
-      pieces_.push_back({row / slab_rows, in_slab, count, to});
-      to += static_cast<std::size_t>(count) * dataset.row_bytes();
-      row += count;
-    }
-  }
+  for (const PlacedRows& range : ranges)
+    each_slab(dataset, range, [&](const RowPiece& piece) { pieces_.push_back(piece); });
   const auto first = pieces_.begin() + static_cast<std::ptrdiff_t>(first_piece);
   std::sort(first, pieces_.end(), [](const RowPiece& a, const RowPiece& b) {
     return std::pair(a.slab, a.row) < std::pair(b.slab, b.row);
@@ -331,6 +322,21 @@ void RowReader::add_chunks(const DatasetFile& file, const Hdf5Dataset& dataset,
     add_slab(file, dataset, static_cast<std::size_t>(begin - pieces_.begin()),
              static_cast<std::size_t>(end - begin));
     begin = end;
+  }
+}
+
+void pass_rows(ChunkMemory& memory, std::vector<ChunkMemory::Rows> rows) {
+  const auto slab_of = [](const auto& one) { return std::pair(one.dataset, one.slab); };
+  std::ranges::sort(rows, {}, [&](const auto& one) { return std::pair(slab_of(one), one.row); });
+  std::byte nowhere{};
+  std::vector<RowPiece> pieces;
+  for (auto next = rows.cbegin(); next != rows.cend();) {
+    const auto [dataset, slab] = slab_of(*next);
+    pieces.clear();
+    for (; next != rows.cend() && next->dataset == dataset && next->slab == slab; ++next)
+      pieces.push_back({slab, next->row, next->count, &nowhere});
+    ChunkMemory::Claim claim;
+    if (memory.take(*dataset, pieces, false, claim) == ChunkMemory::Answer::claimed) claim.publish();
   }
 }
 

@@ -2,6 +2,7 @@
 
 // Reads rows of HDF5 datasets by offset, and what is in global heaps, without HDF5.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -30,6 +31,21 @@ struct FileRange {
 };
 /// Rows that follow one another in a file and in memory make one range.
 void append(std::vector<FileRange>& ranges, const FileRange& range);
+
+/// Visits the parts of `rows` that slabs of `dataset` have, which is chunked.
+template <typename Visit>
+void each_slab(const Hdf5Dataset& dataset, PlacedRows rows, Visit visit) {
+  while (rows.count > 0) {
+    const std::int64_t in_slab = rows.first % dataset.chunk[0];
+    const std::int64_t count = std::min(dataset.chunk[0] - in_slab, rows.count);
+    visit(RowPiece{rows.first / dataset.chunk[0], in_slab, count, rows.to});
+    if (rows.to != nullptr) rows.to += static_cast<std::size_t>(count) * dataset.row_bytes();
+    rows.first += count;
+    rows.count -= count;
+  }
+}
+/// Takes `rows` from a memory without bytes, in the order in which RowReader does.
+void pass_rows(ChunkMemory& memory, std::vector<ChunkMemory::Rows> rows);
 
 /// A slab that has to be decoded, and which of the pieces of a RowReader want rows of it.
 struct EncodedSlab {

@@ -151,7 +151,7 @@ class Hdf5Source final : public FileSource {
   }
   [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
     if (decoded_bytes_ == 0) return FileSource::plan_reads(open);
-    return std::make_unique<Plan>(*this, open + samples_ahead());
+    return std::make_unique<Plan>(*this, open);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -184,28 +184,27 @@ class Hdf5Source final : public FileSource {
  private:
   class Plan final : public FileSource::Plan {
    public:
-    Plan(const Hdf5Source& source, std::int64_t open)
-        : FileSource::Plan(source), source_(source), open_(open) {}
-    [[nodiscard]] std::int64_t samples_ahead() override { return source_.samples_ahead(); }
+    Plan(const Hdf5Source& source, std::int64_t open, std::unique_ptr<ChunkMemory> own = nullptr)
+        : FileSource::Plan(source), source_(source), open_(open), own_(std::move(own)) {}
+    [[nodiscard]] std::int64_t samples_ahead() override { return source_.samples_ahead(memory()); }
     void tell(std::span<const SampleId> ids) override {
-      rows_.clear();
-      FileSamples::SamplePlace place;
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        place = source_.samples().find(ids[i].value, place.file);
-        source_.add_decoded_rows(place, static_cast<std::int64_t>(i), rows_);
-      }
-      if (!plan_) plan_.emplace(source_.shared().memory, open_);
-      plan_->tell(rows_, std::ssize(ids));
+      if (!plan_) plan_.emplace(memory(), open_ + samples_ahead());
+      plan_->tell(source_.decoded_rows(ids), std::ssize(ids));
     }
     [[nodiscard]] ReadCounts counts() const override {
-      return source_.shared().memory.decoded() += FileSource::Plan::counts();
+      return memory().decoded() += FileSource::Plan::counts();
     }
+    [[nodiscard]] std::unique_ptr<ReadPlan> without_bytes() const override {
+      return std::make_unique<Plan>(source_, open_, std::make_unique<ChunkMemory>(memory().limit(), false));
+    }
+    void pass(std::span<const SampleId> ids) override { pass_rows(memory(), source_.decoded_rows(ids)); }
 
    private:
+    [[nodiscard]] ChunkMemory& memory() const { return own_ ? *own_ : source_.shared().memory; }
     const Hdf5Source& source_;
     std::int64_t open_;
+    std::unique_ptr<ChunkMemory> own_;       // without bytes
     std::optional<ChunkMemory::Plan> plan_;  // once something was told
-    std::vector<ChunkMemory::Rows> rows_;
   };
 
   // Of the first file; how many fields there are, where nothing is decoded.
@@ -217,29 +216,29 @@ class Hdf5Source final : public FileSource {
   }
 
   // Twice as many as fit, of which half are there at a time; none once all are. Notes of them take a part.
-  [[nodiscard]] std::int64_t samples_ahead() const {
+  [[nodiscard]] std::int64_t samples_ahead(const ChunkMemory& memory) const {
     const double note_bytes = 256 * static_cast<double>(fields().size());
     const double of_sample = decoded_bytes_ / static_cast<double>(size());
-    const auto limit = static_cast<double>(shared().memory.limit());
-    if (decoded_bytes_ <= limit && shared().memory.decoded().decodes >= chunks_) return 0;
+    const auto limit = static_cast<double>(memory.limit());
+    if (decoded_bytes_ <= limit && memory.decoded().decodes >= chunks_) return 0;
     return static_cast<std::int64_t>(std::min(2 * limit / of_sample, limit / note_bytes));
   }
 
-  void add_decoded_rows(const FileSamples::SamplePlace& place, std::int64_t sample,
-                        std::vector<ChunkMemory::Rows>& out) const {
-    for (std::size_t f = 0; f < fields().size(); ++f) {
-      const Hdf5Dataset& values = dataset_of(place, f);
-      if (!values.is_decoded()) continue;
-      const PlacedRows rows = rows_of(place, f, nullptr);
-      for (std::int64_t row = rows.first; row < rows.first + rows.count;) {
-        const std::int64_t in_slab = row % values.chunk[0];
-        const std::int64_t count = std::min(values.chunk[0] - in_slab, rows.first + rows.count - row);
-        if (values.is_decoded(row / values.chunk[0]))
-          out.push_back({&values, row / values.chunk[0], static_cast<std::uint32_t>(in_slab),
-                         static_cast<std::uint32_t>(count), sample});
-        row += count;
+  [[nodiscard]] std::vector<ChunkMemory::Rows> decoded_rows(std::span<const SampleId> ids) const {
+    std::vector<ChunkMemory::Rows> out;
+    FileSamples::SamplePlace place;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      place = samples().find(ids[i].value, place.file);
+      for (std::size_t f = 0; f < fields().size(); ++f) {
+        const Hdf5Dataset& values = dataset_of(place, f);
+        if (!values.is_decoded()) continue;
+        each_slab(values, rows_of(place, f, nullptr), [&](const RowPiece& piece) {
+          if (values.is_decoded(piece.slab))
+            out.push_back({&values, piece.slab, piece.row, piece.count, static_cast<std::int64_t>(i)});
+        });
       }
     }
+    return out;
   }
 
   [[nodiscard]] std::int64_t will_read_in(std::size_t file, std::int64_t first,
