@@ -173,9 +173,7 @@ class FilesSource final : public Source {
   std::vector<Field> fields_ = {{.name = "data", .dtype = DType::uint8, .shape = {}, .ragged = true}};
 };
 
-}  // namespace
-
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const FilesOptions& options) {
+std::shared_ptr<const Source> open_files(const Catalog& catalog, const Format& format) {
   const FileList& files = files_of(catalog);
   if (files.context().options.share_files) {
     throw failure(ErrorCode::unsupported,
@@ -186,7 +184,14 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const FilesOptions
   FileSamples samples;
   for (std::size_t i = 0; files.knows_samples() && i < files.size(); ++i) samples.add(1);
   require_expected(samples, files);
-  return std::make_unique<FilesSource>(files, options);
+  return std::make_unique<FilesSource>(files, std::get<FilesOptions>(format));
 }
+
+}  // namespace
+
+constinit const FormatEntry kFilesFormat{.name = "files",
+                                         .options = {format_option<&FilesOptions::keys>("keys")},
+                                         .defaults = default_options<FilesOptions>,
+                                         .open = open_files};
 
 }  // namespace rota::internal

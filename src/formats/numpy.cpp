@@ -238,27 +238,26 @@ std::vector<StoredType> types_of(const std::vector<Arrays>& contents) {
   return types;
 }
 
-}  // namespace
-
 bool is_npy(const FileList& files, std::size_t i) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   return decompress_head(files.open(i), Compression::none, kMagic.size()) == kMagic;
 }
 
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpyOptions& options) {
+std::shared_ptr<const Source> open_npy(const Catalog& catalog, const Format& format) {
   FileList files = files_of(catalog).with_sizes();
   auto contents = look_into_files<Arrays>(files, "npy array", read_npy);
   require_alike(files, contents, "");
   const auto types = types_of(contents);
-  if (options.file_is_sample) {
-    auto format = std::make_unique<ArrayFiles>(std::move(contents), types, true);
-    return decode_stored(make_source(std::move(files), std::move(format), "npy files"), types, kNpyTask);
+  if (std::get<NpyOptions>(format).file_is_sample) {
+    auto arrays = std::make_unique<ArrayFiles>(std::move(contents), types, true);
+    return decode_stored(make_source(std::move(files), std::move(arrays), "npy files"), types, kNpyTask);
   }
   require_rows(files, contents, "the option file_is_sample");
   return decode_stored(make_strided_source(std::move(files), npy_rows(contents)), types, kNpyTask);
 }
 
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpzOptions& options) {
+std::shared_ptr<const Source> open_npz(const Catalog& catalog, const Format& format) {
+  const auto& options = std::get<NpzOptions>(format);
   FileList files = files_of(catalog).with_sizes();
   const std::string signature = fmt::format("npz arrays {}", options.arrays);
   auto contents = look_into_files<Arrays>(files, signature,
@@ -266,12 +265,30 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpzOptions& 
   require_alike(files, contents, "name those to read with the option arrays; ");
   if (options.rows) require_rows(files, contents, "without the option rows");
   const auto types = types_of(contents);
-  auto format = options.rows ? std::unique_ptr<const RecordFormat>(new NpzRows(std::move(contents)))
+  auto arrays = options.rows ? std::unique_ptr<const RecordFormat>(new NpzRows(std::move(contents)))
                              : std::make_unique<ArrayFiles>(std::move(contents), types, false);
-  return decode_stored(make_source(std::move(files), std::move(format),
+  return decode_stored(make_source(std::move(files), std::move(arrays),
                                    fmt::format("{} of {}", options.rows ? "rows" : "files", signature)),
                        types, "open NPZ files");
 }
+
+}  // namespace
+
+constinit const FormatEntry kNpyFormat{
+    .name = "npy",
+    .endings = {".npy"},
+    .begins = is_npy,
+    .options = {format_option<&NpyOptions::file_is_sample>("file_is_sample")},
+    .defaults = default_options<NpyOptions>,
+    .open = open_npy};
+constinit const FormatEntry kNpzFormat{
+    .name = "npz",
+    .perhaps = {".npz",
+                "arrays of numpy, perhaps: say so (\"npz\", whose option rows says whether a row is a "
+                "sample, or a file)"},
+    .options = {format_option<&NpzOptions::arrays>("arrays"), format_option<&NpzOptions::rows>("rows")},
+    .defaults = default_options<NpzOptions>,
+    .open = open_npz};
 
 }  // namespace rota::internal
 

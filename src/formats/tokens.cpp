@@ -49,9 +49,8 @@ void require_whole(const DatasetFile& file, std::int64_t head, DType dtype) {
       file.path(), bytes, to_string(dtype));
 }
 
-}  // namespace
-
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const TokensOptions& options) {
+std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const Format& format) {
+  const auto& options = std::get<TokensOptions>(format);
   FileList files = files_of(catalog).with_sizes();
   const auto token_bytes = static_cast<std::int64_t>(size_of(options.dtype));
   const auto heads = look_into_files<std::int64_t>(
@@ -77,6 +76,17 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const TokensOption
   }
   return make_strided_source(std::move(files), layout);
 }
+
+}  // namespace
+
+constinit const FormatEntry kTokensFormat{
+    .name = "tokens",
+    .options = {format_option<&TokensOptions::dtype>("dtype"),
+                format_option<&TokensOptions::length>("length"),
+                format_option<&TokensOptions::stride>("stride"),
+                format_option<&TokensOptions::skip_bytes>("skip_bytes")},
+    .defaults = default_options<TokensOptions>,
+    .open = open_tokens};
 
 }  // namespace rota::internal
 
