@@ -190,8 +190,8 @@ std::shared_ptr<const Source> open_files(const Catalog& catalog, const Format& f
 }  // namespace
 
 constinit const FormatEntry kFilesFormat{.name = "files",
-                                         .options = {format_option<&FilesOptions::keys>("keys")},
-                                         .defaults = default_options<FilesOptions>,
+                                         .options = {{"keys", option<&FilesOptions::keys>}},
+                                         .defaults = [] { return Format(FilesOptions()); },
                                          .open = open_files};
 
 }  // namespace rota::internal

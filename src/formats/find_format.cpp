@@ -46,17 +46,6 @@ constexpr std::array<Foreign, 13> kForeign{{
     {"SQLite format 3", "an SQLite database"},
 }};
 
-void refuse_foreign(std::string_view path, std::string_view head, std::string_view otherwise) {
-  const auto* found =
-      std::ranges::find_if(kForeign, [&](const Foreign& one) { return head.starts_with(one.begin); });
-  if (found == kForeign.end()) return;
-  throw failure(ErrorCode::unsupported, "open {}: it is {}: {}; {}", path, found->what, found->remedy,
-                otherwise);
-}
-void refuse_foreign(const DatasetFile& file, std::string_view otherwise) {
-  refuse_foreign(file.path(), decompress_head(file, Compression::none, kForeignHead), otherwise);
-}
-
 // How many are looked at: of names that are computed, which end alike, and may be beyond number, `most`.
 std::size_t looked_at(const FileList& files, std::size_t most) {
   return files.listing().is_computed() ? std::min(most, files.size()) : files.size();
@@ -131,8 +120,8 @@ void refuse_damaged(const FileList& files, std::size_t i, const FormatEntry& for
   decompress(file, compression, [](std::span<const std::byte>) { return true; });
 }
 
+// Of a format that bytes tell.
 bool is_of(const FormatEntry& format, const FileList& files, std::size_t i) {
-  if (format.begins == nullptr) return is_named_as(format, files.path((*files.read_names())[i]));
   return (format.may_be_empty && is_empty(files, i)) || format.begins(files, i);
 }
 
@@ -144,8 +133,12 @@ void refuse_mixed(const FileList& files) {
     const FormatEntry* const format = format_by_name(name);
     if (format == nullptr) continue;
     if (format->refuse != nullptr) format->refuse(files, name);
+    const auto is_one = [&](std::size_t k) {
+      return format->begins == nullptr ? is_named_as(*format, files.path((*names)[k]))
+                                       : is_of(*format, files, k);
+    };
     std::size_t other = 0;
-    while (other + 1 < files.size() && is_of(*format, files, other)) ++other;
+    while (other + 1 < files.size() && is_one(other)) ++other;
     if (is_named_as(*format, files.path((*names)[other]))) refuse_damaged(files, other, *format);
     throw failure(ErrorCode::invalid_argument, "open {}: {} is named as {}, and {} does not begin so: {}",
                   files.shown_directory(), name, format->name, files.path(other), kWhatToDo);
@@ -281,19 +274,23 @@ void refuse_arrays(const DatasetFile& file, std::string_view head, std::string_v
   throw failure(ErrorCode::invalid_argument,
                 "open {} as {}: it begins as an NPY or HDF5 file; leave the format out", file.path(), format);
 }
-void require_ours(std::string_view path, std::string_view head) {
-  refuse_foreign(path, head, "or name another file");
+void refuse_foreign(std::string_view path, std::string_view head, std::string_view otherwise) {
+  const auto* found =
+      std::ranges::find_if(kForeign, [&](const Foreign& one) { return head.starts_with(one.begin); });
+  if (found == kForeign.end()) return;
+  throw failure(ErrorCode::unsupported, "open {}: it is {}: {}; {}", path, found->what, found->remedy,
+                otherwise);
+}
+void refuse_foreign(const DatasetFile& file, std::string_view otherwise) {
+  refuse_foreign(file.path(), decompress_head(file, Compression::none, kForeignHead), otherwise);
 }
 void require_no_pointers(const FileList& files) {
   if (files.location().is_stored() || files.size() == 0) return;
   try {
-    require_ours(files.open(0));
+    refuse_foreign(files.open(0));
   } catch (const Error& error) {
     if (!may_be_bad(files.context(), files.location(), FileWork::opening, error)) throw;
   }
-}
-void require_ours(const DatasetFile& file) {
-  require_ours(file.path(), decompress_head(file, Compression::none, kForeignHead));
 }
 
 }  // namespace rota::internal

@@ -19,16 +19,14 @@ namespace rota::internal {
 /// An option by its name, as messages and Python have it; `in` finds it in a Format of those options.
 struct FormatOption {
   using Value = std::variant<bool*, std::int64_t*, DType*, std::string*, std::vector<std::string>*>;
-  const char* name = nullptr;
-  Value (*in)(Format& format) = nullptr;
+  const char* name;
+  Value (*in)(Format& format);
 };
 template <auto kMember>
-constexpr FormatOption format_option(const char* name) {
-  return {name, [](Format& format) {
-            return [&]<typename Options, typename T>(T Options::*member) {
-              return FormatOption::Value(&(std::get<Options>(format).*member));
-            }(kMember);
-          }};
+FormatOption::Value option(Format& format) {
+  return [&]<typename Options, typename T>(T Options::*member) -> FormatOption::Value {
+    return &(std::get<Options>(format).*member);
+  }(kMember);
 }
 
 /// A format: its row of the table, which stands in its own file. Lists end with the first that is empty.
@@ -36,7 +34,7 @@ struct FormatEntry {
   std::string_view name;
   /// Of names of its files, compressed or not, in lower case. Such files are of it, or an error, unless the
   /// user names a format.
-  std::array<std::string_view, 4> endings = {};
+  std::string_view endings[4] = {};
   /// Whether file i begins as its files do. Throws Error{io}. Null: no bytes tell.
   bool (*begins)(const FileList& files, std::size_t i) = nullptr;
   /// Whether all files are of it, where names tell, and not bytes. Null: neither do.
@@ -47,18 +45,14 @@ struct FormatEntry {
   /// damaged, or of several formats.
   void (*refuse)(const FileList& files, std::string_view name) = nullptr;
   /// An ending of files that may be of it, as only the user knows, and what an error says of these.
-  std::array<std::string_view, 2> perhaps = {};
-  std::array<FormatOption, 6> options = {};
+  std::string_view perhaps[2] = {};
+  FormatOption options[6] = {};
   /// Default options; of a format without any, its name.
   Format (*defaults)();
   /// The samples of `catalog`, with options that are valid and the same on all ranks. **Collective** over
   /// these.
   std::shared_ptr<const Source> (*open)(const Catalog& catalog, const Format& format);
 };
-template <typename Options>
-Format default_options() {
-  return Options();
-}
 
 extern const FormatEntry kFilesFormat, kHdf5Format, kTfRecordFormat, kTarFormat, kLinesFormat, kNpyFormat,
     kNpzFormat, kTokensFormat, kMegatronFormat, kMdsFormat;
@@ -97,12 +91,13 @@ inline constexpr std::string_view kWhatToDo =
 /// Throws Error{invalid_argument} where a file, to be opened as `format`, begins as NPY or HDF5 files do:
 /// `head` are its first 8 bytes.
 void refuse_arrays(const DatasetFile& file, std::string_view head, std::string_view format);
-/// Throws Error{unsupported} where a file begins as what rota does not read, with what to do.
-void require_ours(const DatasetFile& file);
+/// Throws Error{unsupported} where a file begins as what rota does not read, with what to do; `head` are its
+/// first bytes, up to `kForeignHead`.
+void refuse_foreign(std::string_view path, std::string_view head,
+                    std::string_view otherwise = "or name another file");
+void refuse_foreign(const DatasetFile& file, std::string_view otherwise = "or name another file");
+inline constexpr std::size_t kForeignHead = 24;
 /// The same of the first file, of a file system: any bytes are lines, and so are pointers of Git LFS.
 void require_no_pointers(const FileList& files);
-/// The same of its first bytes, up to `kForeignHead`.
-void require_ours(std::string_view path, std::string_view head);
-inline constexpr std::size_t kForeignHead = 24;
 
 }  // namespace rota::internal

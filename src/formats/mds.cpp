@@ -389,8 +389,8 @@ constinit const FormatEntry kMdsFormat{
     .are_named = is_mds,
     .unpacks = true,
     .refuse = refuse_without_index,
-    .options = {format_option<&MdsOptions::columns>("columns"), format_option<&MdsOptions::verify>("verify")},
-    .defaults = default_options<MdsOptions>,
+    .options = {{"columns", option<&MdsOptions::columns>}, {"verify", option<&MdsOptions::verify>}},
+    .defaults = [] { return Format(MdsOptions()); },
     .open = open_mds};
 
 }  // namespace rota::internal

@@ -232,8 +232,8 @@ constinit const FormatEntry kMegatronFormat{
     .name = "megatron",
     .begins = is_megatron,
     .perhaps = {".idx", "an index of Megatron-LM, perhaps: say so (\"megatron\")"},
-    .options = {format_option<&MegatronOptions::sequence_is_sample>("sequence_is_sample")},
-    .defaults = default_options<MegatronOptions>,
+    .options = {{"sequence_is_sample", option<&MegatronOptions::sequence_is_sample>}},
+    .defaults = [] { return Format(MegatronOptions()); },
     .open = open_megatron};
 
 }  // namespace rota::internal

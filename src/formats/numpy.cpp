@@ -274,20 +274,19 @@ std::shared_ptr<const Source> open_npz(const Catalog& catalog, const Format& for
 
 }  // namespace
 
-constinit const FormatEntry kNpyFormat{
-    .name = "npy",
-    .endings = {".npy"},
-    .begins = is_npy,
-    .options = {format_option<&NpyOptions::file_is_sample>("file_is_sample")},
-    .defaults = default_options<NpyOptions>,
-    .open = open_npy};
+constinit const FormatEntry kNpyFormat{.name = "npy",
+                                       .endings = {".npy"},
+                                       .begins = is_npy,
+                                       .options = {{"file_is_sample", option<&NpyOptions::file_is_sample>}},
+                                       .defaults = [] { return Format(NpyOptions()); },
+                                       .open = open_npy};
 constinit const FormatEntry kNpzFormat{
     .name = "npz",
     .perhaps = {".npz",
                 "arrays of numpy, perhaps: say so (\"npz\", whose option rows says whether a row is a "
                 "sample, or a file)"},
-    .options = {format_option<&NpzOptions::arrays>("arrays"), format_option<&NpzOptions::rows>("rows")},
-    .defaults = default_options<NpzOptions>,
+    .options = {{"arrays", option<&NpzOptions::arrays>}, {"rows", option<&NpzOptions::rows>}},
+    .defaults = [] { return Format(NpzOptions()); },
     .open = open_npz};
 
 }  // namespace rota::internal

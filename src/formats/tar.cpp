@@ -324,9 +324,10 @@ constinit const FormatEntry kTarFormat{
     .endings = {".tar", ".tgz", ".tbz2", ".txz"},
     .begins = is_tar,
     .unpacks = true,
-    .options = {format_option<&TarOptions::fields>("fields"), format_option<&TarOptions::keys>("keys"),
-                format_option<&TarOptions::allow_missing_end>("allow_missing_end")},
-    .defaults = default_options<TarOptions>,
+    .options = {{"fields", option<&TarOptions::fields>},
+                {"keys", option<&TarOptions::keys>},
+                {"allow_missing_end", option<&TarOptions::allow_missing_end>}},
+    .defaults = [] { return Format(TarOptions()); },
     .open = open_tar};
 
 TarKey tar_key(std::string_view name) {

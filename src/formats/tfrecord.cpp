@@ -125,8 +125,8 @@ constinit const FormatEntry kTfRecordFormat{.name = "tfrecord",
                                             .begins = is_tfrecord,
                                             .may_be_empty = true,
                                             .unpacks = true,
-                                            .options = {format_option<&TfRecordOptions::verify>("verify")},
-                                            .defaults = default_options<TfRecordOptions>,
+                                            .options = {{"verify", option<&TfRecordOptions::verify>}},
+                                            .defaults = [] { return Format(TfRecordOptions()); },
                                             .open = open_tfrecord};
 
 }  // namespace rota::internal

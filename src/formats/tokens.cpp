@@ -24,7 +24,7 @@ std::int64_t head_bytes(const DatasetFile& file, DType dtype) {
   constexpr std::int64_t kHead = 1024;
   const std::string head = decompress_head(file, Compression::none, 12);
   refuse_arrays(file, head.substr(0, 8), "tokens");
-  require_ours(file);
+  refuse_foreign(file);
   if (head.size() < 12 || file.bytes() < kHead) return 0;
   const auto magic = load<std::int32_t>(std::as_bytes(std::span(head)), 0);
   if (magic != kOfUint16 && magic != kOfUint32) return 0;
@@ -79,14 +79,13 @@ std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const Format& 
 
 }  // namespace
 
-constinit const FormatEntry kTokensFormat{
-    .name = "tokens",
-    .options = {format_option<&TokensOptions::dtype>("dtype"),
-                format_option<&TokensOptions::length>("length"),
-                format_option<&TokensOptions::stride>("stride"),
-                format_option<&TokensOptions::skip_bytes>("skip_bytes")},
-    .defaults = default_options<TokensOptions>,
-    .open = open_tokens};
+constinit const FormatEntry kTokensFormat{.name = "tokens",
+                                          .options = {{"dtype", option<&TokensOptions::dtype>},
+                                                      {"length", option<&TokensOptions::length>},
+                                                      {"stride", option<&TokensOptions::stride>},
+                                                      {"skip_bytes", option<&TokensOptions::skip_bytes>}},
+                                          .defaults = [] { return Format(TokensOptions()); },
+                                          .open = open_tokens};
 
 }  // namespace rota::internal
 

@@ -32,7 +32,7 @@ bool require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes, boo
   if (!superblock) {
     std::array<char, kForeignHead> head{};
     if (bytes.size >= head.size() && bytes.read(0, std::as_writable_bytes(std::span(head))))
-      require_ours(file.path(), {head.data(), head.size()});
+      refuse_foreign(file.path(), {head.data(), head.size()});
     throw failure(ErrorCode::corrupt,
                   "open {}: it is not an HDF5 file (no signature); check the path, or open it as \"files\"",
                   file.path());

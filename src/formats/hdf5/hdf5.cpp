@@ -295,12 +295,13 @@ constinit const FormatEntry kHdf5Format{
     .name = "hdf5",
     .endings = {".h5", ".hdf5"},
     .begins = is_hdf5,
-    .options = {format_option<&Hdf5Options::datasets>("datasets"),
-                format_option<&Hdf5Options::offsets>("offsets"),
-                format_option<&Hdf5Options::allow_external_links>("allow_external_links"),
-                format_option<&Hdf5Options::unpack>("unpack"), format_option<&Hdf5Options::groups>("groups"),
-                format_option<&Hdf5Options::swmr>("swmr")},
-    .defaults = default_options<Hdf5Options>,
+    .options = {{"datasets", option<&Hdf5Options::datasets>},
+                {"offsets", option<&Hdf5Options::offsets>},
+                {"allow_external_links", option<&Hdf5Options::allow_external_links>},
+                {"unpack", option<&Hdf5Options::unpack>},
+                {"groups", option<&Hdf5Options::groups>},
+                {"swmr", option<&Hdf5Options::swmr>}},
+    .defaults = [] { return Format(Hdf5Options()); },
     .open = open_hdf5};
 
 }  // namespace rota::internal
