@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,44 +73,43 @@ OptionTable<Format> options_of(const internal::FormatEntry& format) {
   return table;
 }
 
-bool has_options(const internal::FormatEntry& format) { return format.options[0].name != nullptr; }
-
 py::dict format_options() {
   py::dict made;
   for (const internal::FormatEntry* format : internal::kFormats) {
-    if (has_options(*format)) made[py::str(format->name)] = options_of(*format).defaults();
+    const py::dict options = options_of(*format).defaults();
+    if (!options.empty()) made[py::str(format->name)] = options;
   }
   return made;
 }
 
-// The format of that name, where it has options. Of others, TypeError for any option.
-const internal::FormatEntry* find(const std::string& name, const py::dict& given) {
+// Those of the format of that name, where it has some. Of others, TypeError for any option.
+std::optional<OptionTable<Format>> find_options(const std::string& name, const py::dict& given) {
   std::string others;
   for (const internal::FormatEntry* format : internal::kFormats) {
-    if (format->name == name && has_options(*format)) return format;
-    const py::dict options = options_of(*format).defaults();
+    const OptionTable<Format> table = options_of(*format);
+    const py::dict options = table.defaults();
+    if (format->name == name && !options.empty()) return table;
     if (given.empty() || !options.contains(given.begin()->first)) continue;
     others +=
         fmt::format("; \"{}\" has {}", format->name, py::str(", ").attr("join")(options).cast<std::string>());
   }
   const auto names = formats();
   const bool is_known = std::ranges::find(names, name) != names.end();  // opening refuses others
-  if (given.empty() || !is_known) return nullptr;
+  if (given.empty() || !is_known) return std::nullopt;
   throw py::type_error(fmt::format("open files: format \"{}\" has no option {}; name the format{}", name,
                                    given.begin()->first.cast<std::string>(), others));
 }
 
 py::dict plain_format_options(const std::string& name, const py::dict& given) {
-  const internal::FormatEntry* const format = find(name, given);
-  if (format == nullptr) return {};
-  const auto table = options_of(*format);
-  internal::validate(table.parse(given));
-  return table.plain(given);
+  const auto table = find_options(name, given);
+  if (!table) return {};
+  internal::validate(table->parse(given));
+  return table->plain(given);
 }
 
 PySource open_catalog(const PyCatalog& catalog, const std::string& name, const py::dict& options) {
-  const internal::FormatEntry* const known = find(name, options);
-  const Format format = known != nullptr ? options_of(*known).parse(options) : Format(name);
+  const auto table = find_options(name, options);
+  const Format format = table ? table->parse(options) : Format(name);
   const Unlocked unlocked;
   return PySource(open(catalog.together(), format));
 }

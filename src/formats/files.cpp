@@ -173,7 +173,7 @@ class FilesSource final : public Source {
   std::vector<Field> fields_ = {{.name = "data", .dtype = DType::uint8, .shape = {}, .ragged = true}};
 };
 
-std::shared_ptr<const Source> open_files(const Catalog& catalog, const Format& format) {
+std::shared_ptr<const Source> open_files(const Catalog& catalog, const FilesOptions& options) {
   const FileList& files = files_of(catalog);
   if (files.context().options.share_files) {
     throw failure(ErrorCode::unsupported,
@@ -184,14 +184,12 @@ std::shared_ptr<const Source> open_files(const Catalog& catalog, const Format& f
   FileSamples samples;
   for (std::size_t i = 0; files.knows_samples() && i < files.size(); ++i) samples.add(1);
   require_expected(samples, files);
-  return std::make_unique<FilesSource>(files, std::get<FilesOptions>(format));
+  return std::make_unique<FilesSource>(files, options);
 }
 
 }  // namespace
 
-constinit const FormatEntry kFilesFormat{.name = "files",
-                                         .options = {{"keys", option<&FilesOptions::keys>}},
-                                         .defaults = [] { return Format(FilesOptions()); },
-                                         .open = open_files};
+constinit const FormatEntry kFilesFormat =
+    opened_by<open_files>({.name = "files", .options = {{"keys", option<&FilesOptions::keys>}}});
 
 }  // namespace rota::internal

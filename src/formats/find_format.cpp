@@ -228,20 +228,17 @@ void refuse_named(const FileList& files) {
     const std::string_view compression = name.substr(without_compression(name).size());
     const bool may_be_compressed =
         !compression.empty() && !ends_as(compression, ".gz") && !compression.starts_with(".zst");
-    const bool is_compressed = may_be_compressed && compression_of(files.open(i)) == Compression::other;
-    const bool is_foreign =
-        std::ranges::any_of(kEndings, [&](std::string_view ending) { return ends_as(name, ending); });
-    const auto* const perhaps = std::ranges::find_if(kFormats, [&](const FormatEntry* one) {
-      return !one->perhaps[0].empty() && ends_as(name, one->perhaps[0]);
-    });
-    if (!is_compressed && !is_foreign && perhaps == kFormats.end()) continue;
-    throw failure(ErrorCode::unsupported, "open {}: it is {}; {}", files.path(i),
-                  is_compressed ? "compressed, and neither tar, TFRecord nor JSON lines: unpack it"
-                  : perhaps != kFormats.end()
-                      ? (*perhaps)->perhaps[1]
-                      : "of a format that rota does not read: convert it, or wrap what "
-                        "reads it as a source of your own",
-                  kAsFiles);
+    std::string_view what;
+    if (may_be_compressed && compression_of(files.open(i)) == Compression::other) {
+      what = "compressed, and neither tar, TFRecord nor JSON lines: unpack it";
+    } else if (std::ranges::any_of(kEndings, [&](std::string_view one) { return ends_as(name, one); })) {
+      what = "of a format that rota does not read: convert it, or wrap what reads it as a source of your own";
+    }
+    for (const FormatEntry* format : kFormats) {
+      if (what.empty() && ends_as(name, format->perhaps[0])) what = format->perhaps[1];
+    }
+    if (what.empty()) continue;
+    throw failure(ErrorCode::unsupported, "open {}: it is {}; {}", files.path(i), what, kAsFiles);
   }
 }
 

@@ -47,12 +47,24 @@ struct FormatEntry {
   /// An ending of files that may be of it, as only the user knows, and what an error says of these.
   std::string_view perhaps[2] = {};
   FormatOption options[6] = {};
-  /// Default options; of a format without any, its name.
-  Format (*defaults)();
+  /// Default options; of a format without any, an empty text.
+  Format (*defaults)() = nullptr;
   /// The samples of `catalog`, with options that are valid and the same on all ranks. **Collective** over
   /// these.
-  std::shared_ptr<const Source> (*open)(const Catalog& catalog, const Format& format);
+  std::shared_ptr<const Source> (*open)(const Catalog& catalog, const Format& format) = nullptr;
 };
+/// `row` of a format that `kOpen(catalog, options)` opens.
+template <auto kOpen>
+constexpr FormatEntry opened_by(FormatEntry row) {
+  const auto add = [&]<typename Options>(std::shared_ptr<const Source> (*)(const Catalog&, const Options&)) {
+    row.defaults = [] { return Format(Options()); };
+    row.open = [](const Catalog& catalog, const Format& format) {
+      return kOpen(catalog, std::get<Options>(format));
+    };
+  };
+  add(kOpen);
+  return row;
+}
 
 extern const FormatEntry kFilesFormat, kHdf5Format, kTfRecordFormat, kTarFormat, kLinesFormat, kNpyFormat,
     kNpzFormat, kTokensFormat, kMegatronFormat, kMdsFormat;

@@ -90,7 +90,7 @@ bool are_json_lines(const FileList& files) {
   return true;
 }
 
-std::shared_ptr<const Source> open_lines(const Catalog& catalog, const Format& /*name*/) {
+std::shared_ptr<const Source> open_lines(const Catalog& catalog, const std::string& /*name*/) {
   const FileList& files = files_of(catalog);
   ranks::on_first_rank(files.context().nodes.all(), "look which format it is",
                        [&] { require_no_pointers(files); });
@@ -99,11 +99,7 @@ std::shared_ptr<const Source> open_lines(const Catalog& catalog, const Format& /
 
 }  // namespace
 
-constinit const FormatEntry kLinesFormat{.name = "lines",
-                                         .endings = {".jsonl", ".ndjson"},
-                                         .are_named = are_json_lines,
-                                         .unpacks = true,
-                                         .defaults = [] { return Format("lines"); },
-                                         .open = open_lines};
+constinit const FormatEntry kLinesFormat = opened_by<open_lines>(
+    {.name = "lines", .endings = {".jsonl", ".ndjson"}, .are_named = are_json_lines, .unpacks = true});
 
 }  // namespace rota::internal

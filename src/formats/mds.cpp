@@ -351,8 +351,7 @@ void refuse_without_index(const FileList& files, std::string_view name) {
                 files.shown_directory(), name, kWhatToDo);
 }
 
-std::shared_ptr<const Source> open_mds(const Catalog& catalog, const Format& given) {
-  const auto& options = std::get<MdsOptions>(given);
+std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
   FileList index_file = files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
   const std::string merged = "index.json";  // of the indices in folders
   for (std::size_t i = 0; index_file.size() > 1 && i < index_file.size(); ++i) {
@@ -383,15 +382,13 @@ std::shared_ptr<const Source> open_mds(const Catalog& catalog, const Format& giv
 
 }  // namespace
 
-constinit const FormatEntry kMdsFormat{
-    .name = "mds",
-    .endings = {".mds"},
-    .are_named = is_mds,
-    .unpacks = true,
-    .refuse = refuse_without_index,
-    .options = {{"columns", option<&MdsOptions::columns>}, {"verify", option<&MdsOptions::verify>}},
-    .defaults = [] { return Format(MdsOptions()); },
-    .open = open_mds};
+constinit const FormatEntry kMdsFormat = opened_by<open_mds>(
+    {.name = "mds",
+     .endings = {".mds"},
+     .are_named = is_mds,
+     .unpacks = true,
+     .refuse = refuse_without_index,
+     .options = {{"columns", option<&MdsOptions::columns>}, {"verify", option<&MdsOptions::verify>}}});
 
 }  // namespace rota::internal
 

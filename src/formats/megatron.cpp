@@ -198,8 +198,7 @@ bool is_megatron(const FileList& files, std::size_t i) {
   }
 }
 
-std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const Format& given) {
-  const auto& options = std::get<MegatronOptions>(given);
+std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const MegatronOptions& options) {
   FileList indices = files_of(catalog).only(is_idx_name);
   std::vector<std::string> index_names;
   std::vector<std::string> data_names;
@@ -228,12 +227,10 @@ std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const Format
 
 }  // namespace
 
-constinit const FormatEntry kMegatronFormat{
-    .name = "megatron",
-    .begins = is_megatron,
-    .perhaps = {".idx", "an index of Megatron-LM, perhaps: say so (\"megatron\")"},
-    .options = {{"sequence_is_sample", option<&MegatronOptions::sequence_is_sample>}},
-    .defaults = [] { return Format(MegatronOptions()); },
-    .open = open_megatron};
+constinit const FormatEntry kMegatronFormat = opened_by<open_megatron>(
+    {.name = "megatron",
+     .begins = is_megatron,
+     .perhaps = {".idx", "an index of Megatron-LM, perhaps: say so (\"megatron\")"},
+     .options = {{"sequence_is_sample", option<&MegatronOptions::sequence_is_sample>}}});
 
 }  // namespace rota::internal

@@ -243,21 +243,20 @@ bool is_npy(const FileList& files, std::size_t i) {
   return decompress_head(files.open(i), Compression::none, kMagic.size()) == kMagic;
 }
 
-std::shared_ptr<const Source> open_npy(const Catalog& catalog, const Format& format) {
+std::shared_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options) {
   FileList files = files_of(catalog).with_sizes();
   auto contents = look_into_files<Arrays>(files, "npy array", read_npy);
   require_alike(files, contents, "");
   const auto types = types_of(contents);
-  if (std::get<NpyOptions>(format).file_is_sample) {
-    auto arrays = std::make_unique<ArrayFiles>(std::move(contents), types, true);
-    return decode_stored(make_source(std::move(files), std::move(arrays), "npy files"), types, kNpyTask);
+  if (options.file_is_sample) {
+    auto format = std::make_unique<ArrayFiles>(std::move(contents), types, true);
+    return decode_stored(make_source(std::move(files), std::move(format), "npy files"), types, kNpyTask);
   }
   require_rows(files, contents, "the option file_is_sample");
   return decode_stored(make_strided_source(std::move(files), npy_rows(contents)), types, kNpyTask);
 }
 
-std::shared_ptr<const Source> open_npz(const Catalog& catalog, const Format& format) {
-  const auto& options = std::get<NpzOptions>(format);
+std::shared_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions& options) {
   FileList files = files_of(catalog).with_sizes();
   const std::string signature = fmt::format("npz arrays {}", options.arrays);
   auto contents = look_into_files<Arrays>(files, signature,
@@ -265,29 +264,26 @@ std::shared_ptr<const Source> open_npz(const Catalog& catalog, const Format& for
   require_alike(files, contents, "name those to read with the option arrays; ");
   if (options.rows) require_rows(files, contents, "without the option rows");
   const auto types = types_of(contents);
-  auto arrays = options.rows ? std::unique_ptr<const RecordFormat>(new NpzRows(std::move(contents)))
+  auto format = options.rows ? std::unique_ptr<const RecordFormat>(new NpzRows(std::move(contents)))
                              : std::make_unique<ArrayFiles>(std::move(contents), types, false);
-  return decode_stored(make_source(std::move(files), std::move(arrays),
+  return decode_stored(make_source(std::move(files), std::move(format),
                                    fmt::format("{} of {}", options.rows ? "rows" : "files", signature)),
                        types, "open NPZ files");
 }
 
 }  // namespace
 
-constinit const FormatEntry kNpyFormat{.name = "npy",
-                                       .endings = {".npy"},
-                                       .begins = is_npy,
-                                       .options = {{"file_is_sample", option<&NpyOptions::file_is_sample>}},
-                                       .defaults = [] { return Format(NpyOptions()); },
-                                       .open = open_npy};
-constinit const FormatEntry kNpzFormat{
-    .name = "npz",
-    .perhaps = {".npz",
-                "arrays of numpy, perhaps: say so (\"npz\", whose option rows says whether a row is a "
-                "sample, or a file)"},
-    .options = {{"arrays", option<&NpzOptions::arrays>}, {"rows", option<&NpzOptions::rows>}},
-    .defaults = [] { return Format(NpzOptions()); },
-    .open = open_npz};
+constinit const FormatEntry kNpyFormat =
+    opened_by<open_npy>({.name = "npy",
+                         .endings = {".npy"},
+                         .begins = is_npy,
+                         .options = {{"file_is_sample", option<&NpyOptions::file_is_sample>}}});
+constinit const FormatEntry kNpzFormat = opened_by<open_npz>(
+    {.name = "npz",
+     .perhaps = {".npz",
+                 "arrays of numpy, perhaps: say so (\"npz\", whose option rows says whether a row is a "
+                 "sample, or a file)"},
+     .options = {{"arrays", option<&NpzOptions::arrays>}, {"rows", option<&NpzOptions::rows>}}});
 
 }  // namespace rota::internal
 

@@ -305,8 +305,7 @@ bool is_tar(const FileList& files, std::size_t i) {
   }
 }
 
-std::shared_ptr<const Source> open_tar(const Catalog& catalog, const Format& format) {
-  const auto& options = std::get<TarOptions>(format);
+std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
   const FileList files = files_of(catalog).with_sizes();
   const bool is_open = options.fields.empty();
   const std::vector<std::string> fields = is_open ? first_extensions(files, options) : options.fields;
@@ -319,16 +318,14 @@ std::shared_ptr<const Source> open_tar(const Catalog& catalog, const Format& for
 
 }  // namespace
 
-constinit const FormatEntry kTarFormat{
-    .name = "tar",
-    .endings = {".tar", ".tgz", ".tbz2", ".txz"},
-    .begins = is_tar,
-    .unpacks = true,
-    .options = {{"fields", option<&TarOptions::fields>},
-                {"keys", option<&TarOptions::keys>},
-                {"allow_missing_end", option<&TarOptions::allow_missing_end>}},
-    .defaults = [] { return Format(TarOptions()); },
-    .open = open_tar};
+constinit const FormatEntry kTarFormat =
+    opened_by<open_tar>({.name = "tar",
+                         .endings = {".tar", ".tgz", ".tbz2", ".txz"},
+                         .begins = is_tar,
+                         .unpacks = true,
+                         .options = {{"fields", option<&TarOptions::fields>},
+                                     {"keys", option<&TarOptions::keys>},
+                                     {"allow_missing_end", option<&TarOptions::allow_missing_end>}}});
 
 TarKey tar_key(std::string_view name) {
   const std::size_t slash = name.rfind('/');

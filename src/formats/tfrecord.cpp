@@ -103,9 +103,8 @@ bool is_tfrecord(const FileList& files, std::size_t i) {
   }
 }
 
-std::shared_ptr<const Source> open_tfrecord(const Catalog& catalog, const Format& format) {
-  const bool verifies = std::get<TfRecordOptions>(format).verify;
-  return make_record_source(files_of(catalog).with_sizes(), std::make_unique<TfRecordFormat>(verifies),
+std::shared_ptr<const Source> open_tfrecord(const Catalog& catalog, const TfRecordOptions& options) {
+  return make_record_source(files_of(catalog).with_sizes(), std::make_unique<TfRecordFormat>(options.verify),
                             "tfrecord");
 }
 
@@ -120,13 +119,12 @@ void append_tfrecord(std::string& to, std::span<const std::byte> bytes) {
   }
 }
 
-constinit const FormatEntry kTfRecordFormat{.name = "tfrecord",
-                                            .endings = {".tfrecord", ".tfrecords"},
-                                            .begins = is_tfrecord,
-                                            .may_be_empty = true,
-                                            .unpacks = true,
-                                            .options = {{"verify", option<&TfRecordOptions::verify>}},
-                                            .defaults = [] { return Format(TfRecordOptions()); },
-                                            .open = open_tfrecord};
+constinit const FormatEntry kTfRecordFormat =
+    opened_by<open_tfrecord>({.name = "tfrecord",
+                              .endings = {".tfrecord", ".tfrecords"},
+                              .begins = is_tfrecord,
+                              .may_be_empty = true,
+                              .unpacks = true,
+                              .options = {{"verify", option<&TfRecordOptions::verify>}}});
 
 }  // namespace rota::internal

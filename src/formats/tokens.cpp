@@ -49,8 +49,7 @@ void require_whole(const DatasetFile& file, std::int64_t head, DType dtype) {
       file.path(), bytes, to_string(dtype));
 }
 
-std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const Format& format) {
-  const auto& options = std::get<TokensOptions>(format);
+std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options) {
   FileList files = files_of(catalog).with_sizes();
   const auto token_bytes = static_cast<std::int64_t>(size_of(options.dtype));
   const auto heads = look_into_files<std::int64_t>(
@@ -79,13 +78,12 @@ std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const Format& 
 
 }  // namespace
 
-constinit const FormatEntry kTokensFormat{.name = "tokens",
-                                          .options = {{"dtype", option<&TokensOptions::dtype>},
-                                                      {"length", option<&TokensOptions::length>},
-                                                      {"stride", option<&TokensOptions::stride>},
-                                                      {"skip_bytes", option<&TokensOptions::skip_bytes>}},
-                                          .defaults = [] { return Format(TokensOptions()); },
-                                          .open = open_tokens};
+constinit const FormatEntry kTokensFormat =
+    opened_by<open_tokens>({.name = "tokens",
+                            .options = {{"dtype", option<&TokensOptions::dtype>},
+                                        {"length", option<&TokensOptions::length>},
+                                        {"stride", option<&TokensOptions::stride>},
+                                        {"skip_bytes", option<&TokensOptions::skip_bytes>}}});
 
 }  // namespace rota::internal
 

@@ -230,8 +230,7 @@ bool is_hdf5(const FileList& files, std::size_t i) {
   return find_hdf5_signature({file.bytes(), read}).has_value();
 }
 
-std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Format& format) {
-  const auto& options = std::get<Hdf5Options>(format);
+std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {
   FileList files = files_of(catalog).only(is_hdf5_name);
   if (options.swmr && files.context().options.share_files) {
     throw failure(ErrorCode::unsupported,
@@ -291,18 +290,16 @@ std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Format& fo
 
 }  // namespace
 
-constinit const FormatEntry kHdf5Format{
-    .name = "hdf5",
-    .endings = {".h5", ".hdf5"},
-    .begins = is_hdf5,
-    .options = {{"datasets", option<&Hdf5Options::datasets>},
-                {"offsets", option<&Hdf5Options::offsets>},
-                {"allow_external_links", option<&Hdf5Options::allow_external_links>},
-                {"unpack", option<&Hdf5Options::unpack>},
-                {"groups", option<&Hdf5Options::groups>},
-                {"swmr", option<&Hdf5Options::swmr>}},
-    .defaults = [] { return Format(Hdf5Options()); },
-    .open = open_hdf5};
+constinit const FormatEntry kHdf5Format =
+    opened_by<open_hdf5>({.name = "hdf5",
+                          .endings = {".h5", ".hdf5"},
+                          .begins = is_hdf5,
+                          .options = {{"datasets", option<&Hdf5Options::datasets>},
+                                      {"offsets", option<&Hdf5Options::offsets>},
+                                      {"allow_external_links", option<&Hdf5Options::allow_external_links>},
+                                      {"unpack", option<&Hdf5Options::unpack>},
+                                      {"groups", option<&Hdf5Options::groups>},
+                                      {"swmr", option<&Hdf5Options::swmr>}}});
 
 }  // namespace rota::internal
 
