@@ -5,12 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "formats/formats.hpp"
 #include "objects.hpp"
 #include "options.hpp"
 #include "rota/error.hpp"
@@ -57,72 +58,58 @@ std::unique_ptr<PyCatalog> make_catalog(const std::string& kind, const py::objec
   return make([&] { return Catalog::from_pattern(*ranks, text, pattern, options); });
 }
 
-/// A format with options, by their names in Python.
-struct FormatOptions {
-  const char* name;
-  std::function<Format(const py::dict&)> with;
-  std::function<py::dict(const py::dict&)> plain;
-  std::function<py::dict()> defaults;
-};
-
-template <typename Options>
-FormatOptions format(const char* name, std::vector<Option<Options>> options) {
-  const OptionTable<Options> table{"open files", std::move(options)};
-  return {name, [table](const py::dict& given) { return Format(table.parse(given)); },
-          [table](const py::dict& given) { return table.plain(given); },
-          [table] { return table.values({}); }};
-}
-
-const std::vector<FormatOptions>& formats_with_options() {
-  static const std::vector<FormatOptions> formats{
-      format<FilesOptions>("files", {option("keys", &FilesOptions::keys)}),
-      format<Hdf5Options>(
-          "hdf5", {option("datasets", &Hdf5Options::datasets), option("offsets", &Hdf5Options::offsets),
-                   option("allow_external_links", &Hdf5Options::allow_external_links),
-                   option("unpack", &Hdf5Options::unpack), option("groups", &Hdf5Options::groups),
-                   option("swmr", &Hdf5Options::swmr)}),
-      format<TfRecordOptions>("tfrecord", {option("verify", &TfRecordOptions::verify)}),
-      format<TarOptions>("tar", {option("fields", &TarOptions::fields), option("keys", &TarOptions::keys),
-                                 option("allow_missing_end", &TarOptions::allow_missing_end)}),
-      format<NpyOptions>("npy", {option("file_is_sample", &NpyOptions::file_is_sample)}),
-      format<NpzOptions>("npz", {option("arrays", &NpzOptions::arrays), option("rows", &NpzOptions::rows)}),
-      format<TokensOptions>(
-          "tokens",
-          {option("dtype", &TokensOptions::dtype), option("length", &TokensOptions::length),
-           option("stride", &TokensOptions::stride), option("skip_bytes", &TokensOptions::skip_bytes)}),
-      format<MegatronOptions>("megatron",
-                              {option("sequence_is_sample", &MegatronOptions::sequence_is_sample)}),
-      format<MdsOptions>("mds",
-                         {option("columns", &MdsOptions::columns), option("verify", &MdsOptions::verify)})};
-  return formats;
+OptionTable<Format> options_of(const internal::FormatEntry& format) {
+  OptionTable<Format> table{"open files", {}, format.defaults()};
+  for (const auto& [name, in] : format.options) {
+    if (name == nullptr) break;
+    table.options.push_back({name,
+                             [in = in](Format& options, py::handle value, const Argument& as) {
+                               std::visit([&](auto* to) { take(value, as, *to); }, in(options));
+                             },
+                             [in = in](Format options) {
+                               return std::visit([](auto* from) { return give(*from); }, in(options));
+                             }});
+  }
+  return table;
 }
 
 py::dict format_options() {
   py::dict made;
-  for (const FormatOptions& format : formats_with_options()) made[format.name] = format.defaults();
+  for (const internal::FormatEntry* format : internal::kFormats) {
+    const py::dict options = options_of(*format).defaults();
+    if (!options.empty()) made[py::str(format->name)] = options;
+  }
   return made;
 }
 
-// The format of that name, where it has options. Of others, TypeError for any option.
-const FormatOptions* find(const std::string& name, const py::dict& given) {
+// Those of the format of that name, where it has some. Of others, TypeError for any option.
+std::optional<OptionTable<Format>> find_options(const std::string& name, const py::dict& given) {
   std::string others;
-  for (const FormatOptions& format : formats_with_options()) {
-    if (format.name == name) return &format;
-    const py::dict options = format.defaults();
+  for (const internal::FormatEntry* format : internal::kFormats) {
+    const OptionTable<Format> table = options_of(*format);
+    const py::dict options = table.defaults();
+    if (format->name == name && !options.empty()) return table;
     if (given.empty() || !options.contains(given.begin()->first)) continue;
     others +=
-        fmt::format("; \"{}\" has {}", format.name, py::str(", ").attr("join")(options).cast<std::string>());
+        fmt::format("; \"{}\" has {}", format->name, py::str(", ").attr("join")(options).cast<std::string>());
   }
   const auto names = formats();
   const bool is_known = std::ranges::find(names, name) != names.end();  // opening refuses others
-  if (given.empty() || !is_known) return nullptr;
+  if (given.empty() || !is_known) return std::nullopt;
   throw py::type_error(fmt::format("open files: format \"{}\" has no option {}; name the format{}", name,
                                    given.begin()->first.cast<std::string>(), others));
 }
 
+py::dict plain_format_options(const std::string& name, const py::dict& given) {
+  const auto table = find_options(name, given);
+  if (!table) return {};
+  internal::validate(table->parse(given));
+  return table->plain(given);
+}
+
 PySource open_catalog(const PyCatalog& catalog, const std::string& name, const py::dict& options) {
-  const FormatOptions* const known = find(name, options);
-  const Format format = known != nullptr ? known->with(options) : Format(name);
+  const auto table = find_options(name, options);
+  const Format format = table ? table->parse(options) : Format(name);
   const Unlocked unlocked;
   return PySource(open(catalog.together(), format));
 }
@@ -169,10 +156,7 @@ void define_catalogs(py::module_& module) {
             return py::bytes(unlocked([&] { return self.together().serialize(); }));
           },
           "The catalog for other processes, with all that sources have found so far: see `from_bytes`.");
-  module.def("plain_format_options", [](const std::string& name, const py::dict& given) {
-    const FormatOptions* const format = find(name, given);
-    return format == nullptr ? py::dict() : format->plain(given);
-  });
+  module.def("plain_format_options", &plain_format_options);
   module.def("format_options", &format_options);
   module.def("formats", &formats);
   module.def(

@@ -44,12 +44,13 @@ template <typename Options>
 struct OptionTable {
   const char* task;  ///< begins messages
   std::vector<Option<Options>> options;
+  Options initial = {};  ///< with the defaults
 
   /// Of keywords, in the order of the table. Throws TypeError for one that is not there, and as `take` and
   /// `Options::validate` do.
   [[nodiscard]] Options parse(const py::dict& given) const {
     for (const auto& [name, value] : given) require_known(name.template cast<std::string>());
-    Options made;
+    Options made = initial;
     for (const Option<Options>& option : options) {
       if (!given.contains(option.name)) continue;
       option.set(made, given[option.name], {.task = task, .name = option.name});
@@ -63,7 +64,7 @@ struct OptionTable {
     py::class_<Options>(module, type)
         .def(py::init([this](const py::kwargs& given) { return parse(given); }))
         .def_static("plain", [this](const py::kwargs& given) { return plain(given); })
-        .def_static("defaults", [this] { return values({}); });
+        .def_static("defaults", [this] { return defaults(); });
   }
 
   /// Those given, as objects of Python's own types: to be kept, or pickled.
@@ -75,10 +76,10 @@ struct OptionTable {
     }
     return made;
   }
-  /// All of `from`, as objects of Python's own types.
-  [[nodiscard]] py::dict values(const Options& from) const {
+  /// All, as objects of Python's own types.
+  [[nodiscard]] py::dict defaults() const {
     py::dict made;
-    for (const Option<Options>& option : options) made[option.name] = option.get(from);
+    for (const Option<Options>& option : options) made[option.name] = option.get(initial);
     return made;
   }
 

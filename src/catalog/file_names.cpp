@@ -1,13 +1,9 @@
 #include "catalog/file_names.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <strings.h>
 
 #include <algorithm>
 #include <array>
-
-#include "core/failure.hpp"
 
 namespace rota::internal {
 
@@ -22,9 +18,6 @@ constexpr std::array<std::string_view, 3> kEndings{".crc", ".part", ".crdownload
 bool is_same(std::string_view a, std::string_view b) noexcept {
   return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
-
-constexpr std::array<std::string_view, 11> kFormats = {"auto", "files", "hdf5",   "tfrecord", "tar", "lines",
-                                                       "npy",  "npz",   "tokens", "megatron", "mds"};
 
 }  // namespace
 
@@ -50,14 +43,6 @@ bool has_leftover(std::string_view path) noexcept {
     path.remove_prefix(std::min(name.size() + 1, path.size()));
   }
   return false;
-}
-
-std::span<const std::string_view> format_names() noexcept { return kFormats; }
-
-void require_format(std::string_view attempt, std::string_view format) {
-  if (std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end()) return;
-  throw failure(ErrorCode::invalid_argument, "{}: there is no format \"{}\"; use one of \"{}\"", attempt,
-                format, fmt::join(kFormats, "\", \""));
 }
 
 }  // namespace rota::internal

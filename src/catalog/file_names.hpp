@@ -1,8 +1,7 @@
 #pragma once
 
-// What names of files say, and those of the formats that files can be opened as.
+// What names of files say.
 
-#include <span>
 #include <string_view>
 
 namespace rota::internal {
@@ -24,10 +23,8 @@ inline constexpr std::string_view kUnfinished = "unfinished";
 /// What of `path` ends as its format does: of a web server's URL, what stands before the query.
 [[nodiscard]] std::string_view without_query(std::string_view path) noexcept;
 
-/// All names, "auto" first.
-std::span<const std::string_view> format_names() noexcept;
-
-/// Throws Error{invalid_argument} for a format of another name; `attempt` is what is tried ("open data").
+/// Throws Error{invalid_argument} for what is no format's name; `attempt` is what is tried ("open data").
+/// src/formats has the names, and defines it.
 void require_format(std::string_view attempt, std::string_view format);
 
 }  // namespace rota::internal

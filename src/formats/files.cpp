@@ -173,9 +173,7 @@ class FilesSource final : public Source, public PlannedSource {
   std::vector<Field> fields_ = {{.name = "data", .dtype = DType::uint8, .shape = {}, .ragged = true}};
 };
 
-}  // namespace
-
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const FilesOptions& options) {
+std::shared_ptr<const Source> open_files(const Catalog& catalog, const FilesOptions& options) {
   const FileList& files = files_of(catalog);
   if (files.context().options.share_files) {
     throw failure(ErrorCode::unsupported,
@@ -188,5 +186,10 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const FilesOptions
   require_expected(samples, files);
   return std::make_unique<FilesSource>(files, options);
 }
+
+}  // namespace
+
+constinit const FormatEntry kFilesFormat =
+    opened_by<open_files>({.name = "files", .options = {{"keys", option<&FilesOptions::keys>}}});
 
 }  // namespace rota::internal

@@ -46,31 +46,6 @@ constexpr std::array<Foreign, 13> kForeign{{
     {"SQLite format 3", "an SQLite database"},
 }};
 
-void refuse_foreign(std::string_view path, std::string_view head, std::string_view otherwise) {
-  const auto* found =
-      std::ranges::find_if(kForeign, [&](const Foreign& one) { return head.starts_with(one.begin); });
-  if (found == kForeign.end()) return;
-  throw failure(ErrorCode::unsupported, "open {}: it is {}: {}; {}", path, found->what, found->remedy,
-                otherwise);
-}
-void refuse_foreign(const DatasetFile& file, std::string_view otherwise) {
-  refuse_foreign(file.path(), decompress_head(file, Compression::none, kForeignHead), otherwise);
-}
-
-// Such a directory has other files, too.
-bool is_mds(const FileList& files) {
-  if (files.listing().is_computed()) return false;  // index.json is of no pattern
-  bool has_index = false;
-  bool has_shard = false;
-  const auto names = files.read_names();
-  for (std::size_t i = 0; i < files.size() && !(has_index && has_shard); ++i) {
-    const std::string& name = (*names)[i];
-    if (name == "index.json") has_index = true;
-    if (name.find(".mds") != std::string::npos) has_shard = true;
-  }
-  return has_index && (has_shard || files.size() == 1);
-}
-
 // How many are looked at: of names that are computed, which end alike, and may be beyond number, `most`.
 std::size_t looked_at(const FileList& files, std::size_t most) {
   return files.listing().is_computed() ? std::min(most, files.size()) : files.size();
@@ -115,58 +90,27 @@ bool all_of(const FileList& files, Test&& test, std::int64_t most = 0) {
   return others <= most;
 }
 
-bool are_json_lines(const FileList& files) {
-  const auto names = files.read_names();
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!is_json_lines(files.path((*names)[i]))) return false;
-  }
-  return true;
-}
-
 bool is_empty(const FileList& files, std::size_t i) { return files.open(i).bytes() == 0; }
 
-// A TFRecord file without records is empty.
-bool is_tfrecord_or_empty(const FileList& files, std::size_t i) {
-  return is_empty(files, i) || is_tfrecord(files, i);
+// Of the formats that are found, that of files with such names; null for others.
+const FormatEntry* format_by_name(std::string_view name) {
+  const auto* const found =
+      std::ranges::find_if(kFoundFormats, [&](const FormatEntry* one) { return is_named_as(*one, name); });
+  return found == kFoundFormats.end() ? nullptr : *found;
 }
-
-// Of the formats that are found, that of files with such names; "" for others.
-std::string_view format_by_name(std::string_view name) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kSuffixes = {
-      {{".mds", "mds"},
-       {".tar", "tar"},
-       {".tgz", "tar"},
-       {".tbz2", "tar"},
-       {".txz", "tar"},
-       {".h5", "hdf5"},
-       {".hdf5", "hdf5"},
-       {".tfrecord", "tfrecord"},
-       {".tfrecords", "tfrecord"},
-       {".npy", "npy"},
-       {".jsonl", "lines"},
-       {".ndjson", "lines"}}};
-  const std::string_view bare = without_compression(without_query(name));
-  for (const auto& [suffix, format] : kSuffixes) {
-    if (ends_as(bare, suffix)) return format;
-  }
-  return {};
-}
-
-constexpr std::string_view kWhatToDo =
-    "restore it, or leave it out by a glob, or say which format it is (\"files\": each file is a sample)";
 
 // File i is named as `format`, and is of another: throws Error{corrupt}, unless it is compressed and whole,
 // and Error{unsupported} where files of that format may not be compressed.
-void refuse_damaged(const FileList& files, std::size_t i, std::string_view format) {
+void refuse_damaged(const FileList& files, std::size_t i, const FormatEntry& format) {
   const DatasetFile file = files.open(i);
   refuse_foreign(file, kWhatToDo);
   const Compression compression = compression_of(file);
   if (compression == Compression::none) {
     throw file.damage(
-        0, "it is named as {}, and does not begin so: it is damaged, cut short or something else; {}", format,
-        kWhatToDo);
+        0, "it is named as {}, and does not begin so: it is damaged, cut short or something else; {}",
+        format.name, kWhatToDo);
   }
-  if (format != "tar" && format != "lines" && format != "tfrecord") {
+  if (!format.unpacks) {
     throw failure(ErrorCode::unsupported,
                   "open {}: it is compressed, and only tar, lines, TFRecord and MDS are unpacked as they are "
                   "read; unpack it first",
@@ -176,11 +120,9 @@ void refuse_damaged(const FileList& files, std::size_t i, std::string_view forma
   decompress(file, compression, [](std::span<const std::byte>) { return true; });
 }
 
-bool is_of(std::string_view format, const FileList& files, std::size_t i, const std::string& name) {
-  if (format == "tar") return is_tar(files, i);
-  if (format == "hdf5") return is_hdf5(files, i);
-  if (format == "tfrecord") return is_tfrecord_or_empty(files, i);
-  return format == "npy" ? is_npy(files, i) : format_by_name(name) == format;
+// Of a format that bytes tell.
+bool is_of(const FormatEntry& format, const FileList& files, std::size_t i) {
+  return (format.may_be_empty && is_empty(files, i)) || format.begins(files, i);
 }
 
 // A directory with one damaged or foreign file among others is not to become a dataset of raw bytes.
@@ -188,20 +130,18 @@ void refuse_mixed(const FileList& files) {
   const auto names = files.read_names();
   for (std::size_t i = 0; i < looked_at(files, 1); ++i) {
     const std::string name = files.path((*names)[i]);
-    const std::string_view format = format_by_name(name);
-    if (format.empty()) continue;
-    if (format == "mds") {
-      refuse_splits(files);
-      throw failure(ErrorCode::corrupt,
-                    "open {}: {} is a shard, and there is no index.json: open the directory of all, or the "
-                    "shards are not all written; {}",
-                    files.shown_directory(), name, kWhatToDo);
-    }
+    const FormatEntry* const format = format_by_name(name);
+    if (format == nullptr) continue;
+    if (format->refuse != nullptr) format->refuse(files, name);
+    const auto is_one = [&](std::size_t k) {
+      return format->begins == nullptr ? is_named_as(*format, files.path((*names)[k]))
+                                       : is_of(*format, files, k);
+    };
     std::size_t other = 0;
-    while (other + 1 < files.size() && is_of(format, files, other, files.path((*names)[other]))) ++other;
-    if (format_by_name(files.path((*names)[other])) == format) refuse_damaged(files, other, format);
+    while (other + 1 < files.size() && is_one(other)) ++other;
+    if (is_named_as(*format, files.path((*names)[other]))) refuse_damaged(files, other, *format);
     throw failure(ErrorCode::invalid_argument, "open {}: {} is named as {}, and {} does not begin so: {}",
-                  files.shown_directory(), name, format, files.path(other), kWhatToDo);
+                  files.shown_directory(), name, format->name, files.path(other), kWhatToDo);
   }
 }
 
@@ -230,17 +170,16 @@ void refuse_contents(const FileList& files) {
                  const std::size_t i = some[static_cast<std::size_t>(part.begin)];
                  const DatasetFile file = files.open(i);
                  refuse_foreign(file, kAsFiles);
-                 const std::string_view format = is_tar(files, i)                            ? "tar"
-                                                 : is_npy(files, i)                          ? "npy"
-                                                 : is_hdf5(files, i)                         ? "hdf5"
-                                                 : file.bytes() > 0 && is_tfrecord(files, i) ? "tfrecord"
-                                                                                             : "";
-                 if (format.empty()) return;
-                 throw failure(
-                     ErrorCode::invalid_argument,
-                     "open {}: {} is of the format {}, and other files are not: name those that are by a "
-                     "glob; {}",
-                     files.shown_directory(), file.path(), format, kAsFiles);
+                 for (const FormatEntry* format : kFoundFormats) {
+                   // Without endings: it is pairs of files that are of it, and one alone is not.
+                   if (format->endings[0].empty() || format->begins == nullptr || !format->begins(files, i))
+                     continue;
+                   throw failure(
+                       ErrorCode::invalid_argument,
+                       "open {}: {} is of the format {}, and other files are not: name those that are by a "
+                       "glob; {}",
+                       files.shown_directory(), file.path(), format->name, kAsFiles);
+                 }
                });
 }
 
@@ -280,9 +219,8 @@ void refuse_named(const FileList& files) {
                   "open {}: it is data of {}: convert it, or wrap what reads it as a source of your own; {}",
                   files.shown_directory(), store, kAsFiles);
   }
-  constexpr std::array<std::string_view, 13> kEndings{".parquet", ".arrow", ".feather", ".orc", ".avro",
-                                                      ".beton",   ".mdb",   ".zip",     ".7z",  ".rar",
-                                                      ".br",      ".idx",   ".npz"};
+  constexpr std::array<std::string_view, 11> kEndings{
+      ".parquet", ".arrow", ".feather", ".orc", ".avro", ".beton", ".mdb", ".zip", ".7z", ".rar", ".br"};
   const auto names = files.read_names();
   for (std::size_t i = 0; i < looked_at(files, 1); ++i) {
     const std::string path = files.path((*names)[i]);
@@ -290,68 +228,71 @@ void refuse_named(const FileList& files) {
     const std::string_view compression = name.substr(without_compression(name).size());
     const bool may_be_compressed =
         !compression.empty() && !ends_as(compression, ".gz") && !compression.starts_with(".zst");
-    const bool is_compressed = may_be_compressed && compression_of(files.open(i)) == Compression::other;
-    const bool is_foreign =
-        std::ranges::any_of(kEndings, [&](std::string_view ending) { return ends_as(name, ending); });
-    if (!is_compressed && !is_foreign) continue;
-    throw failure(ErrorCode::unsupported, "open {}: it is {}; {}", files.path(i),
-                  is_compressed           ? "compressed, and neither tar, TFRecord nor JSON lines: unpack it"
-                  : ends_as(name, ".idx") ? "an index of Megatron-LM, perhaps: say so (\"megatron\")"
-                  : ends_as(name, ".npz") ? "arrays of numpy, perhaps: say so (\"npz\", whose option rows "
-                                            "says whether a row is a sample, or a file)"
-                                          : "of a format that rota does not read: convert it, or wrap what "
-                                            "reads it as a source of your own",
-                  kAsFiles);
+    std::string_view what;
+    if (may_be_compressed && compression_of(files.open(i)) == Compression::other) {
+      what = "compressed, and neither tar, TFRecord nor JSON lines: unpack it";
+    } else if (std::ranges::any_of(kEndings, [&](std::string_view one) { return ends_as(name, one); })) {
+      what = "of a format that rota does not read: convert it, or wrap what reads it as a source of your own";
+    }
+    for (const FormatEntry* format : kFormats) {
+      if (what.empty() && ends_as(name, format->perhaps[0])) what = format->perhaps[1];
+    }
+    if (what.empty()) continue;
+    throw failure(ErrorCode::unsupported, "open {}: it is {}; {}", files.path(i), what, kAsFiles);
   }
 }
 
-std::string format_of(const FileList& files) {
-  if (is_mds(files)) return "mds";
+std::string_view format_of(const FileList& files) {
   const std::int64_t bad = most_bad(files);
-  if (all_of(files, is_tar, bad)) return "tar";  // which one read tells, where HDF5 is looked for by many
-  if (all_of(files, is_npy, bad)) return "npy";
-  if (all_of(files, is_hdf5, bad)) return "hdf5";
-  if (all_of(files, is_tfrecord_or_empty, bad) && !all_of(files, is_empty)) return "tfrecord";
-  if (all_of(files, is_megatron, bad)) return "megatron";
-  if (are_json_lines(files)) {
-    require_no_pointers(files);
-    return "lines";
+  for (const FormatEntry* format : kFoundFormats) {
+    const auto is_one = [&](const FileList& all, std::size_t i) { return is_of(*format, all, i); };
+    if (format->begins == nullptr
+            ? format->are_named(files)
+            : all_of(files, is_one, bad) && !(format->may_be_empty && all_of(files, is_empty))) {
+      return format->name;
+    }
   }
   refuse_mixed(files);
   refuse_named(files);
   refuse_contents(files);
-  return "files";
+  return kFilesFormat.name;
 }
 
 }  // namespace
+
+bool is_named_as(const FormatEntry& format, std::string_view name) {
+  name = without_compression(without_query(name));
+  return std::ranges::any_of(format.endings,
+                             [&](std::string_view one) { return !one.empty() && ends_as(name, one); });
+}
 
 void refuse_arrays(const DatasetFile& file, std::string_view head, std::string_view format) {
   if (!head.starts_with("\x93NUMPY") && !head.starts_with("\x89HDF\r\n\x1a\n")) return;
   throw failure(ErrorCode::invalid_argument,
                 "open {} as {}: it begins as an NPY or HDF5 file; leave the format out", file.path(), format);
 }
-void require_ours(std::string_view path, std::string_view head) {
-  refuse_foreign(path, head, "or name another file");
+void refuse_foreign(std::string_view path, std::string_view head, std::string_view otherwise) {
+  const auto* found =
+      std::ranges::find_if(kForeign, [&](const Foreign& one) { return head.starts_with(one.begin); });
+  if (found == kForeign.end()) return;
+  throw failure(ErrorCode::unsupported, "open {}: it is {}: {}; {}", path, found->what, found->remedy,
+                otherwise);
+}
+void refuse_foreign(const DatasetFile& file, std::string_view otherwise) {
+  refuse_foreign(file.path(), decompress_head(file, Compression::none, kForeignHead), otherwise);
 }
 void require_no_pointers(const FileList& files) {
   if (files.location().is_stored() || files.size() == 0) return;
   try {
-    require_ours(files.open(0));
+    refuse_foreign(files.open(0));
   } catch (const Error& error) {
     if (!may_be_bad(files.context(), files.location(), FileWork::opening, error)) throw;
   }
-}
-void require_ours(const DatasetFile& file) {
-  require_ours(file.path(), decompress_head(file, Compression::none, kForeignHead));
 }
 
 }  // namespace rota::internal
 
 namespace rota {
-
-std::vector<std::string> formats() {
-  return {internal::format_names().begin(), internal::format_names().end()};
-}
 
 std::string find_format(const Catalog& catalog) {
   const internal::FileList& files = internal::files_of(catalog);

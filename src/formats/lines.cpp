@@ -5,9 +5,12 @@
 #include "core/failure.hpp"
 #include "formats/formats.hpp"
 #include "formats/records.hpp"
+#include "ranks/collectives.hpp"
 
 namespace rota::internal {
 namespace {
+
+bool is_json_lines(std::string_view name) { return is_named_as(kLinesFormat, name); }
 
 class LinesFormat final : public RecordFormat {
  public:
@@ -78,15 +81,25 @@ class LinesFormat final : public RecordFormat {
   }
 };
 
+bool are_json_lines(const FileList& files) {
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!is_json_lines(files.path((*names)[i]))) return false;
+  }
+  require_no_pointers(files);
+  return true;
+}
+
+std::shared_ptr<const Source> open_lines(const Catalog& catalog, const std::string& /*name*/) {
+  const FileList& files = files_of(catalog);
+  ranks::on_first_rank(files.context().nodes.all(), "look which format it is",
+                       [&] { require_no_pointers(files); });
+  return make_record_source(files.with_sizes(), std::make_unique<LinesFormat>(), "lines");
+}
+
 }  // namespace
 
-std::shared_ptr<const Source> make_lines_source(FileList files) {
-  return make_record_source(std::move(files), std::make_unique<LinesFormat>(), "lines");
-}
-
-bool is_json_lines(std::string_view name) {
-  name = without_compression(without_query(name));
-  return ends_as(name, ".jsonl") || ends_as(name, ".ndjson");
-}
+constinit const FormatEntry kLinesFormat = opened_by<open_lines>(
+    {.name = "lines", .endings = {".jsonl", ".ndjson"}, .are_named = are_json_lines, .unpacks = true});
 
 }  // namespace rota::internal

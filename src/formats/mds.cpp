@@ -313,8 +313,21 @@ class MdsFormat final : public RecordFormat {
   std::size_t head_bytes_ = 0;
 };
 
-}  // namespace
+// Such a directory has other files, too.
+bool is_mds(const FileList& files) {
+  if (files.listing().is_computed()) return false;  // index.json is of no pattern
+  bool has_index = false;
+  bool has_shard = false;
+  const auto names = files.read_names();
+  for (std::size_t i = 0; i < files.size() && !(has_index && has_shard); ++i) {
+    const std::string& name = (*names)[i];
+    if (name == "index.json") has_index = true;
+    if (name.find(".mds") != std::string::npos) has_shard = true;
+  }
+  return has_index && (has_shard || files.size() == 1);
+}
 
+// Names the datasets of MDS which are in folders of this one.
 void refuse_splits(const FileList& files) {
   constexpr std::string_view kEnd = "/index.json";
   std::vector<std::string> folders;
@@ -330,7 +343,15 @@ void refuse_splits(const FileList& files) {
       files.shown_directory(), fmt::join(folders, ", "), files.directory(), folders[0]);
 }
 
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& options) {
+void refuse_without_index(const FileList& files, std::string_view name) {
+  refuse_splits(files);
+  throw failure(ErrorCode::corrupt,
+                "open {}: {} is a shard, and there is no index.json: open the directory of all, or the "
+                "shards are not all written; {}",
+                files.shown_directory(), name, kWhatToDo);
+}
+
+std::shared_ptr<const Source> open_mds(const Catalog& catalog, const MdsOptions& options) {
   FileList index_file = files_of(catalog).only([](std::string_view name) { return name == "index.json"; });
   const std::string merged = "index.json";  // of the indices in folders
   for (std::size_t i = 0; index_file.size() > 1 && i < index_file.size(); ++i) {
@@ -358,6 +379,16 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MdsOptions& 
   check_fields(format->fields(), "open " + path, "the index", ErrorCode::unsupported);
   return make_record_source(std::move(shards), std::move(format), signature);
 }
+
+}  // namespace
+
+constinit const FormatEntry kMdsFormat = opened_by<open_mds>(
+    {.name = "mds",
+     .endings = {".mds"},
+     .are_named = is_mds,
+     .unpacks = true,
+     .refuse = refuse_without_index,
+     .options = {{"columns", option<&MdsOptions::columns>}, {"verify", option<&MdsOptions::verify>}}});
 
 }  // namespace rota::internal
 

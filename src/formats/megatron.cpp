@@ -185,8 +185,7 @@ class MegatronFormat final : public RecordFormat {
 
 bool is_idx_name(std::string_view name) { return name.ends_with(".idx"); }
 
-}  // namespace
-
+// Whether file i is X.idx, which begins as Megatron-LM's index does, or X.bin beside one.
 bool is_megatron(const FileList& files, std::size_t i) {
   const std::string name = (*files.read_names())[i];
   if (!is_idx_name(name) && !name.ends_with(".bin")) return false;
@@ -199,7 +198,7 @@ bool is_megatron(const FileList& files, std::size_t i) {
   }
 }
 
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const MegatronOptions& options) {
+std::shared_ptr<const Source> open_megatron(const Catalog& catalog, const MegatronOptions& options) {
   FileList indices = files_of(catalog).only(is_idx_name);
   std::vector<std::string> index_names;
   std::vector<std::string> data_names;
@@ -225,5 +224,13 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const MegatronOpti
   auto format = std::make_unique<MegatronFormat>(std::move(indices), dtype, options);
   return make_record_source(std::move(data), std::move(format), signature);
 }
+
+}  // namespace
+
+constinit const FormatEntry kMegatronFormat = opened_by<open_megatron>(
+    {.name = "megatron",
+     .begins = is_megatron,
+     .perhaps = {".idx", "an index of Megatron-LM, perhaps: say so (\"megatron\")"},
+     .options = {{"sequence_is_sample", option<&MegatronOptions::sequence_is_sample>}}});
 
 }  // namespace rota::internal

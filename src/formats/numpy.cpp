@@ -238,14 +238,12 @@ std::vector<StoredType> types_of(const std::vector<Arrays>& contents) {
   return types;
 }
 
-}  // namespace
-
 bool is_npy(const FileList& files, std::size_t i) {
   constexpr std::string_view kMagic = "\x93NUMPY";
   return decompress_head(files.open(i), Compression::none, kMagic.size()) == kMagic;
 }
 
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpyOptions& options) {
+std::shared_ptr<const Source> open_npy(const Catalog& catalog, const NpyOptions& options) {
   FileList files = files_of(catalog).with_sizes();
   auto contents = look_into_files<Arrays>(files, "npy array", read_npy);
   require_alike(files, contents, "");
@@ -258,7 +256,7 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpyOptions& 
   return decode_stored(make_strided_source(std::move(files), npy_rows(contents)), types, kNpyTask);
 }
 
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpzOptions& options) {
+std::shared_ptr<const Source> open_npz(const Catalog& catalog, const NpzOptions& options) {
   FileList files = files_of(catalog).with_sizes();
   const std::string signature = fmt::format("npz arrays {}", options.arrays);
   auto contents = look_into_files<Arrays>(files, signature,
@@ -272,6 +270,20 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const NpzOptions& 
                                    fmt::format("{} of {}", options.rows ? "rows" : "files", signature)),
                        types, "open NPZ files");
 }
+
+}  // namespace
+
+constinit const FormatEntry kNpyFormat =
+    opened_by<open_npy>({.name = "npy",
+                         .endings = {".npy"},
+                         .begins = is_npy,
+                         .options = {{"file_is_sample", option<&NpyOptions::file_is_sample>}}});
+constinit const FormatEntry kNpzFormat = opened_by<open_npz>(
+    {.name = "npz",
+     .perhaps = {".npz",
+                 "arrays of numpy, perhaps: say so (\"npz\", whose option rows says whether a row is a "
+                 "sample, or a file)"},
+     .options = {{"arrays", option<&NpzOptions::arrays>}, {"rows", option<&NpzOptions::rows>}}});
 
 }  // namespace rota::internal
 

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cassert>
+#include <algorithm>
 #include <set>
 #include <string_view>
+#include <type_traits>
 
 #include "catalog/file_names.hpp"
 #include "core/failure.hpp"
@@ -15,45 +16,34 @@
 namespace rota::internal {
 namespace {
 
-// A name is looked at when all ranks have the same.
-void validate(const Format& format) {
-  std::visit(
-      [](const auto& options) {
-        if constexpr (requires { options.validate(); }) options.validate();
-      },
-      format);
+// By its name or by its options; null: none is called so.
+const FormatEntry* find_entry(const Format& format) {
+  const auto* const name = std::get_if<std::string>(&format);
+  const auto* const found = std::ranges::find_if(kFormats, [&](const FormatEntry* one) {
+    return name != nullptr ? one->name == *name : one->defaults().index() == format.index();
+  });
+  return found == kFormats.end() ? nullptr : *found;
 }
 
-std::string describe(const std::string& name) { return fmt::format("the format \"{}\"", name); }
-std::string describe(const FilesOptions& options) { return fmt::format("files with keys {}", options.keys); }
-std::string describe(const Hdf5Options& options) {
-  return fmt::format(
-      "hdf5 with datasets {}, offsets \"{}\", allow_external_links {}, unpack {}, groups \"{}\", swmr {}",
-      options.datasets, options.offsets, options.allow_external_links, options.unpack, options.groups,
-      options.swmr);
-}
-std::string describe(const TfRecordOptions& options) {
-  return fmt::format("tfrecord with verify {}", options.verify);
-}
-std::string describe(const TarOptions& options) {
-  return fmt::format("tar with fields {}, keys {}, allow_missing_end {}", options.fields, options.keys,
-                     options.allow_missing_end);
-}
-std::string describe(const NpyOptions& options) {
-  return fmt::format("npy with file_is_sample {}", options.file_is_sample);
-}
-std::string describe(const NpzOptions& options) {
-  return fmt::format("npz with arrays {}, rows {}", options.arrays, options.rows);
-}
-std::string describe(const TokensOptions& options) {
-  return fmt::format("tokens with dtype {}, length {}, stride {}, skip_bytes {}", to_string(options.dtype),
-                     options.length, options.stride, options.skip_bytes);
-}
-std::string describe(const MegatronOptions& options) {
-  return fmt::format("megatron with sequence_is_sample {}", options.sequence_is_sample);
-}
-std::string describe(const MdsOptions& options) {
-  return fmt::format("mds with columns {}, verify {}", options.columns, options.verify);
+// The same text of the same format and options, and only of these.
+std::string described(Format format) {
+  if (const auto* name = std::get_if<std::string>(&format)) return fmt::format("the format \"{}\"", *name);
+  const FormatEntry& entry = *find_entry(format);
+  std::string text(entry.name);
+  for (const auto& [name, in] : entry.options) {
+    if (name == nullptr) break;
+    text += fmt::format("{} {} ", text == entry.name ? " with" : ",", name);
+    std::visit(
+        [&]<typename T>(const T* value) {
+          if constexpr (std::is_same_v<T, DType>) {
+            text += to_string(*value);
+          } else {
+            text += fmt::format(std::is_same_v<T, std::string> ? "\"{}\"" : "{}", *value);
+          }
+        },
+        in(format));
+  }
+  return text;
 }
 
 // **Collective**: what all ranks do together next depends on the format.
@@ -70,8 +60,7 @@ void agree_on_format(const Catalog& catalog, const Format& format) {
         "bring them back, or save it anew (\"rota index\", save of a catalog) and load it again",
         catalog.origin(), vanished, resized, first);
   });
-  ranks::require_same(all, "open files of " + files.shown_directory(),
-                      std::visit([](const auto& options) { return describe(options); }, format));
+  ranks::require_same(all, "open files of " + files.shown_directory(), described(format));
 }
 
 }  // namespace
@@ -85,34 +74,39 @@ void require_distinct(std::string_view option, std::span<const std::string> name
   }
 }
 
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const std::string& format) {
-  const std::string name = format == "auto" ? find_format(catalog) : format;
-  require_format("open " + files_of(catalog).shown_directory(), name);
-  if (name == "hdf5") return open_as(catalog, Hdf5Options());
-  if (name == "tfrecord") return open_as(catalog, TfRecordOptions());
-  if (name == "tar") return open_as(catalog, TarOptions());
-  if (name == "lines") {
-    const FileList& files = files_of(catalog);
-    ranks::on_first_rank(files.context().nodes.all(), "look which format it is",
-                         [&] { require_no_pointers(files); });
-    return make_lines_source(files_of(catalog).with_sizes());
-  }
-  if (name == "npy") return open_as(catalog, NpyOptions());
-  if (name == "npz") return open_as(catalog, NpzOptions());
-  if (name == "tokens") return open_as(catalog, TokensOptions());
-  if (name == "megatron") return open_as(catalog, MegatronOptions());
-  if (name == "mds") return open_as(catalog, MdsOptions());
-  assert(name == "files");
-  return open_as(catalog, FilesOptions());
+void require_format(std::string_view attempt, std::string_view format) {
+  if (format == "auto" || find_entry(std::string(format)) != nullptr) return;
+  throw failure(ErrorCode::invalid_argument, "{}: there is no format \"{}\"; use one of \"{}\"", attempt,
+                format, fmt::join(formats(), "\", \""));
+}
+
+// A name is looked at when all ranks have the same.
+void validate(const Format& format) {
+  std::visit(
+      [](const auto& options) {
+        if constexpr (requires { options.validate(); }) options.validate();
+      },
+      format);
 }
 
 }  // namespace rota::internal
 
 namespace rota {
 
+std::vector<std::string> formats() {
+  std::vector<std::string> names{"auto"};
+  for (const internal::FormatEntry* format : internal::kFormats) names.emplace_back(format->name);
+  return names;
+}
+
 std::shared_ptr<const Source> open(const Catalog& catalog, const Format& format) {
   internal::agree_on_format(catalog, format);
-  return std::visit([&](const auto& options) { return internal::open_as(catalog, options); }, format);
+  const auto* name = std::get_if<std::string>(&format);
+  if (name == nullptr) return internal::find_entry(format)->open(catalog, format);
+  const std::string found = *name == "auto" ? find_format(catalog) : *name;
+  internal::require_format("open " + internal::files_of(catalog).shown_directory(), found);
+  const internal::FormatEntry& entry = *internal::find_entry(found);
+  return entry.open(catalog, entry.defaults());
 }
 
 std::shared_ptr<const Source> open(const Communicator& comm, const std::filesystem::path& path,

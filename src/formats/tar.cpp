@@ -292,7 +292,40 @@ void require_fields(const Source& source, const FileList& files, const TarOption
   }
 }
 
+// With a member's head.
+bool is_tar(const FileList& files, std::size_t i) {
+  DatasetFile file = files.open(i);
+  file.read_on();
+  try {
+    const std::string head = decompress_head(file, compression_of(file), kUstarAt + kUstar.size());
+    return head.size() > kUstarAt && head.substr(kUstarAt) == kUstar;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::corrupt) throw;
+    return false;  // what is not as it was listed, or begins as if it were compressed
+  }
+}
+
+std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
+  const FileList files = files_of(catalog).with_sizes();
+  const bool is_open = options.fields.empty();
+  const std::vector<std::string> fields = is_open ? first_extensions(files, options) : options.fields;
+  const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
+                                            options.allow_missing_end ? ", with or without an end" : "");
+  auto source = make_record_source(files, std::make_unique<TarFormat>(fields, options), signature);
+  require_fields(*source, files, options);
+  return source;
+}
+
 }  // namespace
+
+constinit const FormatEntry kTarFormat =
+    opened_by<open_tar>({.name = "tar",
+                         .endings = {".tar", ".tgz", ".tbz2", ".txz"},
+                         .begins = is_tar,
+                         .unpacks = true,
+                         .options = {{"fields", option<&TarOptions::fields>},
+                                     {"keys", option<&TarOptions::keys>},
+                                     {"allow_missing_end", option<&TarOptions::allow_missing_end>}}});
 
 TarKey tar_key(std::string_view name) {
   const std::size_t slash = name.rfind('/');
@@ -306,29 +339,6 @@ TarKey tar_key(std::string_view name) {
     return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   });
   return key;
-}
-
-bool is_tar(const FileList& files, std::size_t i) {
-  DatasetFile file = files.open(i);
-  file.read_on();
-  try {
-    const std::string head = decompress_head(file, compression_of(file), kUstarAt + kUstar.size());
-    return head.size() > kUstarAt && head.substr(kUstarAt) == kUstar;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::corrupt) throw;
-    return false;  // what is not as it was listed, or begins as if it were compressed
-  }
-}
-
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const TarOptions& options) {
-  const FileList files = files_of(catalog).with_sizes();
-  const bool is_open = options.fields.empty();
-  const std::vector<std::string> fields = is_open ? first_extensions(files, options) : options.fields;
-  const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
-                                            options.allow_missing_end ? ", with or without an end" : "");
-  auto source = make_record_source(files, std::make_unique<TarFormat>(fields, options), signature);
-  require_fields(*source, files, options);
-  return source;
 }
 
 }  // namespace rota::internal

@@ -90,8 +90,7 @@ class TfRecordFormat final : public RecordFormat {
   bool verifies_;
 };
 
-}  // namespace
-
+// With a length and its right checksum.
 bool is_tfrecord(const FileList& files, std::size_t i) {
   const DatasetFile file = files.open(i);
   try {
@@ -104,6 +103,13 @@ bool is_tfrecord(const FileList& files, std::size_t i) {
   }
 }
 
+std::shared_ptr<const Source> open_tfrecord(const Catalog& catalog, const TfRecordOptions& options) {
+  return make_record_source(files_of(catalog).with_sizes(), std::make_unique<TfRecordFormat>(options.verify),
+                            "tfrecord");
+}
+
+}  // namespace
+
 void append_tfrecord(std::string& to, std::span<const std::byte> bytes) {
   const std::uint64_t length = bytes.size();
   for (const auto part : {std::as_bytes(std::span(&length, 1)), bytes}) {
@@ -113,9 +119,12 @@ void append_tfrecord(std::string& to, std::span<const std::byte> bytes) {
   }
 }
 
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const TfRecordOptions& options) {
-  return make_record_source(files_of(catalog).with_sizes(), std::make_unique<TfRecordFormat>(options.verify),
-                            "tfrecord");
-}
+constinit const FormatEntry kTfRecordFormat =
+    opened_by<open_tfrecord>({.name = "tfrecord",
+                              .endings = {".tfrecord", ".tfrecords"},
+                              .begins = is_tfrecord,
+                              .may_be_empty = true,
+                              .unpacks = true,
+                              .options = {{"verify", option<&TfRecordOptions::verify>}}});
 
 }  // namespace rota::internal

@@ -24,7 +24,7 @@ std::int64_t head_bytes(const DatasetFile& file, DType dtype) {
   constexpr std::int64_t kHead = 1024;
   const std::string head = decompress_head(file, Compression::none, 12);
   refuse_arrays(file, head.substr(0, 8), "tokens");
-  require_ours(file);
+  refuse_foreign(file);
   if (head.size() < 12 || file.bytes() < kHead) return 0;
   const auto magic = load<std::int32_t>(std::as_bytes(std::span(head)), 0);
   if (magic != kOfUint16 && magic != kOfUint32) return 0;
@@ -49,9 +49,7 @@ void require_whole(const DatasetFile& file, std::int64_t head, DType dtype) {
       file.path(), bytes, to_string(dtype));
 }
 
-}  // namespace
-
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const TokensOptions& options) {
+std::shared_ptr<const Source> open_tokens(const Catalog& catalog, const TokensOptions& options) {
   FileList files = files_of(catalog).with_sizes();
   const auto token_bytes = static_cast<std::int64_t>(size_of(options.dtype));
   const auto heads = look_into_files<std::int64_t>(
@@ -77,6 +75,15 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const TokensOption
   }
   return make_strided_source(std::move(files), layout);
 }
+
+}  // namespace
+
+constinit const FormatEntry kTokensFormat =
+    opened_by<open_tokens>({.name = "tokens",
+                            .options = {{"dtype", option<&TokensOptions::dtype>},
+                                        {"length", option<&TokensOptions::length>},
+                                        {"stride", option<&TokensOptions::stride>},
+                                        {"skip_bytes", option<&TokensOptions::skip_bytes>}}});
 
 }  // namespace rota::internal
 

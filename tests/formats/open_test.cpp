@@ -1,5 +1,8 @@
 #include <sys/resource.h>
 
+#include <set>
+
+#include "formats/formats.hpp"
 #include "formats/memory_storage.hpp"
 #include "formats/python.hpp"
 
@@ -80,6 +83,38 @@ TEST_F(Open, NamesTheFormatThatItTakes) {
   directory_.write("b/c.txt", "text");
   EXPECT_EQ(find_format(Catalog(directory_ / "b")), "files");
   EXPECT_THAT(formats(), AllOf(Contains("auto"), Contains("lines")));
+}
+
+TEST(FormatTable, HasAWholeRowOfEachFormat) {
+  std::set<std::size_t> kinds;
+  for (const internal::FormatEntry* format : internal::kFormats) {
+    SCOPED_TRACE(format->name);
+    EXPECT_TRUE(format->defaults != nullptr && format->open != nullptr);
+    const Format defaults = format->defaults();
+    EXPECT_TRUE(kinds.insert(defaults.index()).second) << "of the options of another";
+    EXPECT_EQ(defaults.index() == 0, format->options[0].name == nullptr);
+    const bool is_found = std::ranges::find(internal::kFoundFormats, format) != internal::kFoundFormats.end();
+    EXPECT_EQ(is_found, format->begins != nullptr || format->are_named != nullptr);
+    for (const std::string_view ending : format->endings) {
+      EXPECT_TRUE(ending.empty() || (is_found && is_named_as(*format, "a" + std::string(ending)))) << ending;
+    }
+  }
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Format>);
+  EXPECT_EQ(formats().size(), internal::kFormats.size() + 1);
+}
+
+// They are compared on all ranks, and set from Python.
+TEST(FormatTable, KnowsEachOptionByItsOwnName) {
+  for (const internal::FormatEntry* format : internal::kFormats) {
+    Format options = format->defaults();
+    std::set<std::string> names;
+    std::set<void*> members;
+    for (const auto& [name, in] : format->options) {
+      if (name == nullptr) break;
+      EXPECT_TRUE(names.insert(name).second) << name;
+      std::visit([&](auto* member) { EXPECT_TRUE(members.insert(member).second) << name; }, in(options));
+    }
+  }
 }
 
 TEST_F(Open, KeepsNoMoreFilesOpenThanHalfOfWhatTheProcessMayHave) {

@@ -59,10 +59,14 @@ def test_the_table_of_a_loaders_options_in_the_docs_is_whole():
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])} == of_cpp | {"bad_samples", "on_slow"}
 
 
-def test_the_documentation_of_open_names_the_options_of_each_format():
+def test_the_lists_of_formats_in_the_docs_are_whole_and_open_names_the_options_of_each():
     rows = dict(re.findall(r"^(\w+) {2,}(\S.*)$", inspect.getdoc(rota.open), re.M))
+    assert list(rows) == rota.formats()[1:]
     for format, options in _rota.format_options().items():
         assert set(options) <= set(re.findall(r"`(\w+)`", rows[format])), format
+    text = (Path(os.environ["ROTA_ROOT"]) / "docs/open.md").read_text()
+    table = text[text.index("| format | a sample is |") :].split("\n\n")[0].splitlines()[2:]
+    assert {name for row in table for name in re.findall(r"`(\w+)`", row.split("|")[1])} == set(rota.formats()[1:])
 
 
 @pytest.mark.parametrize("name", _options.WORDS)

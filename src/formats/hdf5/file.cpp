@@ -32,7 +32,7 @@ bool require_finished(const DatasetFile& file, const hdf5::FileBytes& bytes, boo
   if (!superblock) {
     std::array<char, kForeignHead> head{};
     if (bytes.size >= head.size() && bytes.read(0, std::as_writable_bytes(std::span(head))))
-      require_ours(file.path(), {head.data(), head.size()});
+      refuse_foreign(file.path(), {head.data(), head.size()});
     throw failure(ErrorCode::corrupt,
                   "open {}: it is not an HDF5 file (no signature); check the path, or open it as \"files\"",
                   file.path());
@@ -183,7 +183,7 @@ void choose_datasets(Hdf5Links& links, Hdf5Choice& choice) {
       if (found.is_known && found.rank >= 1) others.push_back(name);
     }
   }
-  for (const std::string& name : links.may_leave() ? std::vector<std::string>() : links.external())
+  for (const std::string& name : links.from().may_leave ? std::vector<std::string>() : links.external())
     choice.left_out.push_back(fmt::format("\"{}\" (an external link)", name));
   for (const std::string& name : others) {
     if (is_ragged(links, choice, name)) std::erase(choice.datasets, choice.offsets_of(name));
@@ -330,7 +330,7 @@ Hdf5File ask_readable(const DatasetFile& file, Hdf5Reads& reads, Hdf5Choice& cho
   if (is_growing) bytes.size = bytes_now(file);
   hdf5::AddressFile address_file(file.path(), bytes, is_growing);
   const Hdf5Subject subject{address_file, file.path(), bytes.size, file.storage() != nullptr, may_leave};
-  Hdf5Links links(subject, reads, may_leave);
+  Hdf5Links links(subject, reads);
   if (choice.datasets.empty()) choose_datasets(links, choice);
   Hdf5File found;
   if (choice.are_in_groups || !choice.groups.empty()) {

@@ -205,12 +205,10 @@ struct Hdf5Object {
 /// Follows links from one file, and keeps those open that they lead into. One thread, under HDF5's lock.
 class Hdf5Links {
  public:
-  /// Without `may_leave`, external links are errors.
-  Hdf5Links(const Hdf5Subject& from, Hdf5Reads& reads, bool may_leave)
-      : from_(from), reads_(reads), may_leave_(may_leave) {}
+  /// External links are errors, unless `from` may be left.
+  Hdf5Links(const Hdf5Subject& from, Hdf5Reads& reads) : from_(from), reads_(reads) {}
 
   [[nodiscard]] const Hdf5Subject& from() const noexcept { return from_; }
-  [[nodiscard]] bool may_leave() const noexcept { return may_leave_; }
   /// Where `name` leads. Valid as long as this lives. Throws Error{unsupported} for an external link that
   /// must not be followed, and for too many links; Error{not_found} naming link and file where that is
   /// missing.
@@ -231,7 +229,6 @@ class Hdf5Links {
 
   const Hdf5Subject& from_;
   Hdf5Reads& reads_;
-  bool may_leave_;
   std::map<std::string, std::shared_ptr<Other>> others_;  // by path
 };
 

@@ -13,10 +13,21 @@
 namespace rota::internal {
 namespace {
 
-// Groups of the same name but for a number behind it, in the order of these, that hold datasets of the same
-// names, and all that there are: a writer's samples. Else none.
+constexpr std::string_view kDigits = "0123456789";
+
+// By name, and those of one name by the number behind it.
+std::vector<std::string> in_order(std::vector<std::string> groups) {
+  std::ranges::sort(groups, {}, [](const std::string& group) {
+    const std::size_t digits = group.find_last_not_of(kDigits) + 1;
+    const std::string number = group.substr(std::min(group.find_first_not_of('0', digits), group.size()));
+    return std::tuple(group.substr(0, digits), number.size(), number, group.size());
+  });
+  return groups;
+}
+
+// Groups of the same name but for a number behind it that hold datasets of the same names, and all that there
+// are: a writer's samples. Else none.
 std::vector<std::string> numbered_groups(const std::vector<std::string>& datasets) {
-  constexpr std::string_view kDigits = "0123456789";
   std::map<std::string, std::set<std::string>> names;  // by group
   std::set<std::string> stems;
   for (const std::string& path : datasets) {
@@ -31,14 +42,10 @@ std::vector<std::string> numbered_groups(const std::vector<std::string>& dataset
     if (own != names.begin()->second) return {};
     groups.push_back(group);
   }
-  if (groups.size() < 2 || stems.size() != 1) return {};
-  std::ranges::sort(groups, {}, [&](const std::string& group) {
-    return std::pair(std::stoll(group.substr(stems.begin()->size())), group.size());
-  });
-  return groups;
+  return groups.size() < 2 || stems.size() != 1 ? std::vector<std::string>() : in_order(std::move(groups));
 }
 
-// The groups that a glob names, those of numbers in the order of these; "/" is the whole file.
+// The groups that a glob names; "/" is the whole file.
 std::vector<std::string> named_groups(const std::vector<std::string>& datasets, const std::string& pattern) {
   if (pattern == "/") return {""};
   std::set<std::string> found;
@@ -47,13 +54,7 @@ std::vector<std::string> named_groups(const std::vector<std::string>& datasets, 
       if (matches_glob(pattern, path.substr(0, end))) found.insert(path.substr(0, end));
     }
   }
-  std::vector<std::string> groups(found.begin(), found.end());
-  std::ranges::sort(groups, {}, [](const std::string& group) {
-    const std::size_t digits = group.find_last_not_of("0123456789") + 1;
-    const std::string number = group.substr(std::min(group.find_first_not_of('0', digits), group.size()));
-    return std::tuple(group.substr(0, digits), number.size(), number, group.size());
-  });
-  return groups;
+  return in_order({found.begin(), found.end()});
 }
 
 }  // namespace

@@ -220,8 +220,7 @@ void tell_left_to_library(const FileList& files, const Hdf5File& first) {
 
 bool is_hdf5_name(std::string_view name) { return name.ends_with(".h5") || name.ends_with(".hdf5"); }
 
-}  // namespace
-
+// With HDF5's signature, perhaps behind a user block.
 bool is_hdf5(const FileList& files, std::size_t i) {
   const DatasetFile file = files.open(i);
   const auto read = [&](std::uint64_t offset, std::span<std::byte> to) {
@@ -231,7 +230,7 @@ bool is_hdf5(const FileList& files, std::size_t i) {
   return find_hdf5_signature({file.bytes(), read}).has_value();
 }
 
-std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options& options) {
+std::shared_ptr<const Source> open_hdf5(const Catalog& catalog, const Hdf5Options& options) {
   FileList files = files_of(catalog).only(is_hdf5_name);
   if (options.swmr && files.context().options.share_files) {
     throw failure(ErrorCode::unsupported,
@@ -288,6 +287,19 @@ std::shared_ptr<const Source> open_as(const Catalog& catalog, const Hdf5Options&
     return unscaled.empty() ? source : unscale(source, std::move(unscaled));
   });
 }
+
+}  // namespace
+
+constinit const FormatEntry kHdf5Format =
+    opened_by<open_hdf5>({.name = "hdf5",
+                          .endings = {".h5", ".hdf5"},
+                          .begins = is_hdf5,
+                          .options = {{"datasets", option<&Hdf5Options::datasets>},
+                                      {"offsets", option<&Hdf5Options::offsets>},
+                                      {"allow_external_links", option<&Hdf5Options::allow_external_links>},
+                                      {"unpack", option<&Hdf5Options::unpack>},
+                                      {"groups", option<&Hdf5Options::groups>},
+                                      {"swmr", option<&Hdf5Options::swmr>}}});
 
 }  // namespace rota::internal
 

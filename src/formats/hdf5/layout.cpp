@@ -193,37 +193,18 @@ void leave_to_library(const Question& question, Hdf5Dataset& dataset, std::int64
   dataset.storage = Hdf5Storage::by_library;
 }
 
-// Goes through the grid of chunks in the order of their numbers.
-class ChunkGrid {
- public:
-  explicit ChunkGrid(const Hdf5Dataset& dataset) : dataset_(dataset), origin_(dataset.extent.size()) {}
-
-  [[nodiscard]] const hsize_t* origin() const noexcept { return origin_.data(); }
-
-  // False once all were seen.
-  bool advance() {
-    for (std::size_t d = origin_.size(); d-- > 0;) {
-      origin_[d] += static_cast<hsize_t>(dataset_.chunk[d]);
-      if (origin_[d] < static_cast<hsize_t>(dataset_.extent[d])) return true;
-      origin_[d] = 0;
-    }
-    return false;
+// Where chunk `number` begins in the dataset; returns whether it sticks out over the dataset's edge.
+bool find_origin(const Hdf5Dataset& dataset, std::int64_t number, std::vector<hsize_t>& origin) {
+  bool is_partial = false;
+  for (std::size_t d = origin.size(); d-- > 0;) {
+    const std::int64_t chunks = (dataset.extent[d] - 1) / dataset.chunk[d] + 1;
+    const std::int64_t first = number % chunks * dataset.chunk[d];
+    is_partial |= dataset.extent[d] - first < dataset.chunk[d];
+    origin[d] = static_cast<hsize_t>(first);
+    number /= chunks;
   }
-
-  // Whether the chunk sticks out over the dataset's edge.
-  [[nodiscard]] bool is_partial() const noexcept {
-    for (std::size_t d = 0; d < origin_.size(); ++d) {
-      if (origin_[d] + static_cast<hsize_t>(dataset_.chunk[d]) > static_cast<hsize_t>(dataset_.extent[d])) {
-        return true;
-      }
-    }
-    return false;
-  }
-
- private:
-  const Hdf5Dataset& dataset_;
-  std::vector<hsize_t> origin_;
-};
+  return is_partial;
+}
 
 void check_chunk(const Question& question, const Hdf5Dataset& dataset, const StoredChunk& chunk) {
   check_inside(question, chunk.address, chunk.bytes);
@@ -250,18 +231,15 @@ void ask_chunks(const Question& question, Hdf5Dataset& dataset) {
   hdf5::check(H5Pget_chunk_opts(question.properties.get(), &options), question.what);
   const bool has_plain_edges = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) != 0;
   const std::uint64_t stored = question.subject.file.stored_chunks(question.dataset.get(), question.what);
-  ChunkGrid grid(dataset);
-  std::int64_t number = 0;
-  do {
-    const auto place = question.subject.file.chunk(question.dataset.get(), grid.origin(), question.what);
-    if (place) {
-      dataset.chunks.push_back(
-          {number, place->address, static_cast<std::uint32_t>(place->bytes),
-           has_plain_edges && grid.is_partial() ? ~std::uint32_t{0} : place->filter_mask});
-      check_chunk(question, dataset, dataset.chunks.back());
-    }
-    ++number;
-  } while (grid.advance());
+  std::vector<hsize_t> origin(dataset.extent.size());
+  for (std::int64_t number = 0; number < dataset.grid_chunks(); ++number) {
+    const bool is_plain = find_origin(dataset, number, origin) && has_plain_edges;
+    const auto place = question.subject.file.chunk(question.dataset.get(), origin.data(), question.what);
+    if (!place) continue;
+    dataset.chunks.push_back({number, place->address, static_cast<std::uint32_t>(place->bytes),
+                              is_plain ? ~std::uint32_t{0} : place->filter_mask});
+    check_chunk(question, dataset, dataset.chunks.back());
+  }
   dataset.chunks.shrink_to_fit();
   if (dataset.chunks.size() == stored) return;
   throw damaged(question, fmt::format("has {} chunks, of which HDF5 finds {}: its index is damaged", stored,

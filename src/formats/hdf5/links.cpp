@@ -36,22 +36,12 @@ std::vector<char> value_of(hid_t file, const std::string& name, std::size_t byte
   return value;
 }
 
-// The names of what a callback of C has met; nothing may be thrown through that.
-herr_t add_name(const char* name, void* names) noexcept {
+// A callback of C, through which nothing may be thrown: adds the name of what is of a type, or `is_not`.
+template <int type, bool is_not = false, typename Info>
+herr_t add_name(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
+  if ((info->type == type) == is_not) return 0;
   auto& all = *static_cast<std::vector<std::string>*>(names);
   return thrown_by([&] { all.push_back(fmt::format("/{}", name)); }) == nullptr ? 0 : -1;
-}
-template <typename Info>
-herr_t add_dataset(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
-  return info->type == H5O_TYPE_DATASET ? add_name(name, names) : 0;
-}
-template <typename Info>
-herr_t add_external(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
-  return info->type == H5L_TYPE_EXTERNAL ? add_name(name, names) : 0;
-}
-template <typename Info>
-herr_t add_inner(hid_t /*root*/, const char* name, const Info* info, void* names) noexcept {
-  return info->type != H5L_TYPE_EXTERNAL ? add_name(name, names) : 0;
 }
 
 }  // namespace
@@ -80,15 +70,16 @@ Hdf5Object Hdf5Links::follow(const std::string& name) {
 
 std::vector<std::string> Hdf5Links::external() const {
   std::vector<std::string> names;
-  hdf5::check(H5Lvisit(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_external, &names),
+  hdf5::check(H5Lvisit(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_name<H5L_TYPE_EXTERNAL>, &names),
               fmt::format("list the links of {}", from_.path));
   return names;
 }
 
 std::vector<std::string> Hdf5Links::datasets() const {
   std::vector<std::string> names;
-  if (may_leave_) names = external();
-  hdf5::check(H5Ovisit2(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_dataset, &names, H5O_INFO_BASIC),
+  if (from_.may_leave) names = external();
+  hdf5::check(H5Ovisit2(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_name<H5O_TYPE_DATASET>, &names,
+                        H5O_INFO_BASIC),
               fmt::format("list the datasets of {}", from_.path));
   std::sort(names.begin(), names.end());
   return names;
@@ -100,7 +91,9 @@ std::vector<std::string> Hdf5Links::datasets_by_all_names() const {
   std::set<std::string> all(known.begin(), known.end());
   std::vector<std::string> links;
   const std::string what = fmt::format("list the links of {}", from_.path);
-  hdf5::check(H5Lvisit(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_inner, &links), what);
+  hdf5::check(
+      H5Lvisit(from_.file.get(), H5_INDEX_NAME, H5_ITER_NATIVE, add_name<H5L_TYPE_EXTERNAL, true>, &links),
+      what);
   for (const std::string& link : links) {
     const auto next = all.lower_bound(link);
     if (next != all.end() && (*next == link || next->starts_with(link + "/"))) continue;
@@ -111,7 +104,9 @@ std::vector<std::string> Hdf5Links::datasets_by_all_names() const {
     std::vector<std::string> below;
     if (H5Iget_type(id) == H5I_DATASET) below.emplace_back();
     if (H5Iget_type(id) == H5I_GROUP)
-      hdf5::check(H5Ovisit2(id, H5_INDEX_NAME, H5_ITER_NATIVE, add_dataset, &below, H5O_INFO_BASIC), what);
+      hdf5::check(
+          H5Ovisit2(id, H5_INDEX_NAME, H5_ITER_NATIVE, add_name<H5O_TYPE_DATASET>, &below, H5O_INFO_BASIC),
+          what);
     for (const std::string& name : below) all.insert(link + name);
     if (all.size() > kMostNames)
       throw failure(ErrorCode::unsupported, "{}: they give its datasets more than {} names", what,
@@ -153,7 +148,7 @@ bool Hdf5Links::step(Hdf5Object& at, const std::string& what) {
 
 // `at.name` is already that in the other file.
 void Hdf5Links::leave(Hdf5Object& at, const std::string& file, const std::string& what) {
-  if (!may_leave_) {
+  if (!from_.may_leave) {
     throw failure(ErrorCode::unsupported,
                   "{} leads by an external link into another file, {}; open that file, copy the data, or "
                   "follow such links with the option allow_external_links",
