@@ -81,7 +81,7 @@ class Ring {
   [[nodiscard]] bool can_open() const noexcept ROTA_REQUIRES(mutex_);
   void open() ROTA_REQUIRES(mutex_);
   void fill(int worker, std::int64_t number) ROTA_REQUIRES(mutex_);
-  double finish(RingEntry& entry) ROTA_REQUIRES(mutex_);
+  void finish(RingEntry& entry, WorkDone& done) ROTA_REQUIRES(mutex_);
   void count(RingEntry& entry, std::int64_t bytes) ROTA_REQUIRES(mutex_) {
     bytes_ += bytes - entry.bytes;
     entry.bytes = bytes;
