@@ -63,10 +63,10 @@ double seconds_of_stats(int workers, int reads, std::int64_t batches) {
     rota::BatchTimes times;
     for (rota::LoaderStats::Worker& worker : stats.workers) {
       rota::internal::WorkDone done;
-      const rota::internal::ReadWatch watch(done);
+      done.begin_read();
       for (int r = 0; r < reads; ++r)
         done.tally.add(seconds_since(ReadClock::now()), [] { return "a file"; });
-      watch.end();
+      done.end_read();
       done.add_to(times);
       done.add_to(worker);
     }

@@ -228,7 +228,7 @@ void BatchMaker::read_sizes(const Source& source, BatchMemory& batch, SlotRange 
 
 // Returns the samples as the source has them: the batch's own memory, unless a transform makes others.
 BatchView BatchMaker::read(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkDone& done) const {
-  const ReadWatch watch(done);
+  done.begin_read();
   const Source& source = this->source(scratch);
   if (scratch.store) {
     scratch.store->resize(part.end - part.begin);
@@ -240,7 +240,7 @@ BatchView BatchMaker::read(BatchMemory& batch, SlotRange part, Scratch& scratch,
   by_sample("read", batch, part, [&](SlotRange run) {
     source.read(ids(batch, run), out.part(run.begin - part.begin, run.end - run.begin));
   });
-  watch.end([&] {
+  done.end_read([&] {
     try {
       return source_->where(batch.ids[part.begin]);
     } catch (...) {  // a good batch stays one

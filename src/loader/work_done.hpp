@@ -3,8 +3,10 @@
 // What a worker has done, as statistics have it.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "core/read_tally.hpp"
 #include "rota/stats.hpp"
@@ -18,20 +20,35 @@ inline void note_wait(BatchTimes& times, const std::string& what, double seconds
   times.slowest = what;
 }
 
-/// What this thread has done since it was made.
+/// What this thread has done since this was made. One at a time.
 struct WorkDone {
   std::int64_t samples = 0;
   std::int64_t bytes = 0;
-  bool has_read = false;
   BatchTimes times = {};
   ReadTally& tally = ReadTally::here();
   std::int64_t stored_before = tally.stored_bytes;
+  ReadClock::time_point begun = {};  ///< of the last read
+
+  void begin_read() noexcept {
+    tally.longest = 0;
+    begun = ReadClock::now();
+  }
+  /// `name`, if given, says what the thread has waited for where no file took long, and yet the whole did.
+  template <typename Name = std::nullptr_t>
+  void end_read(Name name = nullptr) {
+    const double took = seconds_since(begun);
+    times.read_seconds += took;
+    if constexpr (!std::is_null_pointer_v<Name>) {
+      if (tally.longest == 0) tally.add(took, name);
+    }
+    note_wait(times, tally.file, tally.longest);
+  }
 
   void add_to(LoaderStats::Worker& worker) const {
     worker.samples += samples;
     worker.bytes += bytes;
     worker.stored_bytes += tally.stored_bytes - stored_before;
-    if (has_read) worker.reads.add(times.read_seconds);
+    if (times.read_seconds > 0) worker.reads.add(times.read_seconds);
     if (times.transform_seconds > 0) worker.transforms.add(times.transform_seconds);
   }
   /// As one of the workers that make a batch.
@@ -40,31 +57,6 @@ struct WorkDone {
     batch.transform_seconds = std::max(batch.transform_seconds, times.transform_seconds);
     note_wait(batch, times.slowest, times.slowest_seconds);
   }
-};
-
-/// Times what this thread reads from here on, for `done`. One at a time.
-class ReadWatch {
- public:
-  explicit ReadWatch(WorkDone& done) noexcept : done_(done) { done.tally.longest = 0; }
-  /// It was read.
-  void end() const { add(seconds_since(begun_)); }
-  /// The same. Where no file took long, and yet the whole did, `name` says what that is.
-  template <typename Name>
-  void end(Name name) const {
-    const double took = seconds_since(begun_);
-    if (done_.tally.longest == 0) done_.tally.add(took, name);
-    add(took);
-  }
-
- private:
-  void add(double took) const {
-    done_.has_read = true;
-    done_.times.read_seconds += took;
-    note_wait(done_.times, done_.tally.file, done_.tally.longest);
-  }
-
-  WorkDone& done_;
-  ReadClock::time_point begun_ = ReadClock::now();
 };
 
 }  // namespace rota::internal

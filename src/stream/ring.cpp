@@ -357,7 +357,7 @@ void StreamRing::read(std::size_t worker) {
   WorkDone done;
   {
     const MutexUnlock unlocked(mutex_);
-    const ReadWatch watch(done);
+    done.begin_read();
     while (taken < run.size() && (done.bytes < room || taken < std::max<std::size_t>(needed, 1))) {
       Ticket& ticket = *run[taken++];
       read_one(ticket, worker);
@@ -366,7 +366,7 @@ void StreamRing::read(std::size_t worker) {
       ++done.samples;
       done.bytes += static_cast<std::int64_t>(ticket.reading.sample.total_bytes());
     }
-    watch.end();
+    done.end_read();
   }
   queue.insert(queue.begin(), run.begin() + static_cast<std::ptrdiff_t>(taken), run.end());
   run.resize(taken);

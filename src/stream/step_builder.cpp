@@ -139,12 +139,12 @@ void StepBuilder::make() {
   std::optional<StepMessages> messages;
   {
     const MutexUnlock unlocked(mutex_);
-    const ReadWatch watch(done);
+    done.begin_read();
     if (const auto error = thrown_by([&] { messages = advance(done); })) {
       messages = empty_step(FeedHead::Kind::failed);
       messages->error = error;
     }
-    watch.end();
+    done.end_read();
   }
   open_bytes_ = std::ssize(open_);
   done.add_to(stats_);
