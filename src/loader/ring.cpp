@@ -106,7 +106,8 @@ void Ring::restart(const Run& from, const std::function<void()>& change) {
   is_parking_ = true;
   worker_wakes_.notify_all();
   maker_.cut_retries_short();
-  while (parked_ < std::ssize(threads_)) mutex_.wait(caller_wakes_, Wait::here());
+  while (!threads_.empty() && !std::ranges::all_of(tasks_, &Task::is_parked))
+    mutex_.wait(caller_wakes_, Wait::here());
   std::vector<RingEntry> dropped(entries_.size());
   std::swap(dropped, entries_);
   {
@@ -120,8 +121,6 @@ void Ring::restart(const Run& from, const std::function<void()>& change) {
   drawn_ = from;
   is_parking_ = false;
   maker_.resume_retries();
-  parked_ = 0;
-  ++runs_;
   worker_wakes_.notify_all();
 }
 
@@ -137,17 +136,12 @@ void Ring::add_stats(LoaderStats& stats) const {
 void Ring::work(const std::stop_token& stop, int worker) {
   std::optional<WaitScope> scope(std::in_place, Wait(stop));
   const MutexLock lock(mutex_);
-  while (!stop.stop_requested()) {
-    const std::int64_t run = runs_;
-    while (!is_parking_ && !stop.stop_requested()) {
-      const auto is_due = [&]() ROTA_REQUIRES(mutex_) { return is_parking_ || has_work(worker); };
-      if (!worker_wakes_.wait(mutex_, stop, is_due) || is_parking_) break;
-      make(worker);
-      if (is_warming_) caller_wakes_.notify_all();
-    }
-    ++parked_;
-    caller_wakes_.notify_all();
-    worker_wakes_.wait(mutex_, stop, [&]() ROTA_REQUIRES(mutex_) { return runs_ != run; });
+  bool& is_parked = tasks_[static_cast<std::size_t>(worker)].is_parked;
+  const auto is_due = [&]() ROTA_REQUIRES(mutex_) { return is_parking_ ? !is_parked : has_work(worker); };
+  while (worker_wakes_.wait(mutex_, stop, is_due) && !stop.stop_requested()) {
+    is_parked = is_parking_;
+    if (!is_parked) make(worker);
+    if (is_parked || is_warming_) caller_wakes_.notify_all();
   }
   const MutexUnlock unlocked(mutex_);
   scope.reset();                                           // what ends a source may wait

@@ -64,6 +64,7 @@ class Ring {
     Clock::time_point since = Clock::time_point::max();
     std::int64_t sized = 0;   // batches whose part of this worker is sized
     std::int64_t filled = 0;  // and those whose part is filled
+    bool is_parked = false;   // until the ring goes on
   };
 
   void tell_slow() ROTA_REQUIRES(mutex_);
@@ -120,9 +121,7 @@ class Ring {
   std::size_t most_samples_ ROTA_GUARDED_BY(mutex_) = 0;
   bool is_parking_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_warming_ ROTA_GUARDED_BY(mutex_) = false;  // the caller waits for each step
-  std::int64_t runs_ ROTA_GUARDED_BY(mutex_) = 0;    // how often the workers were let loose
-  int parked_ ROTA_GUARDED_BY(mutex_) = 0;
-  std::vector<Scratch> scratch_;  // per worker, as are the next two
+  std::vector<Scratch> scratch_;                     // per worker, as are the next two
   std::vector<Task> tasks_ ROTA_GUARDED_BY(mutex_);
   std::vector<LoaderStats::Worker> stats_ ROTA_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // last: they use all of the above
