@@ -176,11 +176,7 @@ bool Ring::can_plan() const noexcept {
 // than `slot` then says.
 template <typename Work>
 void Ring::unlocked(RingEntry& entry, const std::size_t& slot, Work work) {
-  std::exception_ptr error;
-  {
-    const MutexUnlock unlocked(mutex_);
-    error = thrown_by(work);
-  }
+  const auto error = thrown_unlocked(mutex_, work);
   if (!error || (entry.error && entry.failed_slot <= slot)) return;
   entry.error = error;
   entry.failed_slot = slot;

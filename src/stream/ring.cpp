@@ -303,11 +303,7 @@ void StreamRing::open() {
     batch.memory->store.open();
   };
   const auto task = [&] { return fmt::format("open a batch of {} samples", batch_size_); };
-  std::exception_ptr error;
-  {
-    const MutexUnlock unlocked(mutex_);
-    error = thrown_by([&] { with_memory(take_memory, task); });
-  }
+  const auto error = thrown_unlocked(mutex_, [&] { with_memory(take_memory, task); });
   is_opening_ = false;
   if (error) {
     failure_ = error;
@@ -324,10 +320,7 @@ void StreamRing::assemble() {
             .bytes = fixed_bytes_};
   open_.pop_front();
   for (const auto& ticket : item.tickets) item.bytes += ticket->reading.extra_bytes(*pool_.fields());
-  {
-    const MutexUnlock unlocked(mutex_);
-    item.error = thrown_by([&] { fill(*item.batch, item.tickets); });
-  }
+  item.error = thrown_unlocked(mutex_, [&] { fill(*item.batch, item.tickets); });
   is_assembling_ = false;
   finish(item.error ? FeedHead::Kind::failed : FeedHead::Kind::batch, std::move(item));
 }

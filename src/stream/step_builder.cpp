@@ -157,12 +157,7 @@ void StepBuilder::make() {
 }
 
 void StepBuilder::park() {
-  std::exception_ptr error;
-  {
-    const MutexUnlock unlocked(mutex_);
-    error = thrown_by([&] { take_cursor(); });
-  }
-  park_error_ = error;
+  park_error_ = thrown_unlocked(mutex_, [&] { take_cursor(); });
   is_parked_ = is_paused_;  // it may have been let go meanwhile
   caller_wakes_.notify_all();
 }
