@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/read_tally.hpp"
-#include "loader/batch_memory.hpp"
 #include "loader/loop_watch.hpp"
+#include "loader/work_done.hpp"
 #include "rota/catalog.hpp"
 #include "rota/loader.hpp"
 #include "rota/open.hpp"
@@ -62,11 +62,13 @@ double seconds_of_stats(int workers, int reads, std::int64_t batches) {
     loop.begin();
     rota::BatchTimes times;
     for (rota::LoaderStats::Worker& worker : stats.workers) {
-      const rota::internal::ReadWatch watch;
+      rota::internal::WorkDone done;
+      done.begin_read();
       for (int r = 0; r < reads; ++r)
-        watch.tally().add(seconds_since(ReadClock::now()), [] { return "a file"; });
-      worker.reads.add(watch.seconds());
-      rota::internal::note_wait(times, watch.tally().file, watch.tally().longest);
+        done.tally.add(seconds_since(ReadClock::now()), [] { return "a file"; });
+      done.end_read();
+      done.add_to(times);
+      done.add_to(worker);
     }
     loop.end(times, kBatch, 1);
   }

@@ -14,25 +14,12 @@
 #include <vector>
 
 #include "rota/fingerprint.hpp"
+#include "rota/message.hpp"
 #include "rota/storage.hpp"
 
 namespace rota {
 
 class Communicator;
-
-/// The progress of a task on this rank.
-struct Progress {
-  std::string_view task;            ///< "list files", "index files", ...
-  std::int64_t done = 0;            ///< by this rank, in units
-  std::int64_t total = 0;           ///< of this rank; 0: not known yet
-  double seconds = 0;               ///< since the task began
-  bool is_over = false;             ///< the last call for this task
-  std::string_view unit = "files";  ///< what is counted; "shards" where these are written
-};
-
-/// Called about ten times a second, and once at the end of a task, on the thread that called the long
-/// function. If it throws, the task fails with that error.
-using ProgressFunction = std::function<void(const Progress& progress)>;
 
 /// What identifies the files of a dataset. It is part of the fingerprint, so choose before the first run: a
 /// checkpoint made with the other is refused, as of another dataset.

@@ -9,6 +9,7 @@
 #include "core/bytes.hpp"
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "core/parallel.hpp"
 #include "ranks/collectives.hpp"
 #include "rota/types.hpp"

@@ -6,6 +6,7 @@
 
 #include "catalog/bad_files.hpp"
 #include "core/bytes.hpp"
+#include "core/message.hpp"
 #include "core/parallel.hpp"
 #include "core/wait.hpp"
 

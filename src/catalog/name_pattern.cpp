@@ -18,6 +18,7 @@
 #include "catalog/files.hpp"
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "core/option.hpp"
 #include "core/parallel.hpp"
 #include "ranks/collectives.hpp"

@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "catalog/files.hpp"
-#include "catalog/open_context.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"
 #include "cli/verbs.hpp"
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "core/read_tally.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks/nodes.hpp"

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "core/caught.hpp"
 #include "core/wait.hpp"
 
 #if defined(__clang__)
@@ -78,6 +79,13 @@ inline void Mutex::wait(std::condition_variable& notice, Wait& wait, Wait::Clock
   }
   const MutexUnlock unlocked(*this);
   wait.check();
+}
+
+/// What `work` throws, which is done unlocked.
+template <typename Work>
+[[nodiscard]] std::exception_ptr thrown_unlocked(Mutex& mutex, Work&& work) ROTA_REQUIRES(mutex) {
+  const MutexUnlock unlocked(mutex);
+  return thrown_by(work);
 }
 
 }  // namespace rota::internal

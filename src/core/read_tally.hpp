@@ -37,20 +37,6 @@ struct ReadTally {
   }
 };
 
-/// What this thread has read since it was made. One at a time.
-class ReadWatch {
- public:
-  ReadWatch() noexcept : stored_before_(tally_.stored_bytes) { tally_.longest = 0; }
-  [[nodiscard]] double seconds() const noexcept { return seconds_since(begun_); }
-  [[nodiscard]] std::int64_t stored_bytes() const noexcept { return tally_.stored_bytes - stored_before_; }
-  [[nodiscard]] ReadTally& tally() const noexcept { return tally_; }
-
- private:
-  ReadTally& tally_ = ReadTally::here();
-  std::int64_t stored_before_;
-  ReadClock::time_point begun_ = ReadClock::now();
-};
-
 /// Bytes that the kernel has brought from disks for this process; 0 where it does not tell.
 [[nodiscard]] inline std::int64_t bytes_from_disk() {
   std::ifstream io("/proc/self/io");

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <utility>
 
-#include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
 #include "rota/error.hpp"
@@ -17,6 +16,10 @@ namespace rota::internal {
 namespace {
 
 constexpr std::size_t kMaxErrorBytes = 1000;  // that are kept of why a sample is bad
+
+BatchView part_of(BatchMemory& batch, SlotRange part) {
+  return batch.store.view().part(part.begin, part.end - part.begin);
+}
 
 bool any_ragged(const std::vector<Field>& fields) { return std::ranges::any_of(fields, &Field::ragged); }
 
@@ -218,55 +221,47 @@ void BatchMaker::read_sizes(const Source& source, BatchMemory& batch, SlotRange 
   }
 }
 
-// `out` is of the slots of the part.
-void BatchMaker::read(const Source& source, BatchMemory& batch, SlotRange part, const BatchView& out) const {
+// Returns the samples as the source has them: the batch's own memory, unless a transform makes others.
+BatchView BatchMaker::read(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkDone& done) const {
+  done.begin_read();
+  const Source& source = this->source(scratch);
+  if (scratch.store) {
+    scratch.store->resize(part.end - part.begin);
+    read_sizes(source, batch, part, *scratch.store, 0);
+    scratch.store->sum_rows();
+    scratch.store->open();
+  }
+  const BatchView out = scratch.store ? scratch.store->view() : part_of(batch, part);
   by_sample("read", batch, part, [&](SlotRange run) {
     source.read(ids(batch, run), out.part(run.begin - part.begin, run.end - run.begin));
   });
+  done.end_read([&] {
+    try {
+      return source_->where(batch.ids[part.begin]);
+    } catch (...) {  // a good batch stays one
+      (void)caught();
+      return std::string();
+    }
+  });
+  return out;
 }
 
-void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, PartDone& done) const {
-  const std::size_t count = part.end - part.begin;
-  if (count == 0) return;
-  const ReadWatch watch;
-  const Source& source = this->source(scratch);
-  const BatchView out = batch.store.view().part(part.begin, count);
-  if (scratch.store) {
-    FieldStore& store = *scratch.store;
-    store.resize(count);
-    read_sizes(source, batch, part, store, 0);
-    store.sum_rows();
-    store.open();
-  }
-  const BatchView in = scratch.store ? scratch.store->view() : out;
-  read(source, batch, part, in);
-  const double took = watch.seconds();
-  ReadTally& tally = watch.tally();
-  if (tally.longest == 0) {
-    tally.add(took, [&] {
-      try {
-        return source_->where(batch.ids[part.begin]);
-      } catch (...) {  // a good batch stays one
-        (void)caught();
-        return std::string();
-      }
-    });
-  }
-  note_wait(done.times, tally.file, tally.longest);
-  done.times.read_seconds += took;
-  std::size_t made_bytes = 0;
+void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkDone& done) const {
+  if (part.begin == part.end) return;
+  const BatchView in = read(batch, part, scratch, done);
+  std::size_t bytes = 0;
   if (options_.transform.apply) {
-    const auto have_read = ReadClock::now();
-    made_bytes = transform(batch, part, in, scratch);
-    done.times.transform_seconds += seconds_since(have_read);
+    const auto begun = ReadClock::now();
+    bytes = transform(batch, part, in, scratch);
+    done.times.transform_seconds += seconds_since(begun);
   }
   if (skips_) blank(batch, part);
+  const BatchView out = part_of(batch, part);
   for (std::size_t f = 0; f < batch.store.fields().size(); ++f) {
-    if (!makes_rows_ || !batch.store.fields()[f].ragged) made_bytes += out.all(f).size();
+    if (!makes_rows_ || !batch.store.fields()[f].ragged) bytes += out.all(f).size();
   }
-  done.bytes += static_cast<std::int64_t>(made_bytes);
-  done.samples += static_cast<std::int64_t>(count);
-  done.stored_bytes += watch.stored_bytes();
+  done.bytes += static_cast<std::int64_t>(bytes);
+  done.samples += static_cast<std::int64_t>(part.end - part.begin);
 }
 
 // Returns how many bytes it made of ragged fields.

@@ -11,6 +11,7 @@
 #include "loader/ahead.hpp"
 #include "loader/batch_memory.hpp"
 #include "loader/ordered_source.hpp"
+#include "loader/work_done.hpp"
 #include "order/planner.hpp"
 #include "rota/loader.hpp"
 
@@ -25,14 +26,6 @@ struct Scratch {
   std::unique_ptr<FieldStore> store;
   std::vector<std::span<std::byte>> in;
   std::vector<std::span<std::byte>> out;
-};
-
-/// What one thread has done for a batch.
-struct PartDone {
-  std::int64_t samples = 0;
-  std::int64_t bytes = 0;
-  std::int64_t stored_bytes = 0;
-  BatchTimes times;
 };
 
 /// Makes batches in steps that a ring of threads can share out: `plan` (one thread at a time), `size` part by
@@ -72,7 +65,7 @@ class BatchMaker {
   [[nodiscard]] std::int64_t retries() const noexcept { return retries_; }
 
   /// Reads and transforms, and adds to what was `done`.
-  void fill(BatchMemory& batch, SlotRange part, Scratch& scratch, PartDone& done) const;
+  void fill(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkDone& done) const;
 
   /// Bytes of the ragged rows that a worker has made of a batch.
   [[nodiscard]] std::int64_t made_bytes(const BatchMemory& batch, int worker) const noexcept {
@@ -102,7 +95,7 @@ class BatchMaker {
             bool can_be_bad) const;
   void blank(BatchMemory& batch, SlotRange part) const;
   [[nodiscard]] static std::span<const SampleId> ids(const BatchMemory& batch, SlotRange part) noexcept;
-  void read(const Source& source, BatchMemory& batch, SlotRange part, const BatchView& out) const;
+  BatchView read(BatchMemory& batch, SlotRange part, Scratch& scratch, WorkDone& done) const;
   std::size_t transform(BatchMemory& batch, SlotRange part, const BatchView& in, Scratch& scratch) const;
   void transform(BatchMemory& batch, std::size_t slot, Scratch& scratch, MadeRows* made) const;
   static void gather_rows(BatchMemory& batch);

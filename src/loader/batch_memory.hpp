@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,13 +15,6 @@
 #include "rota/run.hpp"
 
 namespace rota::internal {
-
-/// A worker has waited so long for that; the longest wait counts.
-inline void note_wait(BatchTimes& times, const std::string& what, double seconds) {
-  if (seconds <= times.slowest_seconds) return;
-  times.slowest_seconds = seconds;
-  times.slowest = what;
-}
 
 /// What is behind a Batch: which samples, and their tensors.
 struct BatchMemory : RunSlice {

@@ -8,7 +8,6 @@
 
 #include "core/caught.hpp"
 #include "core/message.hpp"
-#include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
 
@@ -107,7 +106,8 @@ void Ring::restart(const Run& from, const std::function<void()>& change) {
   is_parking_ = true;
   worker_wakes_.notify_all();
   maker_.cut_retries_short();
-  while (parked_ < std::ssize(threads_)) mutex_.wait(caller_wakes_, Wait::here());
+  while (!threads_.empty() && !std::ranges::all_of(tasks_, &Task::is_parked))
+    mutex_.wait(caller_wakes_, Wait::here());
   std::vector<RingEntry> dropped(entries_.size());
   std::swap(dropped, entries_);
   {
@@ -121,8 +121,6 @@ void Ring::restart(const Run& from, const std::function<void()>& change) {
   drawn_ = from;
   is_parking_ = false;
   maker_.resume_retries();
-  parked_ = 0;
-  ++runs_;
   worker_wakes_.notify_all();
 }
 
@@ -138,17 +136,12 @@ void Ring::add_stats(LoaderStats& stats) const {
 void Ring::work(const std::stop_token& stop, int worker) {
   std::optional<WaitScope> scope(std::in_place, Wait(stop));
   const MutexLock lock(mutex_);
-  while (!stop.stop_requested()) {
-    const std::int64_t run = runs_;
-    while (!is_parking_ && !stop.stop_requested()) {
-      const auto is_due = [&]() ROTA_REQUIRES(mutex_) { return is_parking_ || has_work(worker); };
-      if (!worker_wakes_.wait(mutex_, stop, is_due) || is_parking_) break;
-      make(worker);
-      if (is_warming_) caller_wakes_.notify_all();
-    }
-    ++parked_;
-    caller_wakes_.notify_all();
-    worker_wakes_.wait(mutex_, stop, [&]() ROTA_REQUIRES(mutex_) { return runs_ != run; });
+  bool& is_parked = tasks_[static_cast<std::size_t>(worker)].is_parked;
+  const auto is_due = [&]() ROTA_REQUIRES(mutex_) { return is_parking_ ? !is_parked : has_work(worker); };
+  while (worker_wakes_.wait(mutex_, stop, is_due) && !stop.stop_requested()) {
+    is_parked = is_parking_;
+    if (!is_parked) make(worker);
+    if (is_parked || is_warming_) caller_wakes_.notify_all();
   }
   const MutexUnlock unlocked(mutex_);
   scope.reset();                                           // what ends a source may wait
@@ -183,11 +176,7 @@ bool Ring::can_plan() const noexcept {
 // than `slot` then says.
 template <typename Work>
 void Ring::unlocked(RingEntry& entry, const std::size_t& slot, Work work) {
-  std::exception_ptr error;
-  {
-    const MutexUnlock unlocked(mutex_);
-    error = thrown_by(work);
-  }
+  const auto error = thrown_unlocked(mutex_, work);
   if (!error || (entry.error && entry.failed_slot <= slot)) return;
   entry.error = error;
   entry.failed_slot = slot;
@@ -270,44 +259,34 @@ void Ring::open() {
   worker_wakes_.notify_all();
 }
 
-// What is left to do once all parts are filled; by the worker that filled the last. Returns its seconds.
-double Ring::finish(RingEntry& entry) {
-  if (!maker_.has_finish() || entry.error) return 0;
+// What is left to do once all parts are filled; by the worker that filled the last.
+void Ring::finish(RingEntry& entry, WorkDone& done) {
+  if (!maker_.has_finish() || entry.error) return;
   const auto begun = Clock::now();
   unlocked(entry, 0, [&] { maker_.finish(entry.batch); });
-  if (entry.error) return 0;
+  if (entry.error) return;
   const double took = seconds_since(begun);
   entry.batch->times.transform_seconds += took;
+  done.times.transform_seconds += took;
   const auto bytes = static_cast<std::int64_t>(entry.batch->store.bytes());
   most_made_ = std::max({most_made_, entry.taken, bytes});
   most_samples_ = std::max(most_samples_, entry.batch->ids.size());
   count(entry, bytes);
   worker_wakes_.notify_all();
-  return took;
 }
 
 void Ring::fill(int worker, std::int64_t number) {
   RingEntry& entry = this->entry(number);
-  LoaderStats::Worker& stats = stats_[static_cast<std::size_t>(worker)];
-  double transformed = 0;
+  WorkDone done;
   if (entry.has_memory) {  // also where another part has failed: the error of the first slot is to be found
-    PartDone done;
     each_part(entry, worker,
               [&](SlotRange part, Scratch& scratch) { maker_.fill(*entry.batch, part, scratch, done); });
-    stats.samples += done.samples;
-    stats.bytes += done.bytes;
-    stats.stored_bytes += done.stored_bytes;
-    if (done.samples > 0) stats.reads.add(done.times.read_seconds);
-    transformed = done.times.transform_seconds;
-    BatchTimes& times = entry.batch->times;
-    times.read_seconds = std::max(times.read_seconds, done.times.read_seconds);
-    times.transform_seconds = std::max(times.transform_seconds, done.times.transform_seconds);
-    note_wait(times, done.times.slowest, done.times.slowest_seconds);
+    done.add_to(entry.batch->times);
     entry.taken += maker_.made_bytes(*entry.batch, worker);
     if (entry.taken > entry.bytes) count(entry, entry.taken);
   }
-  if (entry.filled + 1 == workers()) transformed += finish(entry);
-  if (transformed > 0) stats.transforms.add(transformed);
+  if (entry.filled + 1 == workers()) finish(entry, done);
+  done.add_to(stats_[static_cast<std::size_t>(worker)]);
   if (++entry.filled < workers() || number != handed_) return;
   const MutexUnlock unlocked(mutex_);  // else the caller would wake only to wait for the lock
   caller_wakes_.notify_one();

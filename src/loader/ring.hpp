@@ -64,6 +64,7 @@ class Ring {
     Clock::time_point since = Clock::time_point::max();
     std::int64_t sized = 0;   // batches whose part of this worker is sized
     std::int64_t filled = 0;  // and those whose part is filled
+    bool is_parked = false;   // until the ring goes on
   };
 
   void tell_slow() ROTA_REQUIRES(mutex_);
@@ -81,7 +82,7 @@ class Ring {
   [[nodiscard]] bool can_open() const noexcept ROTA_REQUIRES(mutex_);
   void open() ROTA_REQUIRES(mutex_);
   void fill(int worker, std::int64_t number) ROTA_REQUIRES(mutex_);
-  double finish(RingEntry& entry) ROTA_REQUIRES(mutex_);
+  void finish(RingEntry& entry, WorkDone& done) ROTA_REQUIRES(mutex_);
   void count(RingEntry& entry, std::int64_t bytes) ROTA_REQUIRES(mutex_) {
     bytes_ += bytes - entry.bytes;
     entry.bytes = bytes;
@@ -120,9 +121,7 @@ class Ring {
   std::size_t most_samples_ ROTA_GUARDED_BY(mutex_) = 0;
   bool is_parking_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_warming_ ROTA_GUARDED_BY(mutex_) = false;  // the caller waits for each step
-  std::int64_t runs_ ROTA_GUARDED_BY(mutex_) = 0;    // how often the workers were let loose
-  int parked_ ROTA_GUARDED_BY(mutex_) = 0;
-  std::vector<Scratch> scratch_;  // per worker, as are the next two
+  std::vector<Scratch> scratch_;                     // per worker, as are the next two
   std::vector<Task> tasks_ ROTA_GUARDED_BY(mutex_);
   std::vector<LoaderStats::Worker> stats_ ROTA_GUARDED_BY(mutex_);
   std::vector<std::jthread> threads_;  // last: they use all of the above

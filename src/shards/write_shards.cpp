@@ -12,10 +12,10 @@
 
 #include "catalog/file_names.hpp"
 #include "catalog/location.hpp"
-#include "catalog/open_context.hpp"
 #include "core/caught.hpp"
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
+#include "core/message.hpp"
 #include "core/option.hpp"
 #include "files/descriptor.hpp"
 #include "files/file.hpp"

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "core/caught.hpp"
-#include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
+#include "loader/work_done.hpp"
 #include "source/field_check.hpp"
 
 namespace rota::internal {
@@ -303,11 +303,7 @@ void StreamRing::open() {
     batch.memory->store.open();
   };
   const auto task = [&] { return fmt::format("open a batch of {} samples", batch_size_); };
-  std::exception_ptr error;
-  {
-    const MutexUnlock unlocked(mutex_);
-    error = thrown_by([&] { with_memory(take_memory, task); });
-  }
+  const auto error = thrown_unlocked(mutex_, [&] { with_memory(take_memory, task); });
   is_opening_ = false;
   if (error) {
     failure_ = error;
@@ -324,10 +320,7 @@ void StreamRing::assemble() {
             .bytes = fixed_bytes_};
   open_.pop_front();
   for (const auto& ticket : item.tickets) item.bytes += ticket->reading.extra_bytes(*pool_.fields());
-  {
-    const MutexUnlock unlocked(mutex_);
-    item.error = thrown_by([&] { fill(*item.batch, item.tickets); });
-  }
+  item.error = thrown_unlocked(mutex_, [&] { fill(*item.batch, item.tickets); });
   is_assembling_ = false;
   finish(item.error ? FeedHead::Kind::failed : FeedHead::Kind::batch, std::move(item));
 }
@@ -353,28 +346,26 @@ void StreamRing::read(std::size_t worker) {
     if (room < kRunBytes && needed + 1 == run.size() && is_needed(*run.back())) ++needed;
     queue.pop_front();
   }
-  std::size_t done = 0;
-  std::int64_t bytes = 0;
-  const ReadWatch watch;
+  std::size_t taken = 0;
+  WorkDone done;
   {
     const MutexUnlock unlocked(mutex_);
-    while (done < run.size() && (bytes < room || done < std::max<std::size_t>(needed, 1))) {
-      Ticket& ticket = *run[done++];
+    done.begin_read();
+    while (taken < run.size() && (done.bytes < room || taken < std::max<std::size_t>(needed, 1))) {
+      Ticket& ticket = *run[taken++];
       read_one(ticket, worker);
       if (ticket.error) break;
-      if (ticket.reading.is_there) bytes += static_cast<std::int64_t>(ticket.reading.sample.total_bytes());
+      if (!ticket.reading.is_there) continue;
+      ++done.samples;
+      done.bytes += static_cast<std::int64_t>(ticket.reading.sample.total_bytes());
     }
+    done.end_read();
   }
-  stats_[worker].reads.add(watch.seconds());
-  queue.insert(queue.begin(), run.begin() + static_cast<std::ptrdiff_t>(done), run.end());
-  run.resize(done);
-  for (Ticket* const ticket : run) {
-    publish(*ticket);
-    stats_[worker].samples += ticket->reading.is_there ? 1 : 0;
-  }
-  stats_[worker].bytes += bytes;
-  stats_[worker].stored_bytes += watch.stored_bytes();
-  note_wait(times_, watch.tally().file, watch.tally().longest);
+  queue.insert(queue.begin(), run.begin() + static_cast<std::ptrdiff_t>(taken), run.end());
+  run.resize(taken);
+  for (Ticket* const ticket : run) publish(*ticket);
+  done.add_to(stats_[worker]);
+  note_wait(times_, done.times.slowest, done.times.slowest_seconds);
 }
 
 void StreamRing::read_one(Ticket& ticket, std::size_t worker) {

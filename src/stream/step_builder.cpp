@@ -5,7 +5,6 @@
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
-#include "core/read_tally.hpp"
 #include "core/scarce.hpp"
 
 namespace rota::internal {
@@ -136,20 +135,19 @@ bool StepBuilder::can_read() const noexcept {
 
 // Reads an item, or closes a step.
 void StepBuilder::make() {
-  const ReadWatch watch;
+  WorkDone done;
   std::optional<StepMessages> messages;
   {
     const MutexUnlock unlocked(mutex_);
-    if (const auto error = thrown_by([&] { messages = advance(); })) {
+    done.begin_read();
+    if (const auto error = thrown_by([&] { messages = advance(done); })) {
       messages = empty_step(FeedHead::Kind::failed);
       messages->error = error;
     }
+    done.end_read();
   }
   open_bytes_ = std::ssize(open_);
-  stats_.samples = read_.samples;
-  stats_.bytes = read_.bytes;
-  stats_.reads.add(watch.seconds());
-  stats_.stored_bytes += watch.stored_bytes();
+  done.add_to(stats_);
   if (!messages) return;
   ++undelivered_;
   bytes_ += messages->bytes;
@@ -159,18 +157,13 @@ void StepBuilder::make() {
 }
 
 void StepBuilder::park() {
-  std::exception_ptr error;
-  {
-    const MutexUnlock unlocked(mutex_);
-    error = thrown_by([&] { take_cursor(); });
-  }
-  park_error_ = error;
+  park_error_ = thrown_unlocked(mutex_, [&] { take_cursor(); });
   is_parked_ = is_paused_;  // it may have been let go meanwhile
   caller_wakes_.notify_all();
 }
 
-std::optional<StepMessages> StepBuilder::advance() {
-  if (!has_ended_ && !is_full()) read();
+std::optional<StepMessages> StepBuilder::advance(WorkDone& done) {
+  if (!has_ended_ && !is_full()) read(done);
   if (is_full() || (has_ended_ && !open_ends_.empty())) return close_step();
   if (!has_ended_) return std::nullopt;
   StepMessages messages = empty_step(FeedHead::Kind::epoch_end);
@@ -186,7 +179,7 @@ ByteSpan StepBuilder::open_record(std::int64_t item) const noexcept {
 
 bool StepBuilder::is_full() const noexcept { return open_ends_.size() == batch_size_; }
 
-void StepBuilder::read() {
+void StepBuilder::read(WorkDone& done) {
   const std::size_t begin = open_.size();
   open_ends_.push_back(begin);
   try {
@@ -199,8 +192,8 @@ void StepBuilder::read() {
   }
   if (has_ended_) return open_ends_.pop_back();
   open_ends_.back() = open_.size();
-  ++read_.samples;
-  read_.bytes += static_cast<std::int64_t>(open_.size() - begin);
+  ++done.samples;
+  done.bytes += static_cast<std::int64_t>(open_.size() - begin);
 }
 
 // Appends the record of the epoch's next item; false at its end.

@@ -11,6 +11,7 @@
 
 #include "core/bytes.hpp"
 #include "core/mutex.hpp"
+#include "loader/work_done.hpp"
 #include "ranks/messages.hpp"
 #include "stream/dispatch_items.hpp"
 #include "stream/feed.hpp"
@@ -124,8 +125,8 @@ class StepBuilder {
   [[nodiscard]] bool can_read() const noexcept ROTA_REQUIRES(mutex_);
   void make() ROTA_REQUIRES(mutex_);
   void park() ROTA_REQUIRES(mutex_);
-  [[nodiscard]] std::optional<StepMessages> advance();
-  void read();
+  [[nodiscard]] std::optional<StepMessages> advance(WorkDone& done);
+  void read(WorkDone& done);
   [[nodiscard]] bool read_item();
   [[nodiscard]] bool read_source();
   void take_cursor();
@@ -161,7 +162,6 @@ class StepBuilder {
   std::vector<std::size_t> open_ends_;  // where they end
   bool has_ended_ = false;              // the epoch
   bool is_over_;                        // nothing is to be read any more
-  LoaderStats::Worker read_;            // so far
 
   mutable Mutex mutex_;
   std::condition_variable_any worker_wakes_;

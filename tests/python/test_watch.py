@@ -1,9 +1,11 @@
 """What a loop sees of its loader: statistics, progress, and the ranks compared."""
 
 import io
+import os
 import re
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import rota
@@ -31,6 +33,13 @@ def test_times_are_counted_and_as_percentiles():
     assert stats["steps"]["seconds"] >= 0.02 and stats["steps"]["p999"] >= stats["steps"]["p50"] >= 0.0018
     assert [worker["transforms"]["count"] for worker in stats["workers"]] == [10, 10]
     assert stats["workers"][0]["stored_bytes"] == 0 and stats["disk_bytes"] >= 0 and stats["slowest"]["slowest_seconds"] >= 0
+
+
+def test_each_statistic_is_documented():
+    table = (Path(os.environ["ROTA_ROOT"]) / "docs/slow.md").read_text().partition("| `LoaderStats` |")[2].partition("\n\n")[0]
+    documented = set(re.findall(r"`(?:workers\[w\]\.)?(\w+)`", table))
+    stats = loader(80).stats
+    assert documented == {*stats, *stats["workers"][0]} - {"workers"}
 
 
 def test_statistics_are_text_for_prometheus():

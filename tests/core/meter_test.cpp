@@ -1,4 +1,4 @@
-#include "catalog/open_context.hpp"
+#include "core/message.hpp"
 #include "test.hpp"
 
 namespace rota::test::meter_test {
