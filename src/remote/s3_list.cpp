@@ -72,7 +72,15 @@ class Pages final : public Transfer {
       : server_(server), prefix_(std::move(prefix)), by_directory_(by_directory) {}
 
   [[nodiscard]] std::string what() const override { return "list " + server_.path(prefix_); }
-  HttpRequest request() override { return server_.list_request(prefix_, by_directory_, page_.next); }
+  // Of keys that begin alike. By directory: those below stand for what lies in them.
+  HttpRequest request() override {
+    const ObjectName at(prefix_);
+    SignedRequest made{
+        .query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", std::string(at.key)}}};
+    if (by_directory_) made.query.emplace_back("delimiter", "/");
+    if (!page_.next.empty()) made.query.emplace_back("continuation-token", page_.next);
+    return server_.sign(at.bucket, std::move(made));
+  }
 
   bool finish(const HttpAnswer& answer) override {
     if (!answer.is_success()) return !server_.judge(answer, prefix_, what());
