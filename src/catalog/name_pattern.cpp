@@ -279,8 +279,7 @@ void validate_files(const OpenContext& context, const NameSeries& series, const 
                        const int answer = ask(probe);
                        if (probe.is_surplus ? !is_absent(answer) : answer != 0)
                          throw WrongAnswer{&probe, answer};
-                       reporter.add(1);
-                       if (part.is_callers) reporter.look();
+                       reporter.add(1, part.is_callers);
                      }
                    });
     } catch (const WrongAnswer& wrong) {  // one, for what is told of it is looked for
