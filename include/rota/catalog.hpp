@@ -4,7 +4,6 @@
 // opens it. Next: open.hpp.
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
