@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/failure.hpp"
+#include "core/text.hpp"
 #include "remote/http.hpp"
 #include "remote/s3_server.hpp"
 #include "remote/server.hpp"
@@ -41,7 +42,7 @@ S3Page parse_page(std::string_view xml, std::string_view bucket, std::string_vie
     return fmt::format("{}/{}", bucket, is_encoded ? percent_decoded(key) : std::string(key));
   };
   for (const pugi::xml_node item : list.children("Contents")) {
-    const auto bytes = number_in(item.child_value("Size"));
+    const auto bytes = whole_number<std::uint64_t>(item.child_value("Size"));
     if (!bytes) return fail("the list has an object without a size");
     page.files.push_back({.name = name(item.child_value("Key")),
                           .bytes = *bytes,
