@@ -32,6 +32,10 @@ const TensorInfo* find_tensor(const checkpoint::Contents& contents, std::string_
   return found != contents.tensors.end() && found->name == name ? &*found : nullptr;
 }
 
+const checkpoint::TensorPlace& place_of(const checkpoint::Contents& contents, const TensorInfo& info) {
+  return contents.places[static_cast<std::size_t>(&info - contents.tensors.data())];
+}
+
 std::string read_blob(const internal::File& file, const checkpoint::Contents& contents,
                       const checkpoint::BlobEntry& entry) {
   return checkpoint::decode_blob(entry, checkpoint::read_stored(file, contents, entry),
@@ -87,10 +91,6 @@ const TensorInfo& Checkpoint::tensor(std::string_view name) const {
                           impl().info.path.string(), list_some(tensors()));
 }
 
-std::int64_t Checkpoint::row_bytes(const TensorInfo& info) const {
-  return impl().contents.places[static_cast<std::size_t>(&info - impl().contents.tensors.data())].row_bytes;
-}
-
 const TensorInfo& Checkpoint::require(std::string_view name, RowRange rows) const {
   const TensorInfo& info = tensor(name);
   if (rows.first >= 0 && rows.count >= 0 && rows.first <= info.rows() &&
@@ -116,20 +116,18 @@ std::size_t Checkpoint::count_elements(std::string_view name, RowRange rows, DTy
     internal::refuse_type(fmt::format("read tensor \"{}\" of {}", name, impl().info.path.string()),
                           info.dtype, dtype);
   }
-  return static_cast<std::size_t>(rows.count * row_bytes(info)) / size_of(dtype);
+  return static_cast<std::size_t>(rows.count * place_of(impl().contents, info).row_bytes) / size_of(dtype);
 }
 
 void Checkpoint::read(std::string_view name, RowRange rows, std::span<std::byte> out) const {
-  const TensorInfo& info = require(name, rows);
-  const auto bytes = static_cast<std::size_t>(rows.count * row_bytes(info));
+  const checkpoint::TensorPlace& place = place_of(impl().contents, require(name, rows));
+  const auto bytes = static_cast<std::size_t>(rows.count * place.row_bytes);
   if (out.size() != bytes) {
     throw internal::failure(
         ErrorCode::invalid_argument,
         "read {} rows of tensor \"{}\" of {}: they are {} bytes, and there is room for {}", rows.count, name,
         impl().info.path.string(), bytes, out.size());
   }
-  const auto index = static_cast<std::size_t>(&info - impl().contents.tensors.data());
-  const checkpoint::TensorPlace& place = impl().contents.places[index];
   impl().file.read(place.offset + static_cast<std::uint64_t>(rows.first * place.row_bytes), out);
 }
 

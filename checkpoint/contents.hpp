@@ -1,8 +1,7 @@
 #pragma once
 
 // What a checkpoint holds, and where: all that a reader needs to know. The same stands in HDF5's own
-// metadata, for other tools; HDF5's library is not asked when a checkpoint is read, for damaged or hostile
-// metadata can hang it.
+// metadata, for other tools.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "core/failure.hpp"
 #include "core/owned.hpp"
@@ -80,14 +79,6 @@ void settle_ranges(LocalTensor& tensor) {
   tensor.ranges = std::move(ranges);
 }
 
-void add(std::string_view kind, std::vector<LocalBlob>& blobs, std::string_view name, std::string bytes) {
-  require_name(kind, name);
-  if (std::ranges::find(blobs, name, &LocalBlob::name) != blobs.end()) {
-    reject(kind, name, kTaken);
-  }
-  blobs.push_back({.name = std::string(name), .bytes = std::move(bytes)});
-}
-
 }  // namespace
 
 bool is_name(std::string_view name) noexcept {
@@ -158,16 +149,11 @@ void SnapshotData::copy_views(Staging& staging) {
   }
 }
 
-void SnapshotData::add_blob(std::string_view name, std::string bytes) {
-  add("blob", blobs_, name, std::move(bytes));
-}
-
-void SnapshotData::add_rank_blob(std::string_view name, std::string bytes) {
-  add("rank blob", rank_blobs_, name, std::move(bytes));
-}
-
-void SnapshotData::add_same(std::string_view name, std::string lines) {
-  add("what all ranks have, ", same_, name, std::move(lines));
+void SnapshotData::add(std::string_view kind, std::vector<LocalBlob>& blobs, std::string_view name,
+                       std::string bytes) {
+  require_name(kind, name);
+  if (std::ranges::find(blobs, name, &LocalBlob::name) != blobs.end()) reject(kind, name, kTaken);
+  blobs.push_back({.name = std::string(name), .bytes = std::move(bytes)});
 }
 
 }  // namespace checkpoint

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "rota/snapshot.hpp"
@@ -55,9 +56,13 @@ class SnapshotData {
   /// Of `tensor` its rows and its bytes are given.
   void add_tensor(std::string_view name, DType dtype, std::vector<std::int64_t> row_shape,
                   LocalTensor tensor);
-  void add_blob(std::string_view name, std::string bytes);
-  void add_rank_blob(std::string_view name, std::string bytes);
-  void add_same(std::string_view name, std::string lines);
+  void add_blob(std::string_view name, std::string bytes) { add("blob", blobs_, name, std::move(bytes)); }
+  void add_rank_blob(std::string_view name, std::string bytes) {
+    add("rank blob", rank_blobs_, name, std::move(bytes));
+  }
+  void add_same(std::string_view name, std::string lines) {
+    add("what all ranks have, ", same_, name, std::move(lines));
+  }
 
   /// Only one rank saves: each of its states that is known on every rank is to be whole.
   void set_alone() noexcept { is_alone_ = true; }
@@ -75,6 +80,8 @@ class SnapshotData {
   [[nodiscard]] const std::vector<LocalBlob>& same() const noexcept { return same_; }
 
  private:
+  static void add(std::string_view kind, std::vector<LocalBlob>& blobs, std::string_view name,
+                  std::string bytes);
   void claim_tensor_name(const std::string& name);
 
   std::vector<LocalTensor> tensors_;

@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "rota/source.hpp"
 #include "rota/types.hpp"

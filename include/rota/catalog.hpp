@@ -4,7 +4,6 @@
 // opens it. Next: open.hpp.
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -176,10 +175,9 @@ class Catalog {
   /// whatever `options` say. The fingerprint is of pattern and numbers: another than of the same files
   /// listed. Formats that look into files read all sizes, and keep a table of them.
   ///
-  /// Validation looks for up to 2,997 files: the first, the last, and a random one in each of equal parts of
-  /// the others. It notices any gap of 1 / 1,497 of all files, and with a probability of 95 % that one file
-  /// in 1,000 is missing here and there. Another missing file is an error when it is read. Surplus files are
-  /// looked for next in each of up to 2,997 folders, and past both ends: 8 names, then in doubling steps.
+  /// A sample of up to 2,997 files is looked for. That notices any gap of 1 / 1,497 of all files, and with a
+  /// probability of 95 % that one in 1,000 is missing here and there. Another missing file is an error when
+  /// it is read. Surplus files are looked for beside each of up to 2,997 folders, and past both ends.
   ///
   /// **Collective** as above. Throws Error{invalid_argument} for an invalid pattern or options, and for
   /// surplus files, Error{not_found} for missing ones, Error{io} for forbidden or unreachable ones,

@@ -3,7 +3,6 @@
 // Blobs of any type that cereal can serialise. Next: checkpoint.hpp.
 
 #include <algorithm>
-#include <bit>
 #include <cereal/archives/portable_binary.hpp>
 #include <cereal/types/string.hpp>
 #include <cereal/types/vector.hpp>
@@ -21,8 +20,7 @@
 
 namespace rota {
 
-/// `value` as bytes for `Snapshot::blob`, little-endian on any machine. Include cereal's headers for the
-/// types in it.
+/// `value` as bytes for `Snapshot::blob`. Include cereal's headers for the types in it.
 template <typename T>
 std::string to_blob(const T& value) {
   std::ostringstream stream(std::ios::binary);
@@ -39,18 +37,14 @@ class BlobArchive : public cereal::InputArchive<BlobArchive, cereal::AllowEmptyC
  public:
   explicit BlobArchive(std::string_view bytes) : InputArchive(this), rest_(bytes) {
     std::uint8_t is_little_endian = 0;
-    read(std::as_writable_bytes(std::span(&is_little_endian, 1)), 1);
+    read(std::as_writable_bytes(std::span(&is_little_endian, 1)));
     if (is_little_endian != 1) fail("they do not begin as to_blob begins");
   }
 
-  /// Fills `out` with numbers of `width` bytes each.
-  void read(std::span<std::byte> out, std::size_t width) {
+  void read(std::span<std::byte> out) {
     if (out.size() > rest_.size()) fail("they end early");
     std::ranges::copy(std::as_bytes(std::span(rest_.substr(0, out.size()))), out.begin());
     rest_.remove_prefix(out.size());
-    if constexpr (std::endian::native == std::endian::big) {
-      for (; !out.empty(); out = out.subspan(width)) std::ranges::reverse(out.first(width));
-    }
   }
   void check_length(std::uint64_t elements) const {
     if (elements > rest_.size()) fail("a length in them is more than they could hold");
@@ -77,7 +71,7 @@ void CEREAL_LOAD_FUNCTION_NAME(BlobArchive& archive, T& value) {
     if (byte > 1) BlobArchive::fail("a bool in them is neither true nor false");
     value = byte == 1;
   } else {
-    archive.read(std::as_writable_bytes(std::span(&value, 1)), sizeof(T));
+    archive.read(std::as_writable_bytes(std::span(&value, 1)));
   }
 }
 template <typename T>
@@ -91,8 +85,7 @@ void CEREAL_LOAD_FUNCTION_NAME(BlobArchive& archive, cereal::SizeTag<T>& tag) {
 }
 template <typename T>
 void CEREAL_LOAD_FUNCTION_NAME(BlobArchive& archive, cereal::BinaryData<T>& data) {
-  archive.read({static_cast<std::byte*>(data.data), static_cast<std::size_t>(data.size)},
-               sizeof(std::remove_pointer_t<T>));
+  archive.read({static_cast<std::byte*>(data.data), static_cast<std::size_t>(data.size)});
 }
 
 }  // namespace internal

@@ -97,7 +97,6 @@ class Checkpoint {
   explicit Checkpoint(std::unique_ptr<Impl> impl);
   [[nodiscard]] const Impl& impl() const;
   const TensorInfo& require(std::string_view name, RowRange rows) const;
-  [[nodiscard]] std::int64_t row_bytes(const TensorInfo& info) const;
   [[nodiscard]] std::size_t count_elements(std::string_view name, RowRange rows, DType dtype) const;
   std::unique_ptr<Impl> impl_;
 };

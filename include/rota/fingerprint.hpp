@@ -2,7 +2,6 @@
 
 // 128 bits that tell one dataset from another. Next: catalog.hpp.
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

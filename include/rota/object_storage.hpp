@@ -29,15 +29,8 @@ struct HttpOptions {
   void validate() const;
 };
 
-/// Empty options are taken from the environment, as other S3 programs do:
-///
-/// - `region`: AWS_REGION, AWS_DEFAULT_REGION, the profile; else us-east-1. A bucket elsewhere is found.
-/// - `endpoint`: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, `endpoint_url` of the profile or of its services' s3;
-///   else Amazon's.
-/// - the keys: AWS_ACCESS_KEY_ID and the like, the profile AWS_PROFILE of ~/.aws/credentials and
-///   ~/.aws/config or its `credential_process`, a web identity, the container, the machine. They are renewed
-///   before they expire.
-/// - HttpOptions::ca_file: AWS_CA_BUNDLE first.
+/// Empty options are taken from the environment and the files of profiles, as other S3 programs do:
+/// docs/open.md lists from where. Keys are renewed before they expire. A bucket in another region is found.
 struct S3Options {
   std::string region = {};
   std::string endpoint = {};  ///< of another store: "https://store.local:9000"

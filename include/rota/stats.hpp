@@ -4,7 +4,6 @@
 // trace.hpp.
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>

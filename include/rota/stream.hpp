@@ -140,12 +140,9 @@ class StreamSource {
   [[nodiscard]] virtual std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                           const StreamCursor& cursor) const = 0;
 
-  /// Makes an instance for one worker of a StreamLoader, for state that threads cannot share: a connection, a
-  /// decoder. Null (the default): all workers share this source. The worker's thread calls it before it
-  /// reads. It calls it again when its shards have changed: after a restore, and after an epoch that was
-  /// restored into another world. That thread alone then opens shards of the instance, reads them, and
-  /// destroys streams and instance. All other methods are called on this source, which outlives them. Any
-  /// thread. Its errors reach StreamLoader::next, as a failed read does.
+  /// As Source::for_worker, of a StreamLoader. The worker's thread calls it again when its shards have
+  /// changed: after a restore, and after an epoch that was restored into another world. It alone then opens
+  /// shards of the instance, reads them, and destroys streams and instance.
   [[nodiscard]] virtual std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const;
 
   /// About how many samples of `shard` are left behind `cursor`; empty (the default): unknown; below 0 counts
@@ -153,8 +150,7 @@ class StreamSource {
   [[nodiscard]] virtual std::optional<std::int64_t> remaining(ShardId shard,
                                                               const StreamCursor& cursor) const;
 
-  /// The identity of this dataset, the same on all ranks. A checkpoint of another dataset is refused. The
-  /// default digests fields(), shards() and cursor_numbers(). Add what else you know (names, sizes).
+  /// As Source::fingerprint. The default digests fields(), shards() and cursor_numbers().
   [[nodiscard]] virtual Fingerprint fingerprint() const;
 
   /// The file, or other origin, of `shard`, for error messages; may be empty. Any thread.

@@ -4,13 +4,10 @@
 // on the end without stalling. Next: snapshot.hpp.
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "rota/batch.hpp"
 #include "rota/loader_options.hpp"

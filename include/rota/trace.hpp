@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "rota/communicator.hpp"
 #include "rota/loader.hpp"

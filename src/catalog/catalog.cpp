@@ -227,12 +227,7 @@ void Catalog::save(const std::filesystem::path& file, const std::string& format)
     const Storages& storages = files.context().options.storages;
     internal::require_savable(to, contents_->origin, storages);
     internal::refuse_in_place_of(to, files);
-    auto kept = files.kept().get();
-    if (format != "auto") kept.format = format;
-    const auto bytes = internal::encode_catalog({.origin = contents_->origin,
-                                                 .change_detection = files.change_detection(),
-                                                 .files = files.shared_listing(),
-                                                 .kept = std::move(kept)});
+    const auto bytes = internal::encode_catalog(*contents_, format);
     try {
       internal::replace_file(to.native(), bytes, storages);
     } catch (...) {

@@ -63,8 +63,7 @@ NameTable FileList::broadcast_names(const Lister& list, Listed& listed) {
     ProgressReporter reporter(context_->options.progress, "list files", 0);
     listed = list([&](std::string_view below, std::string_view name) {
       names.add(below, name);
-      reporter.add(1);
-      if (names.size() % kFilesPerLook == 0) reporter.look();
+      reporter.add(1, names.size() % kFilesPerLook == 0);
     });
     reporter.end();
     sink(names.end());
@@ -117,8 +116,7 @@ void FileList::fetch_stats(const NameTable& names, std::size_t first, std::span<
         for (auto i = static_cast<std::size_t>(part.begin); std::cmp_less(i, part.end); ++i) {
           bad.try_with(first + i, FileWork::opening, [&] { stats[i] = location_->stat(reader[first + i]); });
         }
-        reporter.add(part.end - part.begin);
-        if (part.is_callers) reporter.look();
+        reporter.add(part.end - part.begin, part.is_callers);
       });
   reporter.end();
 }
@@ -149,7 +147,7 @@ FileList FileList::beside(std::span<const std::string> names) const {
   });
 }
 
-FileList FileList::only(NameFilter passes) const {
+FileList FileList::only(bool (*passes)(std::string_view name)) const {
   const auto names = read_names();
   std::vector<bool> wanted(size());
   for (std::size_t i = 0; i < size(); ++i) {

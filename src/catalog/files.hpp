@@ -23,9 +23,6 @@ namespace rota::internal {
 
 class BadFiles;
 
-/// Says whether a file with this last name passes.
-using NameFilter = bool (*)(std::string_view name);
-
 /// What another process needs to know of files, beside their listing.
 struct ListingFacts {
   std::string directory;                   ///< that names are relative to, absolute
@@ -59,7 +56,7 @@ class FileList {
   /// one that is not there or is no regular file.
   [[nodiscard]] FileList beside(std::span<const std::string> names) const;
   /// Those whose last names pass, with changes detected by size; all, where none does.
-  [[nodiscard]] FileList only(NameFilter passes) const;
+  [[nodiscard]] FileList only(bool (*passes)(std::string_view name)) const;
   /// Those for which it is true.
   [[nodiscard]] FileList those(const std::vector<bool>& wanted) const;
   /// These files with changes detected by size, for formats that look into files.

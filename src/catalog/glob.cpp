@@ -1,6 +1,5 @@
 #include "catalog/list_files.hpp"
 
-#include <fmt/format.h>
 #include <fnmatch.h>
 #include <glob.h>
 

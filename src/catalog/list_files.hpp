@@ -52,14 +52,6 @@ std::string glob_of(const std::string& path,
 /// byte-wise order. Throws Error{io} naming a directory that cannot be read.
 std::vector<std::string> match_glob(const std::string& pattern);
 
-/// Where the first range of numbers, "shard-{000000..000999}.tar", or of words, "{train,test}.tar", begins;
-/// npos without any.
-std::size_t find_range(std::string_view text);
-
-/// Calls `visit` for each name that `text` stands for, in order; the last range changes fastest. Numbers have
-/// as many digits as the first of their range. Throws Error{invalid_argument} for a range that goes backward.
-void expand_ranges(const std::string& text, const std::function<void(const std::string& name)>& visit);
-
 /// What is known of files whose names were visited, in order.
 struct Listed {
   std::string directory;                   ///< that names are relative to, as Location has it

@@ -173,8 +173,7 @@ std::shared_ptr<const FileIndex> index_files(FileList& files, const std::string&
                    std::optional<DatasetFile> file;
                    if (bad.try_with(i, FileWork::opening, [&] { file.emplace(files.open_unchanged(i)); }))
                      bad.try_with(i, FileWork::reading, [&] { found[i - first] = look(*file); });
-                   reporter.add(1);
-                   if (part.is_callers) reporter.look();
+                   reporter.add(1, part.is_callers);
                  });
     reporter.end();
   });

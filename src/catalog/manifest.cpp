@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 

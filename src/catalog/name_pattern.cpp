@@ -8,9 +8,10 @@
 #include <charconv>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <regex>
 #include <set>
-#include <string_view>
+#include <span>
 #include <system_error>
 #include <unordered_set>
 #include <utility>
@@ -21,41 +22,112 @@
 #include "core/message.hpp"
 #include "core/option.hpp"
 #include "core/parallel.hpp"
+#include "core/text.hpp"
 #include "ranks/collectives.hpp"
 #include "rota/types.hpp"
 
 namespace rota::internal {
 
-NamePattern::NamePattern(std::string text) : text_(std::move(text)) {
-  const std::regex token(R"((\{\{|\}\}|[^{}\x00])|)"
-                         R"(\{(index|folder|total(?!\+))(?:\+([0-9]{1,18}))?(?::0([1-9]|1[0-8]))?\})");
-  std::size_t end = 0;
-  for (std::sregex_iterator next(text_.begin(), text_.end(), token, std::regex_constants::match_continuous);
-       next != std::sregex_iterator(); ++next) {
-    const std::smatch& match = *next;
-    const std::size_t begin = std::exchange(end, end + static_cast<std::size_t>(match.length()));
-    Part& part = parts_.back();
-    if (match[1].matched) {
-      part.text.push_back(text_[begin]);
-      continue;
-    }
-    part.field = text_[begin + 1] == 'i'   ? &NameNumbers::index
-                 : text_[begin + 1] == 'f' ? &NameNumbers::folder
-                                           : &NameNumbers::total;
-    part.begin = begin;
-    if (match[3].matched) part.first = std::stoll(match.str(3));
-    if (match[4].matched) part.width = std::stoi(match.str(4));
-    parts_.emplace_back();
+namespace {
+
+// The brace that begins at byte `at`, if one does.
+std::optional<NamePart> brace_at(std::string_view name, std::size_t at, const std::regex& notation) {
+  const std::size_t last_byte = name[at] == '{' ? name.find_first_of("{}", at + 1) : std::string_view::npos;
+  if (last_byte == std::string_view::npos || name[last_byte] != '}') return std::nullopt;
+  const std::string inside(name.substr(at + 1, last_byte - at - 1));
+  NamePart part{.begin = at, .end = last_byte + 1};
+  if (inside.find(',') != std::string::npos) {
+    for (std::size_t word = 0; word <= inside.size(); word += part.words.back().size() + 1)
+      part.words.push_back(inside.substr(word, inside.find(',', word) - word));
+    return part;
   }
-  if (end == text_.size()) return;
-  throw failure(ErrorCode::invalid_argument,
-                "read the pattern {}: byte {} begins no field; write {{index:01}} to {{index:018}}, "
-                "{{index+1}}, {{folder}} or {{total}}, and other braces twice",
-                text_.c_str(), end);
+  std::smatch match;
+  if (!std::regex_match(inside, match, notation)) return std::nullopt;
+  if (match[1].matched) {
+    part.field = inside[0] == 'i'   ? &NameNumbers::index
+                 : inside[0] == 'f' ? &NameNumbers::folder
+                                    : &NameNumbers::total;
+    if (match[2].matched) part.first = std::stoll(match.str(2));
+    if (match[3].matched) part.width = std::stoi(match.str(3));
+    return part;
+  }
+  const auto first = whole_number<std::int64_t>(match.str(4));
+  const auto last = whole_number<std::int64_t>(match.str(5));
+  if (!first || !last) return std::nullopt;
+  part.first = *first;
+  part.last = *last;
+  part.width = static_cast<int>(match.length(4));
+  return part;
 }
 
+// The fields of a pattern, which has other braces twice; or the ranges of a name, whose others are text.
+std::vector<NamePart> parse_braces(std::string_view name, bool is_pattern) {
+  const std::regex notation(R"((index|folder|total(?!\+))(?:\+([0-9]{1,18}))?(?::0([1-9]|1[0-8]))?)"
+                            R"(|([0-9]{1,99})\.\.([0-9]{1,99}))");
+  std::vector<NamePart> parts;
+  std::string text;
+  for (std::size_t at = 0; at < name.size();) {
+    auto part = brace_at(name, at, notation);
+    if (part && is_pattern == (part->field != nullptr)) {
+      if (part->last < part->first && !is_pattern) {
+        throw failure(ErrorCode::invalid_argument,
+                      "open {}: the range {} goes backward; name the smaller number first", name,
+                      name.substr(at, part->end - at));
+      }
+      at = part->end;
+      part->text = std::exchange(text, {});
+      parts.push_back(*std::move(part));
+      continue;
+    }
+    const std::string_view next = name.substr(at, 2);
+    const bool is_twice = is_pattern && (next == "{{" || next == "}}");
+    if (is_pattern && !is_twice && std::string_view("{}\0", 3).find(next[0]) != std::string_view::npos) {
+      throw failure(ErrorCode::invalid_argument,
+                    "read the pattern {}: byte {} begins no field; write {{index:01}} to {{index:018}}, "
+                    "{{index+1}}, {{folder}} or {{total}}, and other braces twice",
+                    std::string(name).c_str(), at);
+    }
+    text.push_back(next[0]);
+    at += is_twice ? 2 : 1;
+  }
+  parts.push_back({.text = std::move(text)});
+  return parts;
+}
+
+// The names that begin so, and go on as `parts` say.
+void expand(const std::string& beginning, std::span<const NamePart> parts,
+            const std::function<void(const std::string&)>& visit) {
+  const NamePart& part = parts.front();
+  if (parts.size() == 1) return visit(beginning + part.text);
+  const auto choose = [&](std::string_view chosen) {
+    expand(fmt::format("{}{}{}", beginning, part.text, chosen), parts.subspan(1), visit);
+  };
+  for (const std::string& word : part.words) choose(word);
+  const std::int64_t numbers = part.words.empty() ? part.last - part.first : -1;  // beside the first
+  for (std::int64_t i = 0; i <= numbers; ++i) choose(fmt::format("{:0{}}", part.first + i, part.width));
+}
+
+}  // namespace
+
+std::size_t find_range(std::string_view text) { return parse_braces(text, false).front().begin; }
+
+double count_names(std::string_view text) {
+  double count = 1;
+  for (const NamePart& part : parse_braces(text, false)) {
+    const double numbers = static_cast<double>(part.last) - static_cast<double>(part.first) + 1;
+    count *= part.words.empty() ? numbers : static_cast<double>(part.words.size());
+  }
+  return count;
+}
+
+void expand_ranges(const std::string& text, const std::function<void(const std::string&)>& visit) {
+  expand("", parse_braces(text, false), visit);
+}
+
+NamePattern::NamePattern(std::string text) : text_(std::move(text)), parts_(parse_braces(text_, true)) {}
+
 void NamePattern::require_names() const {
-  const auto count = std::ranges::count(parts_, &NameNumbers::index, &Part::field);
+  const auto count = std::ranges::count(parts_, &NameNumbers::index, &NamePart::field);
   const std::string wrong =
       count != 1 ? fmt::format("it has {} fields {{index}}; it needs one, as in img_{{index:08}}.npz", count)
       : text_.ends_with('/') ? "it names directories; name files"
@@ -66,13 +138,13 @@ void NamePattern::require_names() const {
 }
 
 std::size_t NamePattern::begin_of(NameField field) const noexcept {
-  const auto part = std::ranges::find(parts_, field, &Part::field);
+  const auto part = std::ranges::find(parts_, field, &NamePart::field);
   return part == parts_.end() ? std::string::npos : part->begin;
 }
 
 std::string NamePattern::name(const NameNumbers& numbers) const {
   std::string name;
-  for (const Part& part : parts_) {
+  for (const NamePart& part : parts_) {
     name += part.text;
     if (part.field == nullptr) continue;
     const std::int64_t number = part.first + numbers.*part.field;
@@ -86,7 +158,7 @@ std::int64_t NamePattern::total_in(const std::string& name) const {
   NameNumbers numbers;
   const char* const end = name.data() + name.size();
   const char* at = name.data();
-  for (const Part& part : parts_) {
+  for (const NamePart& part : parts_) {
     at += std::min(std::ssize(part.text), end - at);
     if (part.field == nullptr) continue;
     std::int64_t& number = numbers.*part.field;
@@ -280,8 +352,7 @@ void validate_files(const OpenContext& context, const NameSeries& series, const 
                        const int answer = ask(probe);
                        if (probe.is_surplus ? !is_absent(answer) : answer != 0)
                          throw WrongAnswer{&probe, answer};
-                       reporter.add(1);
-                       if (part.is_callers) reporter.look();
+                       reporter.add(1, part.is_callers);
                      }
                    });
     } catch (const WrongAnswer& wrong) {  // one, for what is told of it is looked for

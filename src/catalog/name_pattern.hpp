@@ -1,12 +1,14 @@
 #pragma once
 
-// Names that are written as a pattern with fields for numbers, files that are named so, and whether they are
-// there, as far as probes show.
+// Names that are written with braces: of words and ranges, which are written out, or of numbers that are
+// counted, from which names are computed; and whether files that are named so are there, as far as probes
+// show.
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "catalog/open_context.hpp"
@@ -23,6 +25,29 @@ struct NameNumbers {
 };
 /// Of which number a field is.
 using NameField = std::int64_t NameNumbers::*;
+
+/// A brace of a name, and the text before it.
+struct NamePart {
+  std::string text = {};
+  std::size_t begin = std::string::npos;  ///< of the brace, in the name; npos: none follows the text
+  std::size_t end = 0;                    ///< behind it
+  NameField field = nullptr;              ///< of "{index+1:08}"; null: "{000..999}" or "{train,test}"
+  std::int64_t first = 0;                 ///< what number 0 is
+  std::int64_t last = 0;                  ///< of a range
+  int width = 1;                          ///< at least so many digits
+  std::vector<std::string> words = {};    ///< in place of numbers
+};
+
+/// Where the first range of numbers, "shard-{000000..000999}.tar", or of words, "{train,test}.tar", begins;
+/// npos without any. Throws Error{invalid_argument} for a range that goes backward.
+std::size_t find_range(std::string_view text);
+
+/// How many names the ranges of `text` stand for.
+double count_names(std::string_view text);
+
+/// Calls `visit` for each of them, in order; the last range changes fastest. Numbers have as many digits as
+/// the first of their range. Throws as find_range.
+void expand_ranges(const std::string& text, const std::function<void(const std::string& name)>& visit);
 
 /// Text and fields by turns. *Immutable.*
 class NamePattern {
@@ -48,17 +73,10 @@ class NamePattern {
   [[nodiscard]] std::int64_t total_in(const std::string& name) const;
 
  private:
-  struct Part {
-    std::string text;  // and the field behind it
-    NameField field = nullptr;
-    std::size_t begin = std::string::npos;  // of the field, in text_
-    std::int64_t first = 0;                 // what number 0 is
-    int width = 1;                          // at least so many digits
-  };
   [[nodiscard]] std::size_t begin_of(NameField field) const noexcept;
 
   std::string text_;
-  std::vector<Part> parts_ = std::vector<Part>(1);  // what is behind the last field has none of its own
+  std::vector<NamePart> parts_ = std::vector<NamePart>(1);
 };
 
 /// All that makes the names of files. Their order is by index; where each folder counts anew, by folder and

@@ -100,12 +100,14 @@ std::pair<std::span<const std::byte>, std::uint64_t> check_content(const std::st
 
 }  // namespace
 
-std::vector<std::byte> encode_catalog(const SavedCatalog& catalog) {
-  SavedHead head{
-      .origin = catalog.origin, .change_detection = catalog.change_detection, .format = catalog.kept.format};
+std::vector<std::byte> encode_catalog(const CatalogContents& catalog, const std::string& format) {
+  const KeptIndices::Kept kept = catalog.files.kept().get();
+  SavedHead head{.origin = catalog.origin,
+                 .change_detection = catalog.files.change_detection(),
+                 .format = format == "auto" ? kept.format : format};
   std::vector<std::byte> body;
-  head.files = append(body, *catalog.files);
-  for (const auto& [signature, index] : catalog.kept.indices) {
+  head.files = append(body, catalog.files.listing());
+  for (const auto& [signature, index] : kept.indices) {
     Sizes sizes = append(body, index->files());
     append(body, index->bytes());
     sizes.index = index->bytes().size();
@@ -323,12 +325,7 @@ Listing series_of(const Sent& sent) {
 
 std::string encode_sent(const CatalogContents& catalog) {
   const FileList& files = catalog.files;
-  Sent sent{.facts = files.facts(),
-            .changes = catalog.changes,
-            .saved = encode_catalog({.origin = catalog.origin,
-                                     .change_detection = files.change_detection(),
-                                     .files = files.shared_listing(),
-                                     .kept = files.kept().get()})};
+  Sent sent{.facts = files.facts(), .changes = catalog.changes, .saved = encode_catalog(catalog)};
   if (files.listing().is_computed()) {
     sent.series = files.listing().series();
     sent.pattern = sent.series.pattern.text();

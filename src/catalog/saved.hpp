@@ -44,8 +44,16 @@ struct SavedCatalog {
   KeptIndices::Kept kept;
 };
 
-/// `catalog` as the bytes of a file. Names that are computed are left out.
-std::vector<std::byte> encode_catalog(const SavedCatalog& catalog);
+/// All of a catalog.
+struct CatalogContents {
+  FileList files;
+  Origin origin;
+  CatalogChanges changes;
+};
+
+/// `catalog` as the bytes of a file, of that format, or of the one that is known where it is "auto". Names
+/// that are computed are left out.
+std::vector<std::byte> encode_catalog(const CatalogContents& catalog, const std::string& format = "auto");
 
 /// The other way round; `path` is the file in messages. Throws as read_catalog does.
 SavedCatalog parse_catalog(const std::string& path, const NodeBuffer& whole);
@@ -73,13 +81,6 @@ std::optional<SavedCatalog> load_catalog(const OpenContext& context, const std::
 
 /// What has become of the files of `before`.
 CatalogChanges compare(const Listing& before, const Listing& now);
-
-/// All of a catalog.
-struct CatalogContents {
-  FileList files;
-  Origin origin;
-  CatalogChanges changes;
-};
 
 /// As bytes for another process, which lists no files.
 std::string encode_sent(const CatalogContents& catalog);

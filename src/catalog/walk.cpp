@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>

@@ -9,8 +9,6 @@
 #include <iostream>
 #include <regex>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "cli/output.hpp"
 #include "cli/progress_bar.hpp"

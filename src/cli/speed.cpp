@@ -223,7 +223,6 @@ Read take_all(Loader& loader, double step, internal::ProgressReporter& progress)
     is_done += Clock::now() - asked;
     read.waits.add(seconds_since(asked));
     progress.add(1);
-    progress.look();
   }
   progress.end();
   const LoaderStats after = loader.stats();

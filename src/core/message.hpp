@@ -20,7 +20,11 @@ class ProgressReporter {
                    std::string_view unit = "files") noexcept
       : report_(report), task_(task), total_(total), unit_(unit) {}
 
-  void add(std::int64_t done) noexcept { done_.fetch_add(done, std::memory_order_relaxed); }
+  /// `looks`: as `look`, which other threads must not.
+  void add(std::int64_t done, bool looks = true) {
+    done_.fetch_add(done, std::memory_order_relaxed);
+    if (looks) look();
+  }
   /// Reports, if it is time to. Throws what the function does.
   void look() {
     if (report_ && Clock::now() >= next_) send(false);

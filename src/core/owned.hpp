@@ -15,13 +15,6 @@ namespace rota::internal {
   throw failure(ErrorCode::invalid_argument,
                 "use {}: it is empty, or was moved from; use the one that it was moved to", what);
 }
-/// Throws Error{unsupported}: `what` was made by process `maker`, of which this one was forked.
-[[noreturn]] inline void refuse_forked(std::string_view what, int maker) {
-  throw failure(ErrorCode::unsupported,
-                "use {} in process {}, which was forked of process {} that made it: its threads and files "
-                "are that one's; make another one in this process",
-                what, this_process(), maker);
-}
 
 /// Frees what a C library made, for std::unique_ptr.
 template <auto release>
@@ -41,8 +34,11 @@ auto& owned(const Pointer& owner, std::string_view what) {
 template <typename T>
 T& owned(const std::unique_ptr<T, DeleteWhereMade>& owner, std::string_view what) {
   if (!owner) refuse_empty(what);
-  if (!owner.get_deleter().is_here()) refuse_forked(what, owner.get_deleter().maker);
-  return *owner;
+  if (owner.get_deleter().is_here()) return *owner;
+  throw failure(ErrorCode::unsupported,
+                "use {} in process {}, which was forked of process {} that made it: its threads and files "
+                "are that one's; make another one in this process",
+                what, this_process(), owner.get_deleter().maker);
 }
 
 struct Behind {

@@ -1,14 +1,25 @@
 #pragma once
 
-// Texts: lines that are compared, among ranks above all, and what a terminal can show.
+// Texts: whole numbers; lines that are compared, among ranks above all; and what a terminal can show.
 
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 namespace rota::internal {
+
+/// The decimal number that all of `text` is, if it is one that Number has.
+template <typename Number>
+[[nodiscard]] std::optional<Number> whole_number(std::string_view text) noexcept {
+  Number number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
 
 /// Without their ends.
 [[nodiscard]] std::vector<std::string_view> lines_of(std::string_view text);

@@ -5,12 +5,12 @@
 
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
 #include "core/failure.hpp"
 #include "core/message.hpp"
+#include "core/text.hpp"
 
 namespace rota {
 namespace {
@@ -29,13 +29,9 @@ constexpr std::array<Launcher, 4> kLaunchers{{{"torchrun", "RANK", "WORLD_SIZE"}
                                               {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}}};
 
 int parse(const char* name, std::string_view text) {
-  int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw internal::failure(ErrorCode::invalid_argument,
-                            "read the world from the environment: {}=\"{}\" is not a number", name, text);
-  }
-  return value;
+  if (const auto value = internal::whole_number<int>(text)) return *value;
+  throw internal::failure(ErrorCode::invalid_argument,
+                          "read the world from the environment: {}=\"{}\" is not a number", name, text);
 }
 
 }  // namespace

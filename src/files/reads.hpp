@@ -137,9 +137,8 @@ void read_ahead(Begin begin, End end, std::size_t most_reads = 512) {
   } while (is_more || !under_way.empty());
 }
 
-/// Reads files past the page cache, by Linux's asynchronous I/O (io_submit(2)), which works where io_uring is
-/// forbidden, too. Whole pages are read into memory of its own, and copied from there: 16 MiB or less for
-/// each thread that reads at a time. What cannot be read so is read through the page cache. Any thread.
+/// Reads files past the page cache, by io_submit(2), into memory of its own: 16 MiB or less for each thread
+/// that reads at a time. What cannot be read so is read through the page cache. Any thread.
 class DirectReads {
  public:
   DirectReads();

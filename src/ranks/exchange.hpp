@@ -52,11 +52,10 @@ class Operation {
   bool is_done_ = false;
 };
 
-/// Completes operations over a transport, in the same order on every rank. Once a deadline was
-/// missed the communicator is of no use any more: every call throws Error{timeout}. Where ranks are missed,
-/// rank 0 asks who is there, and tells all who is not; where rank 0 is the one, the others find out by its
-/// silence. A rank that has gone is named at once, where the transport says so. A wait that takes long is
-/// told to the MessageSink, once. *One thread*, but for `finish` through a Background.
+/// Completes operations over a transport, in the same order on every rank; README.md says how missing ranks
+/// are named. Once a deadline was missed the communicator is of no use any more: every call throws
+/// Error{timeout}. A wait that takes long is told to the MessageSink, once. *One thread*, but for `finish`
+/// through a Background.
 class Exchange {
  public:
   /// A `deadline` of zero is none.

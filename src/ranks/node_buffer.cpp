@@ -28,39 +28,32 @@ void attempt(std::exception_ptr& error, Work&& work) {
   if (!error) error = thrown_by(work);
 }
 
-/// Rank 0's end of the way to the leaders: pieces, each after its size, and a size of zero.
-class Outlet {
- public:
-  explicit Outlet(const Communicator& leaders) : leaders_(leaders) {}
-
-  void put(std::span<const std::byte> bytes) {
-    file().append(bytes);
-    while (leaders_.size() > 1 && !bytes.empty()) {
-      const std::size_t count = std::min(bytes.size(), kPieceBytes - piece_.size());
-      piece_.insert(piece_.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
+// Rank 0's end of the way to the leaders: pieces, each after its size, and a size of zero. What is put is
+// kept in `file`, too.
+void send_pieces(const Communicator& leaders, const std::function<void(const ByteSink&)>& produce,
+                 std::optional<MemoryFile>& file, std::exception_ptr& error) {
+  std::vector<std::byte> piece;
+  const auto send = [&] {
+    static_cast<void>(ranks::broadcast(leaders, piece.size()));
+    ranks::broadcast_bytes(leaders, piece);
+    piece.clear();
+  };
+  const auto put = [&](std::span<const std::byte> bytes) {
+    file->append(bytes);
+    while (leaders.size() > 1 && !bytes.empty()) {
+      const std::size_t count = std::min(bytes.size(), kPieceBytes - piece.size());
+      piece.insert(piece.end(), bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(count));
       bytes = bytes.subspan(count);
-      if (piece_.size() == kPieceBytes) send();
+      if (piece.size() == kPieceBytes) send();
     }
-  }
-  /// To be called whatever was thrown before.
-  void end() {
-    if (!piece_.empty()) send();
-    send();
-  }
-  /// What was put, here.
-  [[nodiscard]] MemoryFile& file() { return file_ ? *file_ : file_.emplace(); }
-
- private:
-  void send() {
-    static_cast<void>(ranks::broadcast(leaders_, piece_.size()));
-    ranks::broadcast_bytes(leaders_, piece_);
-    piece_.clear();
-  }
-
-  const Communicator& leaders_;
-  std::optional<MemoryFile> file_;
-  std::vector<std::byte> piece_;
-};
+  };
+  attempt(error, [&] {
+    file.emplace();
+    produce(put);
+  });
+  if (!piece.empty()) send();
+  send();
+}
 
 // The other leaders' end: takes all pieces, also where they cannot be kept.
 void take_pieces(const Communicator& leaders, std::optional<MemoryFile>& file, std::exception_ptr& error) {
@@ -112,10 +105,7 @@ NodeBuffer broadcast_to_nodes(const ranks::Nodes& nodes, std::string_view phase,
   std::exception_ptr error;
   std::optional<MemoryFile> file;
   if (nodes.all().rank() == 0) {
-    Outlet outlet(nodes.leaders());
-    attempt(error, [&] { produce([&](std::span<const std::byte> bytes) { outlet.put(bytes); }); });
-    outlet.end();
-    attempt(error, [&] { file = std::move(outlet.file()); });
+    send_pieces(nodes.leaders(), produce, file, error);
   } else if (nodes.leads()) {
     take_pieces(nodes.leaders(), file, error);
   }

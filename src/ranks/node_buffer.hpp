@@ -24,8 +24,7 @@ struct NodeMemory {
 /// lacking.
 NodeMemory make_node_memory(const ranks::Nodes& nodes, std::size_t bytes);
 
-/// Bytes in memory that the ranks of a node have in common, for as long as any of them keeps `owner`. It has
-/// no name in any file system, and is gone with its ranks, however they end. *Immutable.*
+/// The same of bytes that none changes, for as long as any of them keeps `owner`. *Immutable.*
 struct NodeBuffer {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;

@@ -1,14 +1,13 @@
 #pragma once
 
-// Which ranks run on the same machine.
+// Which ranks run under one kernel, and can open the memory of the first of them: a node.
 
 #include "rota/communicator.hpp"
 
 namespace rota::ranks {
 
-/// The ranks of a communicator, by node: all, those of this node, and the first of each node, which lead. A
-/// node is of ranks that run under one kernel, and can open the memory of its first. Default-made it is one
-/// process. Move-only; *one thread*.
+/// The ranks of a communicator, by node: all, those of this node, and the first of each node, which lead.
+/// Default-made it is one process. Move-only; *one thread*.
 class Nodes {
  public:
   Nodes() = default;

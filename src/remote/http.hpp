@@ -87,9 +87,8 @@ class KnownServers {
   std::atomic<std::chrono::steady_clock::time_point> next_tell_ = {};
 };
 
-/// Runs transfers. What may pass is tried again, after a wait that doubles: a lost connection, an answer that
-/// stalls, 408, 429, 5xx. What is tried for more than 5 seconds is reported, once a minute. Any thread; each
-/// runs its own transfers, by libcurl, over connections that are kept for the next.
+/// Runs transfers, and tries again as HttpOptions says. Any thread; each runs its own transfers, by libcurl,
+/// over connections that are kept for the next.
 class HttpClient {
  public:
   explicit HttpClient(HttpOptions options);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/failure.hpp"
+#include "core/text.hpp"
 #include "remote/http.hpp"
 #include "remote/s3_server.hpp"
 #include "remote/server.hpp"
@@ -41,7 +42,7 @@ S3Page parse_page(std::string_view xml, std::string_view bucket, std::string_vie
     return fmt::format("{}/{}", bucket, is_encoded ? percent_decoded(key) : std::string(key));
   };
   for (const pugi::xml_node item : list.children("Contents")) {
-    const auto bytes = number_in(item.child_value("Size"));
+    const auto bytes = whole_number<std::uint64_t>(item.child_value("Size"));
     if (!bytes) return fail("the list has an object without a size");
     page.files.push_back({.name = name(item.child_value("Key")),
                           .bytes = *bytes,
@@ -72,7 +73,15 @@ class Pages final : public Transfer {
       : server_(server), prefix_(std::move(prefix)), by_directory_(by_directory) {}
 
   [[nodiscard]] std::string what() const override { return "list " + server_.path(prefix_); }
-  HttpRequest request() override { return server_.list_request(prefix_, by_directory_, page_.next); }
+  // Of keys that begin alike. By directory: those below stand for what lies in them.
+  HttpRequest request() override {
+    const ObjectName at(prefix_);
+    SignedRequest made{
+        .query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", std::string(at.key)}}};
+    if (by_directory_) made.query.emplace_back("delimiter", "/");
+    if (!page_.next.empty()) made.query.emplace_back("continuation-token", page_.next);
+    return server_.sign(at.bucket, std::move(made));
+  }
 
   bool finish(const HttpAnswer& answer) override {
     if (!answer.is_success()) return !server_.judge(answer, prefix_, what());

@@ -109,22 +109,7 @@ std::string S3Server::path(std::string_view name) const { return fmt::format("s3
 HttpRequest S3Server::request(std::string_view method, std::string_view name, std::string_view range) const {
   SignedRequest made{.method = std::string(method)};
   if (!range.empty()) made.headers.emplace_back("range", range);
-  return sign(ObjectName(name), std::move(made));
-}
-
-HttpRequest S3Server::list_request(std::string_view name, bool by_directory, const std::string& token) const {
-  const ObjectName at(name);
-  SignedRequest made{
-      .query = {{"list-type", "2"}, {"encoding-type", "url"}, {"prefix", std::string(at.key)}}};
-  if (by_directory) made.query.emplace_back("delimiter", "/");
-  if (!token.empty()) made.query.emplace_back("continuation-token", token);
-  return sign(ObjectName(at.bucket), std::move(made));
-}
-
-HttpRequest S3Server::change_request(std::string_view method, std::string_view name,
-                                     std::vector<std::pair<std::string, std::string>> query,
-                                     std::string body) const {
-  return sign(ObjectName(name), {.method = std::string(method), .query = std::move(query)}, std::move(body));
+  return sign(name, std::move(made));
 }
 
 std::optional<StoredFile> S3Server::find(std::string_view name) const {
@@ -177,7 +162,8 @@ std::string S3Server::region_of(const std::string& bucket) const {
   return found == regions_.end() ? options_.region : found->second;
 }
 
-HttpRequest S3Server::sign(const ObjectName& at, SignedRequest made, std::string body) const {
+HttpRequest S3Server::sign(std::string_view name, SignedRequest made, std::string body) const {
+  const ObjectName at(name);
   require_bucket(at);
   const std::string bucket(at.bucket);
   const std::string region = region_of(bucket);

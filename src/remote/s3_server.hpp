@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/mutex.hpp"
@@ -57,19 +56,12 @@ class S3Server final : public Server {
   [[nodiscard]] bool judge(const HttpAnswer& answer, std::string_view name,
                            const std::string& what) const override;
   void require_own(const HttpAnswer& answer, const std::string& what) const override;
-  /// For a page of the list of keys that begin with the name's key. `by_directory`: directories below it
-  /// stand for what lies in them.
-  [[nodiscard]] HttpRequest list_request(std::string_view name, bool by_directory,
-                                         const std::string& token) const;
-  /// One that changes an object. `query` has plain names and values.
-  [[nodiscard]] HttpRequest change_request(std::string_view method, std::string_view name,
-                                           std::vector<std::pair<std::string, std::string>> query = {},
-                                           std::string body = {}) const;
+  /// `made`, signed, for an object or a bucket. Its path and its hash are set here.
+  [[nodiscard]] HttpRequest sign(std::string_view name, SignedRequest made, std::string body = {}) const;
   [[nodiscard]] std::chrono::milliseconds deadline() const noexcept { return options_.http.deadline; }
 
  private:
   [[nodiscard]] std::string region_of(const std::string& bucket) const;
-  [[nodiscard]] HttpRequest sign(const ObjectName& at, SignedRequest made, std::string body = {}) const;
   [[nodiscard]] std::uint64_t version_now(std::string_view name) const;
   [[nodiscard]] std::string put_parts(std::string_view name, const std::string& id, std::uint64_t bytes,
                                       const Fill& fill) const;

@@ -94,8 +94,9 @@ std::string S3Server::put_parts(std::string_view name, const std::string& id, st
     const std::uint64_t first = number;
     for (; begin < bytes && puts.size() < kUnderWay; begin += part, ++number) {
       const auto put = [&, number, begin, end = std::min(begin + part, bytes)] {
-        return change_request("PUT", name, {{"partNumber", fmt::format("{}", number)}, {"uploadId", id}},
-                              body_of(fill, begin, end));
+        return sign(name,
+                    {.method = "PUT", .query = {{"partNumber", fmt::format("{}", number)}, {"uploadId", id}}},
+                    body_of(fill, begin, end));
       };
       transfers.push_back(&puts.emplace_back(*this, name, put, etag_of));
     }
@@ -113,7 +114,7 @@ std::string S3Server::put_parts(std::string_view name, const std::string& id, st
 void S3Server::complete(std::string_view name, const std::string& id, const std::string& parts,
                         std::uint64_t before, std::uint64_t bytes) const {
   const auto post = [&] {
-    HttpRequest made = change_request("POST", name, {{"uploadId", id}}, parts);
+    HttpRequest made = sign(name, {.method = "POST", .query = {{"uploadId", id}}}, parts);
     made.may_stall = true;  // the store copies all parts first
     return made;
   };
@@ -134,14 +135,14 @@ void S3Server::complete(std::string_view name, const std::string& id, const std:
 void S3Server::write(std::string_view name, std::uint64_t bytes, const Fill& fill) const {
   if (bytes <= kMostAlone) {
     Change put(
-        *this, name, [&] { return change_request("PUT", name, {}, body_of(fill, 0, bytes)); }, etag_of);
+        *this, name, [&] { return sign(name, {.method = "PUT"}, body_of(fill, 0, bytes)); }, etag_of);
     return client().run(put);
   }
   const std::uint64_t before = version_now(name);
   Change begin(
       *this, name,
       [&] {
-        return change_request("POST", name, {{"uploads", ""}});
+        return sign(name, {.method = "POST", .query = {{"uploads", ""}}});
       },
       [](const HttpAnswer& answer) -> std::string {
         pugi::xml_document document;
@@ -156,7 +157,7 @@ void S3Server::write(std::string_view name, std::uint64_t bytes, const Fill& fil
     Change abort(
         *this, name,
         [&] {
-          return change_request("DELETE", name, {{"uploadId", id}});
+          return sign(name, {.method = "DELETE", .query = {{"uploadId", id}}});
         },
         nothing_of);
     abort.deadline = std::chrono::seconds(10);      // the caller waits for it
@@ -167,7 +168,7 @@ void S3Server::write(std::string_view name, std::uint64_t bytes, const Fill& fil
 
 void S3Server::remove(std::string_view name) const {
   Change remove(
-      *this, name, [&] { return change_request("DELETE", name); }, nothing_of, "remove");
+      *this, name, [&] { return sign(name, {.method = "DELETE"}); }, nothing_of, "remove");
   remove.allow_gone();
   client().run(remove);
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <deque>
 
@@ -19,6 +18,8 @@
 namespace rota::internal {
 namespace {
 
+constexpr auto bytes_in = whole_number<std::uint64_t>;  // of a header
+
 class Find final : public Transfer {
  public:
   Find(const Server& server, std::string_view name) : server_(server), name_(name) {}
@@ -31,7 +32,7 @@ class Find final : public Transfer {
   bool accepts(const HttpAnswer& head) override {
     if (!asks_by_get_ || (head.status != 200 && head.status != 206)) return false;
     const auto range = parse_content_range(head.header("content-range"));
-    const auto bytes = head.status == 200 ? number_in(head.header("content-length"))
+    const auto bytes = head.status == 200 ? bytes_in(head.header("content-length"))
                        : range            ? range->bytes
                                           : std::nullopt;
     if (head.status == 200 && bytes.value_or(0) > kRequests.bytes) {
@@ -45,7 +46,7 @@ class Find final : public Transfer {
     if (answer.status == 404 || found_) return true;
     if (answer.status == 200) server_.require_own(answer, what());
     if (!asks_by_get_) {
-      const auto bytes = number_in(answer.header("content-length"));
+      const auto bytes = bytes_in(answer.header("content-length"));
       asks_by_get_ = answer.status != 200 || bytes.value_or(0) == 0;
       if (!asks_by_get_) note(answer, bytes);
       return !asks_by_get_;
@@ -96,7 +97,7 @@ class Range final : public Transfer {
                                                shown(head.header("last-modified").substr(0, kMostShown)))
                                  : fmt::format("its ETag is {} now", shown(etag.substr(0, kMostShown))));
     }
-    const auto length = number_in(head.header("content-length"));
+    const auto length = bytes_in(head.header("content-length"));
     if (head.status == 200) return accepts_all(length);
     const auto range = parse_content_range(head.header("content-range"));
     if (!range) return doubt("it does not say which bytes come");
@@ -237,14 +238,6 @@ std::uint64_t version_of(std::string_view etag) {
   return std::max<std::uint64_t>(hash.low, 1);
 }
 
-std::optional<std::uint64_t> number_in(std::string_view text) {
-  std::uint64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, number);
-  if (text.empty() || error != std::errc() || last != end) return std::nullopt;
-  return number;
-}
-
 std::optional<ContentRange> parse_content_range(std::string_view text) {
   constexpr std::string_view kUnit = "bytes ";
   if (!text.starts_with(kUnit)) return std::nullopt;
@@ -252,9 +245,9 @@ std::optional<ContentRange> parse_content_range(std::string_view text) {
   const auto dash = text.find('-');
   const auto slash = text.find('/');
   if (dash == std::string_view::npos || slash == std::string_view::npos || slash < dash) return std::nullopt;
-  const auto begin = number_in(text.substr(0, dash));
-  const auto last = number_in(text.substr(dash + 1, slash - dash - 1));
-  const auto bytes = number_in(text.substr(slash + 1));
+  const auto begin = bytes_in(text.substr(0, dash));
+  const auto last = bytes_in(text.substr(dash + 1, slash - dash - 1));
+  const auto bytes = bytes_in(text.substr(slash + 1));
   if (!begin || !last || *last < *begin || *last + 1 == 0 || (!bytes && text.substr(slash + 1) != "*"))
     return std::nullopt;
   return ContentRange{.begin = *begin, .end = *last + 1, .bytes = bytes};

@@ -45,9 +45,6 @@ std::uint64_t version_of(std::string_view etag);
 /// The same of an answer: by its ETag, or by when it was last modified.
 std::uint64_t version_of(const HttpAnswer& answer);
 
-/// The number of bytes that a header says; nothing where it says none.
-std::optional<std::uint64_t> number_in(std::string_view text);
-
 /// What a header "Content-Range" says: "bytes 0-9/100".
 struct ContentRange {
   std::uint64_t begin = 0;

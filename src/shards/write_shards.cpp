@@ -232,17 +232,13 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
     const Batch batch = loader.next().value();
     return encoding.encode(batch);
   };
-  const auto tell_done = [&] {
-    progress.add(1);
-    progress.look();
-  };
   std::vector<std::int64_t> lacking;
   std::vector<std::int64_t> stale;  // damaged, or of a dataset that has changed since
   for (std::int64_t shard = first; shard < end; ++shard) {
     const bool is_there = found.shards.contains(shard);
     if (is_there &&
         to.holds(layout.name(shard), std::as_bytes(std::span(std::string_view(encoded(shard)))))) {
-      tell_done();
+      progress.add(1);
     } else {
       (is_there ? stale : lacking).push_back(shard);
     }
@@ -258,7 +254,7 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
   std::ranges::sort(lacking);
   for (const std::int64_t shard : lacking) {
     to.put(layout.name(shard), std::as_bytes(std::span(std::string_view(encoded(shard)))));
-    tell_done();
+    progress.add(1);
   }
   progress.end();
   return std::ssize(lacking);
