@@ -74,7 +74,7 @@ TEST_F(EveryVerb, FailsWhereItsOutputIsLostAndEndsWithoutAWordWhereNobodyReads) 
   for (const std::string line :
        {"ls data --limit 0", "ls list.txt --manifest", "ls data --format auto", "head data -n 2",
         "index data -o saved", "shard data -o shards --format lines", "audit traces --samples 100",
-        "inspect checkpoints/checkpoint-000000000000.h5", "verify checkpoints",
+        "audit traces --json", "inspect checkpoints/checkpoint-000000000000.h5", "verify checkpoints",
         "verify checkpoints/checkpoint-000000000000.h5", "--help", "--version", "speed --help"}) {
     expect_fails_where_output_is_lost(line);
   }
