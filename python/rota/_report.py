@@ -1,6 +1,6 @@
 """The page that `rota report` makes of traces: what the loop waited for, the strip of each epoch, waits over time, slow files.
 
-It runs alone, with nothing but Python: the tool calls it so.
+It runs alone, with nothing but Python: the tool calls it so. What is in traces, `rota audit --json` tells.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 import argparse
 import contextlib
 import html
+import itertools
 import json
 import math
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -24,161 +24,31 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 COLOURS = "#3b7dd8 #d99a1e #2f9e7f #8e5bc4 #a5623a #3f9fc4 #7d8f2a #b05a92".split()
 MOST_EPOCHS = 12  # strips
 MOST_RANKS = 8  # lines; of more, the quickest, the middle and the slowest
 MOST_BINS = 200
+MOST_PROBLEMS = 20
+COLUMNS = ("at", "wait", "read", "transform")  # of a rank
 LITTLE = 0.02  # of its time: a loop that waits less is not kept
 MUCH = 0.10  # one that waits so much is bound by what it waits for
+
+Json = dict[str, Any]
 
 
 class Failure(Exception):
     """What ends with exit code 1."""
 
 
-# ---- what the traces say ----
-
-
-class Rank:
-    """What one rank has in one phase: a column for each number of its batches."""
-
-    COLUMNS = "step epoch consumed n size at wait read transform".split()
-
-    def __init__(self) -> None:
-        self.columns = {name: array("d") for name in self.COLUMNS}
-
-    def __getattr__(self, name: str) -> array[float]:
-        return self.columns[name]
-
-    def add(self, record: dict[str, Any]) -> None:
-        record.setdefault("size", len(record["ids"]))
-        for name, column in self.columns.items():
-            column.append(record.get(name, -1))
-
-
-class Phase(NamedTuple):
-    number: int
-    start: dict[str, Any]
-    ranks: dict[int, Rank]
-    files: dict[tuple[int, str], list[float]]  # by rank: how long each was waited for, where it was the slowest of a batch
-
-    @property
-    def world(self) -> int:
-        return self.start["world"]
-
-
-def lines_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Its records; a last line that was not finished is none."""
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                record = json.loads(line)
-            except ValueError:
-                if line.endswith("\n"):
-                    raise Failure(f"read {path}: line {number} is no record") from None
-                return
-            if isinstance(record, dict):
-                yield record
-
-
-def read(directory: Path) -> list[Phase]:
-    """The phases in order."""
-    phases: dict[int, Phase] = {}
-    try:
-        paths = sorted(path for path in directory.iterdir() if path.suffix == ".jsonl" and path.is_file())
-        for path in paths:
-            records = lines_of(path)
-            start = next(records, None)
-            if start is None or start.get("event") != "start":
-                continue  # a rank was killed before it had written a line
-            if start.get("v") != 1:
-                raise Failure(f"read {path}: version {start.get('v')} of traces; this rota knows 1")
-            phase = phases.setdefault(start["phase"], Phase(start["phase"], start, {}, defaultdict(list)))
-            rank = phase.ranks.setdefault(start["rank"], Rank())
-            for record in records:
-                if record.get("event") == "batch":
-                    rank.add(record)
-                    if "slowest" in record:  # a file, or a sample of one: "a.txt, record 7 at byte 90"
-                        name = re.sub(r", \w+ \d.*", "", record["slowest"])
-                        phase.files[start["rank"], name].append(float(record["slowest_seconds"]))
-    except OSError as error:
-        raise Failure(f"read {directory}: {error.strerror}") from None
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Failure(f"read {path}: a record is none of rota's ({type(error).__name__}: {error})") from None
-    if not phases:
-        raise Failure(f"read {directory}: there is no trace in it")
-    return [phases[number] for number in sorted(phases)]
-
-
-def audit(tool: Sequence[str], directory: Path, so_fars: Sequence[bool]) -> tuple[str, list[str]]:
-    """What `rota audit` says in the end, and the problems that it found."""
-    for so_far in so_fars:
-        command = [*tool, "audit", *["--running"] * so_far, str(directory)]
-        ran = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace")
-        if ran.returncode == 0:
-            return ran.stdout.splitlines()[-1] + ", as far as all ranks have come" * so_far, []
-        _, failed, problems = ran.stdout.partition("FAILED: ")
-        if not failed:
-            raise Failure(ran.stderr.strip().removeprefix("error: ") or f"audit {directory}: it ended with {ran.returncode}")
-    number, *lines = problems.splitlines()
-    return f"found {number}", lines
-
-
-class Part(NamedTuple):
-    """Samples [begin, end) of an epoch, by a phase."""
-
-    begin: float
-    end: float
-    phase: int
-    counts: bool  # they were not delivered again, behind a checkpoint that a later phase went back to
-
-
-def parts_of(phases: list[Phase]) -> dict[int, list[Part]]:
-    """Of each epoch, in order. Of a stream, whose epochs have no numbers of samples, [step, step + 1) of epoch 0."""
-    parts: dict[int, list[Part]] = defaultdict(list)
-    is_stream = "samples" not in phases[0].start
-    for index, phase in enumerate(phases):
-        until = min((later.start["step"] for later in phases[index + 1 :]), default=float("inf"))
-        seen: dict[float, tuple[float, float, float]] = {}
-        had: dict[float, int] = defaultdict(int)  # by how many ranks
-        for rank in phase.ranks.values():
-            for step, epoch, consumed, n in zip(rank.step, rank.epoch, rank.consumed, rank.n):
-                seen[step] = (0, step, 1) if is_stream else (epoch, consumed, n)
-                had[step] += 1
-        for step in sorted(step for step in seen if had[step] >= phase.world):
-            for epoch, begin, end in epochs_of(phase.start, *seen[step]):
-                own = parts[epoch]
-                if own and own[-1].end == begin and own[-1][2:] == (index, step < until):
-                    own[-1] = own[-1]._replace(end=end)
-                else:
-                    own.append(Part(begin, end, index, step < until))
-    return dict(sorted(parts.items()))
-
-
-def epochs_of(start: dict[str, Any], epoch: float, begin: float, n: float) -> Iterator[tuple[int, float, float]]:
-    """What n slots from there on are of each epoch: what goes beyond one is padding, unless it is of the next."""
-    whole = start["samples"][0] if len(start.get("samples", [])) == 1 else float("inf")
-    while n > 0 and whole > 0:
-        end = min(begin + n, whole)
-        yield int(epoch), begin, end
-        n -= end - begin
-        epoch, begin = epoch + 1, 0
-        if start.get("tail") != "carry":
-            return
-
-
-def faults_of(parts: list[Part], whole: float) -> list[tuple[float, float, str]]:
-    """What of [0, whole) is not delivered, or twice."""
-    found, at = [], 0.0
-    for begin, end, *_ in sorted(part for part in parts if part.counts):
-        if begin > at:
-            found.append((at, begin, "missing"))
-        if begin < at:
-            found.append((begin, min(at, end), "twice"))
-        at = max(at, end)
-    return found + ([(at, whole, "missing")] if at < whole else [])
+def audit(tool: Sequence[str], directory: Path) -> Json:
+    """What docs/traces.md says under *As JSON*."""
+    ran = subprocess.run([*tool, "audit", "--json", str(directory)], capture_output=True, encoding="utf-8", errors="replace")
+    if not ran.stdout:
+        raise Failure(ran.stderr.strip().removeprefix("error: ") or f"audit {directory}: it ended with {ran.returncode}")
+    # Columns of ranks may be long.
+    return json.loads(ran.stdout, object_hook=lambda one: {name: array("d", one[name]) if name in COLUMNS else one[name] for name in one})
 
 
 # ---- in words ----
@@ -190,53 +60,46 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.{0 if seconds >= 0.1 else 1 if seconds >= 0.001 else 2}f} ms"
 
 
-def mean(values: Sequence[float]) -> float:
-    return statistics.fmean(values) if values else 0.0
+def timed(phase: Json) -> list[Json]:
+    """Its ranks of which something is known behind the first batch, which waits for the start."""
+    return [rank for rank in phase["ranks"] if len(rank["at"]) > 1 and rank["at"][0] >= 0]
 
 
-class Waits(NamedTuple):
-    """Of a phase, by rank; without its first batch, which waits for the start."""
-
-    seconds: dict[int, list[float]]
-    share: float  # of the time of the rank that waits the most
-    read: float  # a batch
-    transform: float
+def seconds_of(rank: Json) -> float:
+    return max(rank["at"][-1] - rank["at"][0], 1e-9)
 
 
-def waits_of(phase: Phase) -> Waits | None:
-    """None where it has no times."""
-    ranks = {number: rank for number, rank in sorted(phase.ranks.items()) if len(rank.at) > 1 and rank.at[0] >= 0}
-    if not ranks:
-        return None
-    seconds = {number: list(rank.wait[1:]) for number, rank in ranks.items()}
-    share = max(sum(seconds[number]) / max(rank.at[-1] - rank.at[0], 1e-9) for number, rank in ranks.items())
-    return Waits(
-        seconds,
-        min(share, 1),
-        max(mean(rank.read[1:]) for rank in ranks.values()),
-        max(mean(rank.transform[1:]) for rank in ranks.values()),
-    )
+def share_of(phase: Json) -> float:
+    """How much of its time the rank waits that waits the most."""
+    return min(max(sum(rank["wait"][1:]) / seconds_of(rank) for rank in timed(phase)), 1)
 
 
-def verdict(phase: Phase, waits: Waits) -> tuple[str, str]:
+def longest(phase: Json, work: str) -> float:
+    """A batch, of the rank that it takes the longest."""
+    return max(statistics.fmean(rank[work][1:]) for rank in timed(phase))
+
+
+def verdict(phase: Json) -> tuple[str, str]:
     """One word for it, and a sentence."""
-    means = {rank: mean(seconds) for rank, seconds in waits.seconds.items()}
-    worst = max(means, key=lambda rank: means[rank])
-    usual = statistics.median([value for rank, value in means.items() if rank != worst] or [math.inf])
-    share = f"{100 * waits.share:.1f} % of its time"
-    transform = f" and {ms(waits.transform)} to transform" if waits.transform else ""
-    took = f"a batch takes a worker {ms(waits.read)} to read{transform}" if waits.read else "of streams nobody knows what for"
-    if waits.share < LITTLE:
-        return "never waited for", f"The loop waits for {share}."
-    if waits.share < MUCH:
-        return "seldom waited for", f"The loop waits for {share}; {took}."
-    if means[worst] >= max(2 * usual, usual + 1e-3):
-        own = {name: sum(seconds) for (rank, name), seconds in phase.files.items() if rank == worst}
-        of = f" Its slowest file is {max(own, key=lambda name: own[name])}." if own else ""
-        return "straggler", f"Rank {worst} waits {ms(means[worst])} a step, others {ms(usual)}.{of}"
-    if waits.transform > waits.read:
-        return "transform-bound", f"The loop waits for {share}; {took}. More workers, or a transform that takes less."
-    return "input-bound", f"The loop waits for {share}; {took}. rota speed shows what this storage can give."
+    means = {rank["rank"]: statistics.fmean(rank["wait"][1:]) for rank in timed(phase)}
+    worst = max(timed(phase), key=lambda rank: means[rank["rank"]])
+    most = means.pop(worst["rank"])
+    usual = statistics.median(means.values() or [math.inf])
+    waited, read, transform = share_of(phase), longest(phase, "read"), longest(phase, "transform")
+    share = f"The loop waits for {100 * waited:.1f} % of its time"
+    transformed = f" and {ms(transform)} to transform" if transform else ""
+    took = f"a batch takes a worker {ms(read)} to read{transformed}" if read else "of streams nobody knows what for"
+    if waited < LITTLE:
+        return "never waited for", f"{share}."
+    if waited < MUCH:
+        return "seldom waited for", f"{share}; {took}."
+    if most >= max(2 * usual, usual + 1e-3):
+        slow = worst["slow"]
+        of = f" Its slowest file is {max(slow, key=lambda name: sum(slow[name]))}." if slow else ""
+        return "straggler", f"Rank {worst['rank']} waits {ms(most)} a step, others {ms(usual)}.{of}"
+    if transform > read:
+        return "transform-bound", f"{share}; {took}. More workers, or a transform that takes less."
+    return "input-bound", f"{share}; {took}. rota speed shows what this storage can give."
 
 
 # ---- the page ----
@@ -290,101 +153,85 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return f'<div class="wide"><table><tr>{"".join(f"<th>{text(cell)}</th>" for cell in head)}</tr>{cells}</table></div>'
 
 
-def strips(phases: list[Phase], colours: dict[int, str]) -> Iterator[str]:
-    samples = phases[0].start.get("samples", [])
-    all_parts = parts_of(phases)
-    is_over = len(samples) == 1
-    yield keys([*((count(world, "rank"), colour) for world, colour in colours.items()), ("missing, or twice", "var(--red)")])
-    shown = 0
-    for epoch, parts in all_parts.items():
-        end = max(part.end for part in parts)
-        # An epoch that a later one follows is complete; of the last nobody knows whether it was to be.
-        whole = float(samples[0]) if is_over else end
-        last = phases[max(parts, key=lambda part: part.end).phase].start
-        is_dropped = last.get("tail") == "drop" and whole - end < last["batch"]
-        faults = faults_of(parts, end if is_dropped or epoch == max(all_parts) else whole)
-        if shown >= MOST_EPOCHS and not faults:
-            continue
-        shown += 1
-        spans = [(part.begin, part.end, colours[phases[part.phase].world]) for part in parts if part.counts]
-        inside = [*rectangles([(0, whole, "var(--line)")], whole), *rectangles(spans[:1000], whole)]
-        stops = [(part.end, phases[part.phase + 1]) for part in parts if part.counts and part.end < whole and part.phase + 1 < len(phases)]
-        inside += (f'<rect x="{1000 * at / whole - 1:.2f}" width="2" height="10" fill="var(--ground)"/>' for at, _ in stops)
-        inside += rectangles([(begin, until, "var(--red)") for begin, until, _ in faults], whole)
-        thing = "sample" if samples else "step"
-        wrong = "; ".join(f"{count(until - begin, thing)} {what}" for begin, until, what in faults)
-        name = f"epoch {epoch}" if is_over else "the run"
-        yield f'<div class="row"><span>{name}: {count(sum(b - a for a, b, _ in spans), thing)}{f" of {whole:,.0f}" if is_over else ""}</span>'
+def strips(found: Json, colours: dict[int, str]) -> Iterator[str]:
+    phases = found["phases"]
+    thing = "sample" if found["samples"] else "step"
+    has_epochs = len(found["samples"]) == 1
+    shown = [*found["epochs"][:MOST_EPOCHS], *(epoch for epoch in found["epochs"][MOST_EPOCHS:] if epoch["faults"])]
+
+    def spans(parts: list[Json], counts: bool) -> list[tuple[float, float, str]]:
+        return [(part["begin"], part["end"], colours[part["phase"]]) for part in parts if part["counts"] == counts]
+
+    worlds = {phase["world"]: colours[phase["phase"]] for phase in phases}
+    yield keys([*((count(world, "rank"), colour) for world, colour in worlds.items()), ("missing, or twice", "var(--red)")])
+    for epoch in shown:
+        whole, parts, faults = epoch["size"], epoch["parts"], epoch["faults"]
+        once, again = spans(parts, True), spans(parts, False)
+        inside = [*rectangles([(0, whole, "var(--line)")], whole), *rectangles(once[:1000], whole)]
+        stops = [part["end"] for part in parts if part["counts"] and part["end"] < whole and part["phase"] != phases[-1]["phase"]]
+        inside += (f'<rect x="{1000 * at / whole - 1:.2f}" width="2" height="10" fill="var(--ground)"/>' for at in stops)
+        inside += rectangles([(fault["begin"], fault["end"], "var(--red)") for fault in faults], whole)
+        wrong = "; ".join(f"{count(fault['end'] - fault['begin'], thing)} {fault['kind']}" for fault in faults)
+        name = f"epoch {epoch['epoch']}" if has_epochs else "the run"
+        yield f'<div class="row"><span>{name}: {count(sum(b - a for a, b, _ in once), thing)}{f" of {whole:,.0f}" if has_epochs else ""}</span>'
         yield f'<span class="{"bad" if faults else "soft"}">{wrong or "none missing, none twice"}</span></div>'
         yield picture("strip", f"{name}: {wrong or 'no gap'}", "".join(inside[:2000]), 10)
-        again = [(part.begin, part.end, colours[phases[part.phase].world]) for part in parts if not part.counts]
         if again:
             yield picture("again", "run again", "".join(rectangles(again, whole)), 10)
             yield '<p class="soft">Below: steps that were run again, behind a checkpoint.</p>'
-    if shown < len(all_parts):
-        yield f'<p class="soft">and {count(len(all_parts) - shown, "epoch")} more, without a fault.</p>'
-    stops_said = [f"at step {phase.start['step']:,} with {count(phase.world, 'rank')}" for phase in phases[1:]]
+    if len(shown) < len(found["epochs"]):
+        yield f'<p class="soft">and {count(len(found["epochs"]) - len(shown), "epoch")} more, without a fault.</p>'
+    stops_said = [f"at step {phase['step']:,} with {count(phase['world'], 'rank')}" for phase in phases[1:]]
     if stops_said:
         yield f'<p class="soft">It went on {text(", ".join(stops_said))}.</p>'
 
 
-def lines_to_draw(phase: Phase) -> dict[str, Rank]:
-    ranks = {number: rank for number, rank in sorted(phase.ranks.items()) if len(rank.wait) and rank.at[0] >= 0}
-    chosen = list(ranks)
-    if len(ranks) > MOST_RANKS:
-        by_wait = sorted(ranks, key=lambda number: sum(ranks[number].wait))
-        chosen = [by_wait[0], by_wait[len(by_wait) // 2], by_wait[-1]]
-    return {f"rank {number}": ranks[number] for number in chosen}
-
-
-def chart(phase: Phase) -> Iterator[str]:
+def chart(phase: Json) -> Iterator[str]:
     """Waits of a phase: of each bin the longest; a bin has two batches or more."""
-    ranks = lines_to_draw(phase)
-    bins = max(min(max(len(rank.at) for rank in ranks.values()) // 2, MOST_BINS), 2)
-    begin = min(rank.at[0] for rank in ranks.values())
-    span = max(max(rank.at[-1] for rank in ranks.values()) - begin, 1e-3)
-    lines = {name: [0.0] * bins for name in ranks}
-    for waits, rank in zip(lines.values(), ranks.values()):
-        for at, wait in zip(rank.at, rank.wait):
+    ranks = [rank for rank in phase["ranks"] if rank["at"] and rank["at"][0] >= 0]
+    if len(ranks) > MOST_RANKS:
+        by_wait = sorted(ranks, key=lambda rank: sum(rank["wait"]))
+        ranks = [by_wait[0], by_wait[len(by_wait) // 2], by_wait[-1]]
+    bins = max(min(max(len(rank["at"]) for rank in ranks) // 2, MOST_BINS), 2)
+    begin = min(rank["at"][0] for rank in ranks)
+    span = max(max(rank["at"][-1] for rank in ranks) - begin, 1e-3)
+    lines = {f"rank {rank['rank']}": [0.0] * bins for rank in ranks}
+    for waits, rank in zip(lines.values(), ranks):
+        for at, wait in zip(rank["at"], rank["wait"]):
             bin = min(max(int(bins * (at - begin) / span), 0), bins - 1)  # clocks may be set back
             waits[bin] = max(waits[bin], wait)
     highest = max(1e-6, *(max(waits) for waits in lines.values()))
-    inside = []
+    inside = ""
     for waits, colour in zip(lines.values(), COLOURS):
         points = " ".join(f"{1000 * (bin + 0.5) / bins:.1f},{99 - 98 * wait / highest:.2f}" for bin, wait in enumerate(waits))
-        inside.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5" vector-effect="non-scaling-stroke"/>'
-        )
+        inside += f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5" vector-effect="non-scaling-stroke"/>'
     yield f'<div class="row soft"><span>up to {ms(highest)}</span></div>'
-    yield picture("chart", f"waits of {', '.join(lines)}", "".join(inside), 100)
+    yield picture("chart", f"waits of {', '.join(lines)}", inside, 100)
     yield f'<div class="row soft"><span>0 s</span><span>{span:.1f} s</span></div>'
     yield keys(zip(lines, COLOURS))
 
 
-def quantile(values: list[float], share: float) -> float:
-    return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)] if values else 0.0
-
-
-def waits(timed: list[tuple[Phase, Waits]]) -> Iterator[str]:
+def waits(phases: list[Json]) -> Iterator[str]:
     rows = []
-    for phase, found in timed:
-        everyone = [wait for seconds in found.seconds.values() for wait in seconds]
-        rate = sum(sum(rank.size[1:]) / (rank.at[-1] - rank.at[0]) for rank in phase.ranks.values() if len(rank.at) > 1 and rank.at[-1] > rank.at[0])
+    for phase in phases:
+        all_waits = sorted(wait for rank in timed(phase) for wait in rank["wait"][1:])
+        rate = sum(sum(rank["samples"][1:]) / seconds_of(rank) for rank in timed(phase) if rank["at"][-1] > rank["at"][0])
         rows.append([
-            f"{phase.number}: {count(phase.world, 'rank')}", f"{max(len(rank.at) for rank in phase.ranks.values()):,}",
-            f"{rate:,.0f}", f"{100 * found.share:.1f} %", *(ms(quantile(everyone, share)) for share in (0.5, 0.99, 0.999)),
-            ms(found.read), ms(found.transform),
+            f"{phase['phase']}: {count(phase['world'], 'rank')}", f"{max(len(rank['at']) for rank in phase['ranks']):,}",
+            f"{rate:,.0f}", f"{100 * share_of(phase):.1f} %",
+            *(ms(all_waits[math.ceil(share * len(all_waits)) - 1]) for share in (0.5, 0.99, 0.999)),
+            ms(longest(phase, "read")), ms(longest(phase, "transform")),
         ])  # fmt: skip
     yield table(["phase", "steps", "samples/s", "waited", "p50", "p99", "p99.9", "read", "transform"], rows)
-    for phase, _ in timed[:MOST_EPOCHS]:
-        yield f"<p>Phase {phase.number}, {count(phase.world, 'rank')}: the longest waits, over its time</p>"
+    for phase in phases[:MOST_EPOCHS]:
+        yield f"<p>Phase {phase['phase']}, {count(phase['world'], 'rank')}: the longest waits, over its time</p>"
         yield from chart(phase)
 
 
-def slow_files(phases: list[Phase]) -> Iterator[str]:
+def slow_files(phases: list[Json]) -> Iterator[str]:
     files: dict[str, list[float]] = defaultdict(list)
-    for phase in phases:
-        for (_, name), seconds in phase.files.items():
+    for slow in (rank["slow"] for phase in phases for rank in phase["ranks"]):
+        for name, seconds in slow.items():
             files[name] += seconds
     if not files:
         yield "<p>No read of a file took 1 ms.</p>"
@@ -397,32 +244,39 @@ def slow_files(phases: list[Phase]) -> Iterator[str]:
     yield f'<p class="soft">Of {count(len(files), "file")} that a batch waited for the longest, 1 ms or more.</p>'
 
 
+def judged(found: Json) -> Iterator[str]:
+    last = found["phases"][-1]
+    may_run = not found["passed"] and len(last["ranks"]) == last["world"]  # or was ended: no rank's file is missing
+    judgement = found["so_far"] if may_run else found
+    lines = [problem["text"] for problem in judgement["problems"]]
+    more = [f"... and {len(lines) - MOST_PROBLEMS} more"] * (len(lines) > MOST_PROBLEMS)
+    yield from (f'<p class="bad">{text(line)}</p>' for line in lines[:MOST_PROBLEMS] + more)
+    so_far = ", as far as all ranks have come" * (may_run and judgement["passed"])
+    yield f'<p class="soft"><code>rota audit</code> {text(judgement["verdict"])}{so_far}.</p>'
+
+
 def section(directory: Path, tool: Sequence[str]) -> Iterator[str]:
-    phases = read(directory)
-    is_running = len(phases[-1].ranks) == phases[-1].world  # or was ended: no rank's file is missing
-    said, problems = audit(tool, directory, (False, True) if is_running else (False,))
-    worlds = dict.fromkeys(phase.world for phase in phases)
-    colours = {world: COLOURS[i % len(COLOURS)] for i, world in enumerate(worlds)}
+    found = audit(tool, directory)
+    phases = found["phases"]
+    worlds = [phase["world"] for phase in phases]
+    of_worlds = dict(zip(dict.fromkeys(worlds), itertools.cycle(COLOURS)))
     yield f"<h1>{text(directory)}</h1>"
-    yield f'<p class="soft">{count(len(phases), "phase")}, {" → ".join(str(phase.world) for phase in phases[:-1])}{" → " * (len(phases) > 1)}{count(phases[-1].world, "rank")}</p>'
+    yield f'<p class="soft">{count(len(phases), "phase")}, {" → ".join([*map(str, worlds[:-1]), count(worlds[-1], "rank")])}</p>'
     yield "<h2>What the loop waited for</h2>"
-    timed = []
     for phase in phases:
-        waited = waits_of(phase)
-        if waited is None:
-            yield f"<p>Phase {phase.number}: too few batches, or a trace without times.</p>"
+        if timed(phase):
+            word, sentence = verdict(phase)
+            yield f"<p><b>Phase {phase['phase']}, {count(phase['world'], 'rank')}: {word}.</b> {text(sentence)}</p>"
         else:
-            timed.append((phase, waited))
-            word, sentence = verdict(phase, waited)
-            yield f"<p><b>Phase {phase.number}, {count(phase.world, 'rank')}: {word}.</b> {text(sentence)}</p>"
+            yield f"<p>Phase {phase['phase']}: too few batches, or a trace without times.</p>"
     yield "<h2>Every sample, once</h2>"
-    yield from strips(phases, colours)
-    yield from (f'<p class="bad">{text(problem)}</p>' for problem in problems)
-    yield f'<p class="soft"><code>rota audit</code> {text(said)}.</p>'
-    if timed:
+    yield from strips(found, {phase["phase"]: of_worlds[phase["world"]] for phase in phases})
+    yield from judged(found)
+    with_times = [phase for phase in phases if timed(phase)]
+    if with_times:
         yield "<h2>Waits</h2>"
-        yield from waits(timed)
-    if any(waited.read for _, waited in timed):
+        yield from waits(with_times)
+    if any(longest(phase, "read") for phase in with_times):
         yield "<h2>The slowest files</h2>"
         yield from slow_files(phases)
 

@@ -132,21 +132,13 @@ std::pair<std::string, std::string> progress(const AuditReport& report) {
   return {start.is_stream() ? epochs : fmt::format("{} of {} samples", epochs, samples), text};
 }
 
-// What was proven, and first what that rests on that the run said of itself.
-std::string verdict(const AuditReport& report, bool knows_samples) {
-  if (report.phases.front().start.is_stream()) {
-    return std::string(knows_samples ? ""
-                                     : "what shards hold is not known: --samples or --same-as would find "
-                                       "samples missing at their ends\n") +
-           "passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep\n";
-  }
-  const auto is_uneven = [](const PhaseReport& phase) { return phase.start.split == Split::by_shard; };
-  return fmt::format(
-      "{}passed: each sample exactly once per epoch, ranks in lockstep, {}one content per sample\n",
-      knows_samples
-          ? ""
-          : "how many samples there are is what the trace says: --samples holds it against what you know\n",
-      std::ranges::any_of(report.phases, is_uneven) ? "" : "equal slices, ");
+// What a proof rests on that the run said of itself.
+std::string premise(const AuditReport& report) {
+  return report.phases.front().start.is_stream()
+             ? "what shards hold is not known: --samples or --same-as would find samples missing at their "
+               "ends\n"
+             : "how many samples there are is what the trace says: --samples holds it against what you "
+               "know\n";
 }
 
 }  // namespace
@@ -178,19 +170,24 @@ AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options)
                       static_cast<std::uint64_t>(problem.step));
   });
   report.problems = std::move(problems);
+  report.traces = phases;
   return report;
 }
 
-std::string to_string(const Problem& problem) {
+std::string_view to_string(ProblemKind kind) {
   constexpr std::array<std::string_view, 10> kKinds{
       "format", "files", "start", "lockstep", "gap", "batch", "repeated", "missing", "content", "difference"};
   static_assert(static_cast<std::size_t>(ProblemKind::difference) + 1 == kKinds.size());
+  return kKinds[static_cast<std::size_t>(kind)];
+}
+
+std::string to_string(const Problem& problem) {
   std::string where = problem.phase < 0 ? "" : fmt::format(" phase {},", problem.phase);
   if (problem.rank >= 0) where += fmt::format(" rank {},", problem.rank);
   if (!problem.where.empty()) where += fmt::format(" {},", problem.where);
   if (!where.empty()) where.back() = ':';
   const auto more = problem.count > 1 ? fmt::format(" (and {} more like it)", problem.count - 1) : "";
-  return fmt::format("{}:{} {}{}", kKinds[static_cast<std::size_t>(problem.kind)], where, problem.text, more);
+  return fmt::format("{}:{} {}{}", to_string(problem.kind), where, problem.text, more);
 }
 
 std::string text_of(const Position& position, bool is_stream) {
@@ -214,6 +211,16 @@ std::string problem_text(const std::vector<Problem>& problems) {
   return text;
 }
 
+std::string verdict(const AuditReport& report) {
+  if (!report.passed()) return "found " + counted(std::ssize(report.problems), "problem");
+  if (report.phases.front().start.is_stream())
+    return "passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep";
+  const auto is_uneven = [](const PhaseReport& phase) { return phase.start.split == Split::by_shard; };
+  return fmt::format(
+      "passed: each sample exactly once per epoch, ranks in lockstep, {}one content per sample",
+      std::ranges::any_of(report.phases, is_uneven) ? "" : "equal slices, ");
+}
+
 std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, bool knows_samples) {
   std::string text = dir.string() + ": not audited further\n";
   if (!report.phases.empty()) {
@@ -224,7 +231,7 @@ std::string audit_text(const AuditReport& report, const std::filesystem::path& d
                        counted(steps, "global batch", "global batches"), counted(report.samples, "sample"),
                        phase_table(report), extras);
   }
-  if (report.passed()) return text + verdict(report, knows_samples);
+  if (report.passed()) return text + (knows_samples ? "" : premise(report)) + verdict(report) + "\n";
   return text + fmt::format("FAILED: {}\n", counted(std::ssize(report.problems), "problem")) +
          problem_text(report.problems);
 }
@@ -265,6 +272,7 @@ struct AuditCommand {
   std::filesystem::path dir;
   std::optional<std::filesystem::path> same_as;
   AuditOptions options;
+  bool is_json = false;
 };
 
 int run_audit(const AuditCommand& command) {
@@ -272,6 +280,14 @@ int run_audit(const AuditCommand& command) {
   if (command.same_as)
     compare(report, audit(internal::path_on_disk(*command.same_as), command.options),
             command.same_as->string());
+  if (command.is_json) {
+    AuditOptions running = command.options;
+    running.running = true;
+    fmt::print(
+        "{}",
+        audit_json(report, report.passed() ? report : audit(internal::path_on_disk(command.dir), running)));
+    return report.passed() ? 0 : kProblems;
+  }
   // Of a Loader, another trace may be as wrong of the number as this one.
   const bool is_stream = !report.phases.empty() && report.phases.front().start.is_stream();
   const bool knows_samples = !command.options.samples.empty() || (command.same_as && is_stream);
@@ -313,6 +329,7 @@ void add_audit(CLI::App& app, int& code) {
   command.add_option(
       "--same-as", audit->same_as,
       "another trace, with the same global batches; of a stream, the same samples of each shard");
+  command.add_flag("--json", audit->is_json, "one line of JSON: also what each phase waited for");
   command.callback([audit, &code] { code = run_audit(*audit); });
 }
 

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,8 @@ enum class ProblemKind {
   content,     ///< a sample with other bytes, or another sample where a step was run again
   difference,  ///< another sequence of samples than in the trace compared with
 };
+
+std::string_view to_string(ProblemKind kind);
 
 /// One thing that is wrong, and where. Others of the same kind, phase and rank are counted with the first.
 struct Problem {
@@ -76,10 +79,11 @@ struct DatasetReport {
 
 /// What an audit found.
 struct AuditReport {
-  std::vector<Problem> problems;  ///< the earliest first
-  std::vector<PhaseReport> phases;
-  Position end;              ///< where the last global batch ends
-  std::int64_t samples = 0;  ///< consumed, skipped ones included
+  std::vector<Problem> problems;    ///< the earliest first
+  trace::Phases traces;             ///< that were audited
+  std::vector<PhaseReport> phases;  ///< none where the traces are of several runs
+  Position end;                     ///< where the last global batch ends
+  std::int64_t samples = 0;         ///< consumed, skipped ones included
   /// Where each global batch starts that was not rolled back, and a hash of its samples; of a stream, epoch
   /// and shard, as `consumed`, and a hash of the samples.
   std::vector<std::pair<Position, std::uint64_t>> batches;
@@ -112,6 +116,11 @@ void compare(AuditReport& report, const AuditReport& other, const std::string& o
 
 /// The report for people. Unless it `knows_samples` from others than the trace, it says so.
 std::string audit_text(const AuditReport& report, const std::filesystem::path& dir, bool knows_samples);
+/// "passed: ...", and what was proven; or "found 3 problems".
+std::string verdict(const AuditReport& report);
+/// The report as a line of JSON, as docs/traces.md has it, with what ranks waited for. `so_far` is of what
+/// all ranks of the last phase have. Reads the traces once more. Throws Error{io}.
+std::string audit_json(const AuditReport& report, const AuditReport& so_far);
 /// The first 20 problems, one a line, and the number of the others.
 std::string problem_text(const std::vector<Problem>& problems);
 

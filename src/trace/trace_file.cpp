@@ -127,6 +127,20 @@ void read_stream(const JsonObject& record, TraceBatch& batch) {
   batch.n = 0;
 }
 
+// What is no number counts as `other`: no sample is judged by times.
+double seconds(const JsonObject& record, std::string_view name, double other = 0) {
+  return record.has(name) && record.at(name).is_number() ? record.at(name).get<double>() : other;
+}
+
+void read_times(const JsonObject& record, TraceBatch& batch) {
+  batch.at = seconds(record, "at", -1);
+  batch.times = {.wait_seconds = seconds(record, "wait"),
+                 .read_seconds = seconds(record, "read"),
+                 .transform_seconds = seconds(record, "transform"),
+                 .slowest_seconds = seconds(record, "slowest_seconds")};
+  if (record.has("slowest") && record.at("slowest").is_string()) batch.times.slowest = record.text("slowest");
+}
+
 std::int64_t phase_in_name(const std::filesystem::path& path) {
   constexpr std::string_view kPrefix = "phase-";
   const std::string name = path.filename().string();
@@ -282,6 +296,7 @@ bool TraceFile::take(TraceBatch& batch) {
   } else {
     read_samples(record, *start_, batch);
   }
+  read_times(record, batch);
   next_step_ = at.step + 1;
   ++batches_;
   slots_ += std::ssize(batch.slots);

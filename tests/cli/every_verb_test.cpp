@@ -74,9 +74,9 @@ TEST_F(EveryVerb, FailsWhereItsOutputIsLostAndEndsWithoutAWordWhereNobodyReads) 
   for (const std::string line :
        {"ls data --limit 0", "ls list.txt --manifest", "ls data --format auto", "head data -n 2",
         "index data -o saved", "plan data --json", "shard data -o shards --format lines",
-        "audit traces --samples 100",
-        "inspect checkpoints/checkpoint-000000000000.h5", "verify checkpoints",
-        "verify checkpoints/checkpoint-000000000000.h5", "--help", "--version", "speed --help"}) {
+        "audit traces --samples 100", "audit traces --json", "inspect checkpoints/checkpoint-000000000000.h5",
+        "verify checkpoints", "verify checkpoints/checkpoint-000000000000.h5", "--help", "--version",
+        "speed --help"}) {
     expect_fails_where_output_is_lost(line);
   }
 }
@@ -204,16 +204,9 @@ void expect_error(const std::string& line, const std::string& output, const std:
   }
 }
 
-const std::vector<std::string> kPathVerbs{"ls",
-                                          "ls --manifest",
-                                          "ls --format auto",
-                                          "head",
-                                          "head --manifest",
-                                          "plan",
-                                          "index -o saved",
-                                          "index --manifest -o saved",
-                                          "audit",
-                                          "audit traces --same-as"};
+const std::vector<std::string> kPathVerbs{
+    "ls",   "ls --manifest",  "ls --format auto",          "head",  "head --manifest",
+    "plan", "index -o saved", "index --manifest -o saved", "audit", "audit traces --same-as"};
 
 TEST_F(EveryVerb, OfCheckpointsAndTracesSaysThatTheyAreToBeOnADisk) {
   for (const std::string verb : {"inspect", "verify", "audit", "audit traces --same-as"}) {

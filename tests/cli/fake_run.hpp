@@ -23,6 +23,7 @@ struct FakeRecord {
   std::vector<int> mask;                 // written only where it is not all 0
   std::vector<std::int64_t> epochs;      // written only where they are not all `epoch`
   std::vector<std::int64_t> slots = {};  // where ranks are split by shard
+  std::string more = {};                 // members of its line, as they are
 
   void swap_first_two() {
     std::swap(ids[0], ids[1]);
@@ -200,7 +201,7 @@ class FakeRun {
       if (!f.split.empty()) out << fmt::format(R"(,"slots":{})", r.slots);
       if (std::ranges::any_of(r.mask, differs(0))) out << fmt::format(R"(,"mask":{})", r.mask);
       if (std::ranges::any_of(r.epochs, differs(r.epoch))) out << fmt::format(R"(,"epochs":{})", r.epochs);
-      out << '}';
+      out << r.more << '}';
     }
     out << '\n' << f.last_words;
   }

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 import rota
-from rota import _report
 from runs import source
 
 SAMPLES, BATCH = 200, 20
@@ -100,8 +99,6 @@ def test_gaps_and_repeats_are_counted_and_red(tmp_path, page):
     html = page()
     assert "40 samples missing" in html and 'fill="var(--red)"' in html and "found " in words(html)
     assert "gap: phase 1" in words(html)
-    faults = _report.faults_of([_report.Part(0, 60, 0, True), _report.Part(40, 100, 1, True), _report.Part(0, 90, 1, False)], 120)
-    assert faults == [(40, 60, "twice"), (100, 120, "missing")]
 
 
 def test_steps_that_were_run_again_are_no_repeats(tmp_path, page):
@@ -187,7 +184,7 @@ def test_what_cannot_be_shown_is_refused(tmp_path):
         assert not out.exists()
     path = tmp_path / "trace" / "phase-000000-rank-00000.jsonl"
     path.write_text(path.read_text().replace('"v": 1', '"v": 2'))
-    assert "version 2 of traces; this rota knows 1" in report(tmp_path / "trace", "-o", out).stderr
+    assert "trace version 2; this program reads version 1" in report(tmp_path / "trace", "-o", out).stderr
     path.write_text('{"event":"start","v":1}\n')
     assert report(tmp_path / "trace", "-o", out).returncode == 1 and not list(tmp_path.glob(".report*"))
 
@@ -244,6 +241,12 @@ def test_records_of_a_file_are_that_file_and_of_its_rank(tmp_path, page):
         rank_of(tmp_path / "trace", rank, 2, start, 10, wait, slowest=f"{rank}, a.txt, record 7 at byte {rank}", slowest_seconds=0.5 - 0.4 * rank)
     said = words(page())
     assert "Its slowest file is 1, a.txt." in said and "Of 2 files" in said
+
+
+def test_a_file_with_a_comma_in_its_name_is_told_whole(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 2, 0, 10, (0.003, 0.040), slowest="a, b 1.h5", slowest_seconds=0.04)
+    said = words(page())
+    assert "Its slowest file is a, b 1.h5." in said and "a, b 1.h5 20 800 ms 40.0 ms" in said
 
 
 def test_the_script_of_the_package_does_the_same(tmp_path):

@@ -1,0 +1,135 @@
+// An audit as JSON: what it found, what of each epoch each phase delivered, and what ranks waited for.
+
+#include <algorithm>
+#include <map>
+#include <regex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cli/audit.hpp"
+#include "core/json.hpp"
+
+namespace rota::cli {
+namespace {
+
+using internal::Json;
+using trace::TraceStart;
+
+// Samples [begin, end) of an epoch, by a phase; of a stream, steps of the run.
+struct Part {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t phase = 0;
+  bool counts = false;  // it was not rolled back
+};
+using Epochs = std::map<std::int64_t, std::vector<Part>>;
+
+// What goes beyond an epoch is padding, unless the tail carries it into the next one.
+void add_step(Epochs& epochs, const trace::Phase& phase, const trace::Step& step) {
+  const TraceStart& start = phase.start;
+  const bool counts = step.start.step < phase.limit;
+  auto [epoch, begin, number] = start.is_stream() ? Position{0, step.start.step} : step.start;
+  for (std::int64_t left = start.is_stream() ? 1 : step.slots(); left > 0 && begin < start.epoch_samples();) {
+    const std::int64_t end = std::min(begin + left, start.epoch_samples());
+    auto& parts = epochs[epoch++];
+    const Part before = parts.empty() ? Part{.phase = -1} : parts.back();
+    if (std::tie(before.end, before.phase, before.counts) == std::tie(begin, start.phase, counts)) {
+      parts.back().end = end;
+    } else {
+      parts.push_back({begin, end, start.phase, counts});
+    }
+    left = start.tail == Tail::carry ? left - (end - begin) : 0;
+    begin = 0;
+  }
+}
+
+// Its parts, and what of [0, size) is missing, or there twice. An epoch that a later one follows is complete;
+// of the last one nobody knows whether it was to be.
+Json epoch_json(std::int64_t epoch, std::vector<Part> parts, bool is_last, const trace::Phases& phases) {
+  const std::vector<std::int64_t>& samples = phases.begin()->second.start.samples;
+  const std::int64_t size = samples.size() == 1 ? samples[0] : std::ranges::max(parts, {}, &Part::end).end;
+  Json json{{"epoch", epoch}, {"size", size}, {"parts", Json::array()}, {"faults", Json::array()}};
+  const auto fault = [&](const char* kind, std::int64_t begin, std::int64_t end) {
+    if (begin < end) json["faults"].push_back({{"kind", kind}, {"begin", begin}, {"end", end}});
+  };
+  std::ranges::stable_sort(parts, {}, &Part::begin);
+  std::int64_t at = 0;
+  for (const auto& [begin, end, phase, counts] : parts) {
+    json["parts"].push_back({{"phase", phase}, {"begin", begin}, {"end", end}, {"counts", counts}});
+    if (!counts) continue;
+    fault("missing", at, begin);
+    fault("twice", begin, std::min(at, end));
+    at = std::max(at, end);
+  }
+  const TraceStart& start = phases.at(parts.back().phase).start;
+  if (!is_last && start.slots_at({epoch, at}) > 0) fault("missing", at, size);
+  return json;
+}
+
+// ---- times ----
+
+// Adds to the columns of a rank, which have an entry for each of its batches.
+void add_batch(Json& rank, const trace::TraceBatch& batch, const std::regex& in_file) {
+  const auto& [wait, read, transform, slowest, seconds] = batch.times;
+  rank["at"].push_back(batch.at);
+  rank["wait"].push_back(wait);
+  rank["read"].push_back(read);
+  rank["transform"].push_back(transform);
+  rank["samples"].push_back(batch.slots.size());
+  if (slowest.empty()) return;
+  std::smatch place;
+  const bool is_sample = std::regex_search(slowest, place, in_file);
+  rank["slow"][is_sample ? place.prefix().str() : slowest].push_back(seconds);
+}
+
+Json phase_json(const trace::Phase& phase, Epochs& epochs) {
+  std::map<int, Json> ranks;
+  for (const auto& [rank, path] : phase.files) {
+    ranks[rank] = {{"rank", rank}, {"slow", Json::object()}};
+    for (const char* column : {"at", "wait", "read", "transform", "samples"})
+      ranks[rank][column] = Json::array();
+  }
+  // What was slow is a file, or a sample of one: "a.txt, record 7 at byte 90", "a.h5, row 3 to a.h5, row 5".
+  const std::regex in_file(R"(, (row \d{1,19}|record \d{1,19} at byte \d{1,19})($|, "| to ))");
+  trace::PhaseSteps steps(phase);
+  for (trace::Step step; steps.next(step);) {
+    for (const auto& [rank, batch] : step.slices) add_batch(ranks[rank], *batch, in_file);
+    if (std::ssize(step.slices) == phase.start.world.size) add_step(epochs, phase, step);
+  }
+  Json json{{"phase", phase.start.phase}, {"world", phase.start.world.size}, {"step", phase.start.from.step}};
+  for (auto& [number, rank] : ranks) json["ranks"].push_back(std::move(rank));
+  return json;
+}
+
+Json judgement(const AuditReport& report) {
+  Json problems = Json::array();
+  for (const Problem& problem : report.problems) {
+    const auto& [kind, phase, rank, step, where, text, count, suspect] = problem;
+    problems.push_back({{"kind", to_string(kind)},
+                        {"phase", phase},
+                        {"rank", rank},
+                        {"step", step},
+                        {"count", count},
+                        {"text", to_string(problem)}});
+  }
+  return {{"passed", report.passed()}, {"verdict", verdict(report)}, {"problems", problems}};
+}
+
+}  // namespace
+
+std::string audit_json(const AuditReport& report, const AuditReport& so_far) {
+  Json json = judgement(report);
+  json["so_far"] = judgement(so_far);
+  json["samples"] = report.traces.begin()->second.start.samples;
+  json["epochs"] = Json::array();
+  Epochs epochs;
+  for (const auto& [number, phase] : report.traces) json["phases"].push_back(phase_json(phase, epochs));
+  for (const auto& [epoch, parts] : epochs) {
+    const bool is_last = epoch == epochs.rbegin()->first;
+    json["epochs"].push_back(epoch_json(epoch, parts, is_last, report.traces));
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace rota::cli
