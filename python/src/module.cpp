@@ -11,6 +11,7 @@ PYBIND11_MODULE(_rota, module) {
   namespace python = rota::python;
   if (pybind11::module_::import("sys").attr("modules").contains("numpy")) python::require_known_numpy();
   module.attr("__version__") = ROTA_VERSION;
+  python::define_lifetime(module);
   python::register_errors();
   pybind11::options signatures;
   signatures.disable_function_signatures();
@@ -20,8 +21,6 @@ PYBIND11_MODULE(_rota, module) {
   module.def("run_tool", &python::run_tool);
   module.def("human_bytes", &rota::cli::human_bytes);
   module.def("table_text", &rota::cli::table_text);
-  module.def("drop_shared", &python::drop_shared);
-  module.def("end_waits", &python::end_waits);
   python::define_options(module);
   python::define_sources(module);
   python::define_catalogs(module);
