@@ -81,12 +81,32 @@ class _Computed:
     """What a sampler's run says, without any data."""
 
     _run: Any
+    _options: dict[str, Any]
+    _epochs: int | None
 
     world: World = _of_run("_world", "This process among those that share the data.")
     global_batch_size: int = _of_run("global_batch_size", "Samples of all ranks in a step.")
     position: Position = _of_run("position", "Behind the last batch that was delivered.")
     seed: int = _of_run("seed", "Of the order.")
     samples: int = _of_run("samples", "Of all datasets.")
+
+    def __len__(self) -> int:
+        """Batches of an epoch, with "carry" of this one; of all of them, where the number of `epochs` was given."""
+        if self._epochs is not None:
+            return len(self._run)
+        if self._options["tail"] != "carry":
+            return self._run.steps_per_epoch
+        size = self.global_batch_size
+        return -(-(self.samples - self.position.consumed % size) // size)  # the rest is of the epoch before
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_run"):
+            return "<rota.ElasticBatchSampler, not made>"
+        at, world = self.position, self.world
+        return (
+            f"<rota.ElasticBatchSampler of {self.samples} samples, batches of {self.global_batch_size}, rank "
+            f"{world.rank} of {world.size}, at epoch {at.epoch}, sample {at.consumed}, step {at.step}>"
+        )
 
     @property
     def run(self) -> Run:
@@ -95,7 +115,7 @@ class _Computed:
 
     def when(self, id: int, epoch: int) -> BatchSlot | None:
         """The step, rank and slot in which sample `id` is read in `epoch`; None where it never is."""
-        return self._run._when_here(id, epoch)
+        return self._run.when(id, epoch, self.world.size, self._options["rank_split"])
 
     def batch(self, step: int) -> BatchInfo | None:
         """This rank's batch of `step`, computed; None past the end. Not of steps before a change of size or epoch."""
@@ -166,7 +186,7 @@ class ElasticBatchSampler(_Computed, _Base):
             self._known = Known(dataset, weights, end, steps, fingerprint)
             if evaluation or (weights is not None and epochs is None):
                 epochs = 1  # of a mixture: until one is exhausted
-            self._options: dict[str, Any] = _rota.LoaderOptions.plain(
+            self._options = _rota.LoaderOptions.plain(
                 global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
                 seed=seed, tail=tail, epochs=epochs, rank_split=rank_split,
             )  # fmt: skip
@@ -230,15 +250,6 @@ class ElasticBatchSampler(_Computed, _Base):
         if said:
             self._by_hand.warn(said)
         return gives
-
-    def __len__(self) -> int:
-        """Batches of an epoch, with "carry" of this one; of all of them, where the number of `epochs` was given."""
-        if self._epochs is not None:
-            return len(self._run)
-        if self._options["tail"] != "carry":
-            return self._run.steps_per_epoch
-        size = self.global_batch_size
-        return -(-(self.samples - self.position.consumed % size) // size)  # the rest is of the epoch before
 
     # ---- where it is ----
 
@@ -346,15 +357,6 @@ class ElasticBatchSampler(_Computed, _Base):
         """Goes on with other weights of the datasets. All ranks do it at the same step."""
         self._run.set_weights(weights)
         self._changed()
-
-    def __repr__(self) -> str:
-        if not hasattr(self, "_run"):
-            return "<rota.ElasticBatchSampler, not made>"
-        at, world = self.position, self.world
-        return (
-            f"<rota.ElasticBatchSampler of {self.samples} samples, batches of {self.global_batch_size}, rank "
-            f"{world.rank} of {world.size}, at epoch {at.epoch}, sample {at.consumed}, step {at.step}>"
-        )
 
     def __getstate__(self) -> dict[str, Any]:
         at = self.world, self._run._state()

@@ -31,6 +31,13 @@ std::unordered_set<py::object*>& all_shared() {
   return *all;
 }
 
+struct Held : py::object {
+  explicit Held(py::handle held) : py::object(held, borrowed_t()) { all_shared().insert(this); }
+  ~Held() { all_shared().erase(this); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+};
+
 void drop_shared() {
   std::vector<py::object> dropped;  // what they do when they die may make others
   for (py::object* const object : all_shared()) dropped.push_back(std::exchange(*object, py::object()));
@@ -44,15 +51,7 @@ void end_waits() {
 
 }  // namespace
 
-Shared::Shared(py::handle object)
-    : object_(new py::object(py::reinterpret_borrow<py::object>(object)), [](py::object* shared) {
-        with_gil([&] {
-          all_shared().erase(shared);
-          delete shared;
-        });
-      }) {
-  all_shared().insert(object_.get());
-}
+Shared::Shared(py::handle object) : object_(dies_with_gil(std::make_unique<Held>(object))) {}
 
 py::object Shared::operator*() const {
   if (is_there()) return *object_;

@@ -200,7 +200,8 @@ void define_loader(py::module_& module) {
                    [&] { return compare_ranks(*ranks, now.stats, before ? before->stats : LoaderStats{}); }));
              });
   module.def("check_mixture", [](py::handle mixture) { static_cast<void>(to_mixture(mixture)); });
-  define_order(loader);
+  define_steps(loader);
+  define_changes(loader);
   loader
       .def_property_readonly(
           "_run", [](PyLoader& self) { return PyRun{self.use([](Loader& l) { return l.run(); }, kBrief)}; })

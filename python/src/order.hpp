@@ -1,6 +1,6 @@
 #pragma once
 
-// What loaders and runs have in common in Python.
+// What loaders and runs have in common in Python: an order, and a place in it.
 
 #include <cstdint>
 #include <optional>
@@ -11,12 +11,9 @@
 
 namespace rota::python {
 
-/// Where it is in its order, what comes when, and going elsewhere. `Self` is PyRun or OneThread<Loader>.
+/// What comes when; and going elsewhere. `Self` is PyRun or OneThread<Loader>.
 template <typename Self>
-void define_order(py::class_<Self>& made) {
-  const auto number = [](py::handle given, std::string_view task, std::string_view name) {
-    return take<std::int64_t>(given, {task, name});
-  };
+void define_steps(py::class_<Self>& made) {
   made.def(
           "__len__",
           [](Self& self) {
@@ -35,12 +32,16 @@ void define_order(py::class_<Self>& made) {
           "At this batch size. UnsupportedError of a mixture.")
       .def(
           "position_of",
-          [=](Self& self, py::handle step) {
-            const std::int64_t of = number(step, "find a step", "step");
+          [](Self& self, py::handle step) {
+            const auto of = take<std::int64_t>(step, {"find a step", "step"});
             return self.use([&](auto& run) { return run.position_of(of); }, kBrief);
           },
-          py::arg("step"), "Where `step` begins; None past the end.")
-      .def(
+          py::arg("step"), "Where `step` begins; None past the end.");
+}
+
+template <typename Self>
+void define_changes(py::class_<Self>& made) {
+  made.def(
           "seek",
           [](Self& self, py::handle position) {
             const auto to = take<Position>(position, {"go to a position", "a number of it"});
@@ -53,8 +54,8 @@ void define_order(py::class_<Self>& made) {
           "Begins anew, with the first sample of the first epoch.")
       .def(
           "set_global_batch_size",
-          [=](Self& self, py::handle size) {
-            const std::int64_t to = number(size, "set a batch size", "it");
+          [](Self& self, py::handle size) {
+            const auto to = take<std::int64_t>(size, {"set a batch size", "it"});
             self.use([&](auto& run) { run.set_global_batch_size(to); });
           },
           py::arg("size"), "Goes on with batches of another size. All ranks do it at the same step.")

@@ -156,11 +156,6 @@ py::array cursors_of(const PyRun& self) {
 World world_of(py::handle world) { return take<World>(world, {"take a slice of a run", "world"}); }
 Split split_of(py::handle split) { return take<Split>(split, {"take a slice of a run", "split"}); }
 
-std::optional<BatchSlot> when(const Run& run, py::handle id, py::handle epoch, int ranks, Split split) {
-  return run.when({take<std::int64_t>(id, {"look up a sample", "id"})},
-                  take<std::int64_t>(epoch, {"look up a sample", "epoch"}), ranks, split);
-}
-
 // A method of Run's as one of PyRun's, which pybind11 does not see where it is noexcept.
 template <typename T>
 auto own(T (Run::*method)() const) -> T (PyRun::*)() const {
@@ -181,7 +176,9 @@ void define_answers(RunClass& run) {
       .def(
           "when",
           [](const PyRun& self, py::handle id, py::handle epoch, py::handle ranks, py::handle split) {
-            return when(self, id, epoch, take<int>(ranks, {"look up a sample", "ranks"}), split_of(split));
+            return self.when({take<std::int64_t>(id, {"look up a sample", "id"})},
+                             take<std::int64_t>(epoch, {"look up a sample", "epoch"}),
+                             take<int>(ranks, {"look up a sample", "ranks"}), split_of(split));
           },
           py::arg("id"), py::arg("epoch") = 0, py::arg("ranks") = 1, py::arg("split") = "by_sample",
           "The step, the rank of a world of `ranks`, and the slot in which sample `id` is read in `epoch`; "
@@ -229,8 +226,6 @@ void define_moves(RunClass& run) {
 void define_sampling(RunClass& run) {
   run.def("_draw", &draw)
       .def("_slice_here", [](const PyRun& self) { return slice_of(self, self.world, self.split); })
-      .def("_when_here", [](const PyRun& self, py::handle id,
-                            py::handle epoch) { return when(self, id, epoch, self.world.size, self.split); })
       .def("_state", &state_of)
       .def("_load", &load)
       .def("_described",
@@ -286,7 +281,8 @@ void define_runs(py::module_& module) {
   RunClass run(module, "Run");
   run.def(py::init<const PyRun&>());
   define_answers(run);
-  define_order(run);
+  define_steps(run);
+  define_changes(run);
   define_moves(run);
   define_sampling(run);
   define_rules(module);
