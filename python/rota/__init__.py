@@ -28,7 +28,9 @@
 
 from __future__ import annotations
 
-from rota import _rota
+import atexit as _atexit
+
+from rota import _checkpoint, _loader, _rota
 from rota._catalog import Catalog, CatalogChanges, Progress
 from rota._checkpoint import (
     BlobInfo, Checkpoint, CheckpointDirectory, CheckpointInfo, Damage, RejectedCheckpoint, Rows, SaveReport, TensorInfo,
@@ -72,3 +74,6 @@ __all__ = [
 _rota.send_messages_to(_tell)  # to the logger "rota", which prints them, unless the program says otherwise
 _rota.add_ca_file(_ca_file_of_certifi())  # for systems that have none
 __version__: str = _rota.__version__
+
+_atexit.register(_loader.close_all)  # before what _rota has registered: the last one is the first to run
+_atexit.register(_checkpoint.close_all)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import operator
 import os
@@ -254,7 +253,6 @@ _saving: set[CheckpointDirectory] = set()  # which live until their save is wait
 os.register_at_fork(after_in_child=_open.clear)  # the parent closes them
 
 
-@atexit.register
 def close_all() -> None:
     """When Python ends: closes directories, in the same order on all ranks."""
     for ref in _open.valuerefs():  # in the order in which they were opened

@@ -260,7 +260,7 @@ class Known:
     def lines(self) -> str:
         return "".join(f"{name}\n" for names in (*self.names, self.seen) for name in names)
 
-    def run(self, options: dict, world: Any) -> _rota.Run:
+    def run(self, options: dict, world: Any) -> Any:
         known = self.names or [[]] * len(self.lengths)
         digests = ([*map(digest_of, names)] for names in known)
         data: Any = [_rota.numbers(size, self.fingerprint, of) for size, of in zip(self.lengths, digests)]

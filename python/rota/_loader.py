@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import time
 import weakref
@@ -67,7 +66,6 @@ _open: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # 
 os.register_at_fork(after_in_child=_open.clear)
 
 
-@atexit.register
 def close_all() -> None:
     """Ends what threads of loaders do, before Python ends and takes its lock with it.
 

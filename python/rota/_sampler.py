@@ -30,7 +30,7 @@ class BatchIterator(Iterator[list[Index]]):
 
     def __init__(self, sampler: ElasticBatchSampler) -> None:
         self._sampler = sampler
-        self._run = _rota.Run(sampler._run)
+        self._run: Any = _rota.Run(sampler._run)
         if sampler._evaluation:
             self._run.restart()
         self._begin(sampler._rules.take_end())
@@ -119,7 +119,7 @@ class _Computed:
 
     def batch(self, step: int) -> BatchInfo | None:
         """This rank's batch of `step`, computed; None past the end. Not of steps before a change of size or epoch."""
-        run = _rota.Run(self._run)
+        run: Any = _rota.Run(self._run)
         return BatchInfo(run._slice_here()) if run._go_to_step(step) else None
 
 

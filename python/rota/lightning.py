@@ -97,7 +97,7 @@ class Elastic(Callback):
                 "optimizer of the module's own (automatic_optimization = False); save between batches"
             )
         if in_hand == 1:
-            run = _rota.Run(order._run)
+            run: Any = _rota.Run(order._run)
             run.seek(loader.info.start)
             state = {**state, "rota": run._state()}
         epoch, done = epochs.processed, batches.current.processed

@@ -1,28 +1,24 @@
 #pragma once
 
 // What dies when, and where: objects that C++ and Python share, and threads that are in both. All of it is
-// here, but for `close_all` of rota/_loader.py and rota/_checkpoint.py and `_end` of rota/_torch_ranks.py,
-// which Python calls as it ends. Those registered last run first: groups of torch, directories, loaders, and
-// then drop_shared.
+// here, but for what Python calls as it ends, in this order: `_end` of rota/_torch_ranks.py, `close_all` of
+// rota/_checkpoint.py and of rota/_loader.py (see rota/__init__.py), and drop_shared.
 //
-//  an object          of Python's, that C++ holds             of C++'s, that Python holds, and that may wait
-//                     (dies_with_gil, Shared)                 for threads that want the GIL
-//                     (dies_without_gil)
-//  dies on a thread   with the GIL, which it takes            without the GIL
-//   in a callback     the same                                later: such a thread may be this one
-//  as Python ends     a Shared is emptied; who uses one is    what was to die later dies (end_waits)
-//                     told that Python ends (Error{busy})
-//  after that         not at all: it went with Python         as it is; it finds no Python to call
-//  in a forked child  as in its parent                        the same; what has threads knows its process
+//  an object         | of Python's, that C++ holds          | of C++'s, that Python holds, and that may
+//                    | (dies_with_gil, Shared)              | wait for the GIL (dies_without_gil)
+//  dies on a thread  | with the GIL, which it takes         | without the GIL
+//   in a callback    | the same                             | later: who waits may be this very thread
+//  as Python ends    | is dropped, and whoever uses it is   | what was to die later dies (end_waits)
+//                    | told so (Error{busy}), if Shared     |
+//  after that        | not at all: it went with Python      | as it is; it finds no Python to call
+//  in a forked child | as in the parent                     | the same; what has threads knows its process
 //
-//  a thread           of C++'s, in a function of a user's     of Python's, in a call of rota's
-//                     (call_python)                           (Unlocked)
-//  Ctrl-C             goes on                                 the main one raises KeyboardInterrupt
-//  as Python ends     close_all waits for it a while          Error{busy} ends its wait, SystemExit the
-//  thread after that         Error{busy} before a call; who asks     the same: who asks for the GIL waits for
-//  ever,
-//                     for the GIL in one waits for ever       and nobody waits for it
-//  in a forked child  is not there                            the one that forked is the main one
+//  a thread          | of C++'s, in a user's function       | of Python's, in a call of rota's (Unlocked)
+//                    | (call_python)                        |
+//  Ctrl-C            | goes on                              | KeyboardInterrupt, in the main thread
+//  as Python ends    | close_all waits for it a while       | Error{busy}, but SystemExit in other threads
+//  after that        | who asks for the GIL waits for ever, and nobody for it; a new call: Error{busy}
+//  in a forked child | is not there                         | the one that forked is the main one
 //
 // With Python 3.13 goes what makes threads wait for ever (the end of lifetime.cpp, and --wrap in
 // CMakeLists.txt): from 3.14 on Python does so by itself, and does not unwind them.
