@@ -162,11 +162,11 @@ class Loader {
   void begin_for();
   [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
+ private:
+  friend internal::Behind;
   struct Impl;
-  /// What is behind it: for rota itself.
   [[nodiscard]] Impl& impl() const;
 
- private:
   std::unique_ptr<Impl, internal::DeleteWhereMade> impl_;
 };
 

@@ -126,11 +126,14 @@ class StreamLoader {
   [[nodiscard]] Fingerprint fingerprint() const;
   [[nodiscard]] LoaderStats stats() const;
 
-  class Impl;
-  /// What is behind it: for rota itself.
-  [[nodiscard]] Impl& impl() const;
+  /// As Loader::begin_for.
+  void begin_for();
 
  private:
+  friend internal::Behind;
+  class Impl;
+  [[nodiscard]] Impl& impl() const;
+
   std::unique_ptr<Impl, internal::DeleteWhereMade> impl_;
 };
 

@@ -51,6 +51,9 @@ struct DeleteWhereMade {
   }
 };
 
+/// What is behind a loader, for rota itself.
+struct Behind;
+
 }  // namespace internal
 
 }  // namespace rota

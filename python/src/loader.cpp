@@ -70,12 +70,9 @@ std::optional<Batch> next_of(OneThread<T>& self) {
   return batch ? std::optional(std::move(*batch)) : std::nullopt;
 }
 
-void begin(Loader& loader) { loader.begin_for(); }
-void begin(StreamLoader& loader) { loader.impl().begin_for(); }
-
 template <typename T>
 py::object begin_for(py::object self) {
-  self.cast<OneThread<T>&>().use([](T& loader) { begin(loader); });
+  self.cast<OneThread<T>&>().use([](T& loader) { loader.begin_for(); });
   return self;
 }
 

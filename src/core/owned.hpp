@@ -45,4 +45,11 @@ T& owned(const std::unique_ptr<T, DeleteWhereMade>& owner, std::string_view what
   return *owner;
 }
 
+struct Behind {
+  template <typename Loader>
+  [[nodiscard]] static auto& of(const Loader& loader) {
+    return loader.impl();
+  }
+};
+
 }  // namespace rota::internal

@@ -117,7 +117,7 @@ std::optional<Position> MixtureSteps::find(const Position& from, std::int64_t ba
                                            std::int64_t turn) const {
   const std::int64_t steps = (turn - from.consumed) / batch_size;
   if (steps > kNever - from.step) return std::nullopt;
-  return Position{.epoch = 0, .consumed = from.consumed + steps * batch_size, .step = from.step + steps};
+  return start_of(from, batch_size, from.step + steps);
 }
 
 }  // namespace rota::internal

@@ -13,7 +13,6 @@ namespace {
 int rank_of(std::int64_t slot, std::int64_t slots, ShardId shard, int ranks, Split split) noexcept {
   if (split == Split::by_shard) return static_cast<int>(shard.value % ranks);
   if (split == Split::interleaved) return static_cast<int>(slot % ranks);
-  __extension__ using i128 = __int128;
   return static_cast<int>((i128{slot + 1} * ranks - 1) / slots);  // the last whose slice begins there
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cassert>
 #include <limits>
+#include <utility>
 
 #include "core/failure.hpp"
 
 namespace rota::internal {
 namespace {
 
-__extension__ using i128 = __int128;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
@@ -72,46 +72,35 @@ std::int64_t Steps::steps_of(std::int64_t left, std::int64_t size) const noexcep
   return left / size + (tail_ != Tail::drop && left % size != 0 ? 1 : 0);
 }
 
-bool Steps::lead(const Position& from, std::int64_t size, const Position& at) const {
-  const bool is_past_end = at.epoch > epochs_ || (at.epoch == epochs_ && at.consumed > 0);
-  if (is_past_end || from.consumed > samples_) return false;
-  const i128 epochs = i128{at.epoch} - from.epoch;
-  const i128 steps = i128{at.step} - from.step;
+Steps::Way Steps::way(const Position& from, std::int64_t size, const Turn& to) const {
+  const i128 epochs = i128{to.epoch} - from.epoch;
   if (tail_ == Tail::carry) {
-    const i128 turns = epochs * samples_ + at.consumed - from.consumed;
-    const bool is_cut = turns % size != 0;  // as the last batch of the run is
-    return turns >= 0 && steps == turns / size + (is_cut ? 1 : 0) && (!is_cut || at.epoch >= epochs_);
+    const i128 turns = epochs * samples_ + to.consumed - from.consumed;
+    return {.batches = turns / size, .rest = static_cast<std::int64_t>(turns % size)};
   }
-  const std::int64_t first = epochs == 0 ? from.consumed : 0;  // where batches of its epoch begin
   const i128 before =
       epochs == 0 ? 0 : steps_of(samples_ - from.consumed, size) + (epochs - 1) * steps_of(samples_, size);
-  return epochs >= 0 && at.consumed >= first && (at.consumed - first) % size == 0 &&
-         steps == before + (at.consumed - first) / size;
+  const std::int64_t turns = to.consumed - (epochs == 0 ? from.consumed : 0);
+  return {.batches = before + turns / size, .rest = turns % size};
+}
+
+bool Steps::lead(const Position& from, std::int64_t size, const Position& at) const {
+  const bool is_past_end = at.epoch > epochs_ || (at.epoch == epochs_ && at.consumed > 0);
+  const bool is_before = std::pair(at.epoch, at.consumed) < std::pair(from.epoch, from.consumed);
+  if (is_past_end || is_before || from.consumed > samples_) return false;
+  const auto [batches, rest] = way(from, size, {at.epoch, at.consumed});
+  const bool is_cut = rest != 0;  // as the last batch of the run is
+  return i128{at.step} - from.step == batches + (is_cut ? 1 : 0) &&
+         (!is_cut || (tail_ == Tail::carry && at.epoch >= epochs_));
 }
 
 std::optional<Position> Steps::find(const Position& from, std::int64_t size, const Turn& turn) const {
   if (samples_ == 0 || turn.epoch >= epochs_) return std::nullopt;
-  const i128 epochs = i128{turn.epoch} - from.epoch;
-  i128 before = 0;  // steps before the batch
-  Position start;
-  if (tail_ == Tail::carry) {
-    before = (epochs * samples_ + turn.consumed - from.consumed) / size;
-    const i128 turns = from.consumed + before * size;  // from the beginning of epoch from.epoch on
-    start.epoch = from.epoch + static_cast<std::int64_t>(turns / samples_);
-    start.consumed = static_cast<std::int64_t>(turns % samples_);
-  } else {
-    const std::int64_t first = epochs == 0 ? from.consumed : 0;
-    const std::int64_t step = (turn.consumed - first) / size;
-    if (step >= steps_of(samples_ - first, size)) return std::nullopt;
-    before = step + (epochs == 0 ? 0
-                                 : steps_of(samples_ - from.consumed, size) +
-                                       (epochs - 1) * steps_of(samples_, size));
-    start.epoch = turn.epoch;
-    start.consumed = first + step * size;
-  }
-  if (from.step + before > kMost) return std::nullopt;
-  start.step = static_cast<std::int64_t>(from.step + before);
-  return start;
+  const i128 step = from.step + way(from, size, turn).batches;
+  if (step > kMost) return std::nullopt;
+  const auto start = start_of(from, size, static_cast<std::int64_t>(step));
+  const bool is_dropped = start && tail_ == Tail::drop && start->epoch != turn.epoch;
+  return is_dropped ? std::nullopt : start;
 }
 
 std::optional<Position> Steps::start_of(const Position& from, std::int64_t size, std::int64_t step) const {

@@ -10,6 +10,8 @@
 
 namespace rota::internal {
 
+__extension__ using i128 = __int128;
+
 /// Turns [begin, end) of one epoch, part of a global batch.
 struct TurnRange {
   std::int64_t epoch = 0;
@@ -71,6 +73,12 @@ class Steps {
   friend bool operator==(const Steps&, const Steps&) = default;
 
  private:
+  /// Batches from a position to the one that has a turn, and how many of that one come before it.
+  struct Way {
+    i128 batches;
+    std::int64_t rest;
+  };
+  [[nodiscard]] Way way(const Position& from, std::int64_t batch_size, const Turn& to) const;
   /// Steps in what is `left` of an epoch, where none goes into the next.
   [[nodiscard]] std::int64_t steps_of(std::int64_t left, std::int64_t batch_size) const noexcept;
 

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/owned.hpp"
 #include "stream/dispatch_feed.hpp"
 
 namespace rota::internal {
@@ -34,7 +35,7 @@ static_assert(sizeof(ShardRow) == 8 * kDispatchColumns && sizeof(ItemRow) == 8 *
 
 // Adds the rows of this rank, which is rank 0, to the tensors of cursors, pending items and their bytes.
 void add_rows(const StreamLoader& loader, const PendingItems& pending, std::vector<TensorPart>& tensors) {
-  const DispatchFeed& feed = *loader.impl().dispatch();
+  const DispatchFeed& feed = *Behind::of(loader).dispatch();
   const DispatchPlan& plan = feed.plan();
   std::vector<ShardRow> shards;
   for (std::int64_t s = 0; s < plan.shards; ++s) {
@@ -154,7 +155,7 @@ StreamParts parts_of_dispatch(const StreamLoader& loader) {
   tensors[1] = {.name = std::string(kPending), .columns = kDispatchColumns};
   tensors[2] = {.name = std::string(kItems)};
   if (loader.world().rank > 0) return {.head = head.dump(), .tensors = std::move(tensors)};
-  DispatchFeed& feed = *loader.impl().dispatch();
+  DispatchFeed& feed = *Behind::of(loader).dispatch();
   PendingItems pending;
   const SourceProgress source = feed.pause(pending);
   const ShardProgress& shard = source.shard;
@@ -167,7 +168,7 @@ StreamParts parts_of_dispatch(const StreamLoader& loader) {
 }
 
 void restore_dispatch(StreamLoader& loader, const SavedState& saved) {
-  DispatchFeed& feed = *loader.impl().dispatch();
+  DispatchFeed& feed = *Behind::of(loader).dispatch();
   require_same_source(saved, loader);
   DispatchStart start = read_start(saved);
   require_sound(saved, start, feed.plan());
@@ -177,7 +178,7 @@ void restore_dispatch(StreamLoader& loader, const SavedState& saved) {
   }
   const StreamRun run = head_of(saved).run;
   feed.restart(std::move(start));
-  loader.impl().restart(run);
+  Behind::of(loader).restart(run);
 }
 
 }  // namespace rota::internal

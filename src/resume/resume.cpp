@@ -9,6 +9,7 @@
 
 #include "checkpoint/snapshot_data.hpp"
 #include "core/failure.hpp"
+#include "core/owned.hpp"
 #include "loader/loader_impl.hpp"
 #include "order/run_state.hpp"
 #include "resume/loader_state.hpp"
@@ -17,6 +18,7 @@
 namespace rota {
 namespace {
 
+using internal::Behind;
 using internal::kCursors;
 using internal::part_of_loader;
 using internal::RunAccess;
@@ -90,7 +92,7 @@ std::vector<std::byte> bytes_of(const T& values) {
 
 // `is_alone`: no other rank saves. What others have skipped is then left out, as `state` does.
 void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name, bool is_alone) {
-  const internal::SkipCounter& counter = loader.impl().counter;
+  const internal::SkipCounter& counter = Behind::of(loader).counter;
   if (!counter.skips() && counter.before() == 0) return;  // on all ranks alike
   const World own = loader.world();
   const World world = is_alone ? World{} : own;
@@ -169,14 +171,14 @@ SkippedSamples read_skipped(const SavedState& saved, World world, std::int64_t s
 
 // All that could be refused was looked at.
 void go_to(Loader& loader, const Run& place, SkippedSamples skipped) {
-  loader.impl().delivered = place;
-  loader.impl().moved();
-  loader.impl().counter.restore(std::move(skipped));
+  Behind::of(loader).delivered = place;
+  Behind::of(loader).moved();
+  Behind::of(loader).counter.restore(std::move(skipped));
 }
 
 internal::AskContent content_of(const Loader& loader) {
   if (!loader.options().evaluation) return [&]() -> auto& {
-      return loader.impl().content();
+      return Behind::of(loader).content();
     };
   throw Error(ErrorCode::invalid_argument,
               "save or restore a loader: one for evaluation has no state, for it begins anew; leave it out");
@@ -220,8 +222,8 @@ Run restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& r
 }  // namespace internal
 
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
-  internal::save_run(loader.run(), loader.world(), content_of(loader), loader.impl().described(), snapshot,
-                     name);
+  internal::save_run(loader.run(), loader.world(), content_of(loader), Behind::of(loader).described(),
+                     snapshot, name);
   save_skipped(loader, snapshot, name, SnapshotAccess::data(snapshot).is_alone());
 }
 
@@ -234,7 +236,7 @@ void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name
 std::string state(const Loader& loader) {
   const internal::AskContent ask_content = content_of(loader);
   internal::OrderedJson json =
-      internal::state_of(loader.run(), loader.impl().counter.known(loader.world()), loader.world().size);
+      internal::state_of(loader.run(), Behind::of(loader).counter.known(loader.world()), loader.world().size);
   internal::add_content(ask_content(), json);
   return internal::sealed(std::move(json));
 }

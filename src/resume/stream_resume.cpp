@@ -8,6 +8,7 @@
 #include "checkpoint/snapshot_data.hpp"
 #include "core/bytes.hpp"
 #include "core/failure.hpp"
+#include "core/owned.hpp"
 #include "resume/stream_state.hpp"
 #include "rota/cereal.hpp"
 #include "rota/checkpoint.hpp"
@@ -21,8 +22,8 @@ namespace rota {
 namespace internal {
 
 OrderedJson new_stream_state(std::string_view kind, const StreamLoader& loader) {
-  const StreamFacts& facts = loader.impl().facts();
-  const auto& [position, epoch_began] = loader.impl().run();
+  const StreamFacts& facts = Behind::of(loader).facts();
+  const auto& [position, epoch_began] = Behind::of(loader).run();
   const std::int64_t epochs = loader.options().epochs;
   OrderedJson json = new_state(kind);
   json["source"] = {{"dataset", to_string(loader.fingerprint())},
@@ -61,7 +62,7 @@ StreamHead head_of(const SavedState& saved) {
 
 void require_same_source(const SavedState& saved, const StreamLoader& loader) {
   const JsonObject then = saved.object().object("source");
-  const StreamFacts& now = loader.impl().facts();
+  const StreamFacts& now = Behind::of(loader).facts();
   saved.require_same("the number of shards", then.number("shards"), now.shards);
   saved.require_same("the number of a cursor's numbers", then.number("cursor_numbers"), now.cursor_numbers);
   saved.require_same("the dataset's fingerprint", then.text("dataset"), to_string(loader.fingerprint()));
@@ -114,13 +115,13 @@ std::int64_t remaining(const StreamSource& source, const ShardProgress& place) {
 
 // What this rank saves, in order of its shards.
 StreamParts parts_of(const StreamLoader& loader) {
-  const ShardRun& run = loader.impl().shards()->run();
+  const ShardRun& run = Behind::of(loader).shards()->run();
   const std::size_t count = run.places.size();
   std::vector<std::size_t> by_shard(count);
   std::iota(by_shard.begin(), by_shard.end(), std::size_t{0});
   std::ranges::sort(by_shard, {}, [&](std::size_t i) { return run.places[i].shard; });
   TensorPart cursors{.name = std::string(kCursors),
-                     .columns = std::int64_t{kShardColumns} + loader.impl().facts().cursor_numbers,
+                     .columns = std::int64_t{kShardColumns} + Behind::of(loader).facts().cursor_numbers,
                      .has_rows = true};
   TensorPart blobs{.name = std::string(kBlobs)};
   for (const std::size_t i : by_shard) {
@@ -254,21 +255,21 @@ class Saved {
 };
 
 StreamParts parts_of_any(const StreamLoader& loader) {
-  return loader.impl().dispatch() == nullptr ? parts_of(loader) : parts_of_dispatch(loader);
+  return Behind::of(loader).dispatch() == nullptr ? parts_of(loader) : parts_of_dispatch(loader);
 }
 
 // `from` is what a SavedState is made of.
 template <typename... From>
 void restore_from(StreamLoader& loader, const From&... from) {
-  auto* const dispatch = loader.impl().dispatch();
+  auto* const dispatch = Behind::of(loader).dispatch();
   if (dispatch != nullptr) dispatch->count_restore();  // whatever fails, on whichever rank
   const SavedState state(dispatch == nullptr ? kStreamKind : kDispatchKind, from...);
   state.require_digest();
   if (dispatch != nullptr) return restore_dispatch(loader, state);
   const Saved saved(state, loader);
   ShardRun run = saved.shards_in(loader.world());
-  loader.impl().shards()->restart(saved.run().position.epoch, std::move(run));
-  loader.impl().restart(saved.run());
+  Behind::of(loader).shards()->restart(saved.run().position.epoch, std::move(run));
+  Behind::of(loader).restart(saved.run());
 }
 
 // ---- as a snapshot, or a text ----
@@ -317,7 +318,7 @@ void save_parts(const StreamParts& parts, Snapshot& snapshot, std::string_view n
 
 std::string gather_text(const StreamLoader& loader) {
   std::vector<StreamParts> ranks;
-  for (const std::string& parts : loader.impl().gather([&] { return to_blob(parts_of_any(loader)); })) {
+  for (const std::string& parts : Behind::of(loader).gather([&] { return to_blob(parts_of_any(loader)); })) {
     ranks.push_back(from_blob<StreamParts>(parts));
   }
   auto json = OrderedJson::parse(ranks.front().head);

@@ -288,6 +288,7 @@ StreamLoader& StreamLoader::operator=(StreamLoader&&) noexcept = default;
 StreamLoader::Impl& StreamLoader::impl() const { return internal::owned(impl_, "a stream loader"); }
 
 NextBatch StreamLoader::next() { return impl().next(); }
+void StreamLoader::begin_for() { impl().begin_for(); }
 Position StreamLoader::position() const { return impl().run_.position; }
 World StreamLoader::world() const { return impl().world(); }
 const StreamLoaderOptions& StreamLoader::options() const { return impl().options_; }

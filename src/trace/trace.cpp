@@ -87,7 +87,7 @@ std::string start_line(const Loader& loader) {
 
 std::string start_line(const StreamLoader& loader) {
   const Position at = loader.position();
-  const auto* const dispatch = loader.impl().dispatch();
+  const auto* const dispatch = internal::Behind::of(loader).dispatch();
   const Split split = dispatch == nullptr ? Split::by_shard : dispatch->plan().split;
   return fmt::format(
       R"("workers":{},"batch":{},"split":"{}","epoch":{},"step":{},"fingerprint":"{}","shards":{})",
