@@ -1,7 +1,7 @@
 """Builds rota's wheel by CMake, for `pip install .`: a build backend as in PEP 517.
 
-`pip install . --config-settings build-dir=DIR` keeps CMake's build in DIR, where the next one begins. `cmake=OPTIONS` are for
-CMake. `./run wheel` gives -DROTA_BUNDLE=ON: rota's libraries and their licences are then in the wheel.
+`pip install . --config-settings build-dir=DIR` keeps CMake's build in DIR, where the next one begins. `cmake=OPTIONS`
+are for CMake. `./run wheel` gives -DROTA_BUNDLE=ON: rota's libraries and their licences are then in the wheel.
 """
 
 import base64
@@ -21,11 +21,23 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-OLDEST = 3, 10
 
 
-def _version():
-    return re.search(r"^project\(rota VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text(), re.M).group(1)
+def _said(file, pattern):
+    return re.search(pattern, (ROOT / file).read_text(), re.M).group(1)
+
+
+VERSION = _said("CMakeLists.txt", r"^project\(rota VERSION ([0-9.]+)")
+OLDEST = tuple(map(int, _said("pyproject.toml", r'^requires-python = ">=([0-9.]+)"').split(".")))
+
+
+def _project():
+    """What pyproject.toml says."""
+    try:
+        import tomllib
+    except ImportError:  # of Python 3.10
+        import tomli as tomllib
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def _check_interpreter():
@@ -46,15 +58,18 @@ def _pybind11():
 
 
 def _check_tools():
-    for tool, package in (("cmake", "cmake"), ("ninja", "ninja-build"), (os.environ.get("CXX", "c++").split()[0], "g++")):
+    compiler = os.environ.get("CXX", "c++").split()[0]
+    for tool, package in (("cmake", "cmake"), ("ninja", "ninja-build"), (compiler, "g++")):
         if shutil.which(tool) is None:
             raise SystemExit(f"rota is compiled, and there is no {tool}. On Debian: apt install {package}")
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
-        raise SystemExit(f"rota is compiled, and there is no Python.h of {sys.executable}. On Debian: apt install python3-dev")
+        raise SystemExit(
+            f"rota is compiled, and there is no Python.h of {sys.executable}. On Debian: apt install python3-dev"
+        )
 
 
 def _tell(text):
-    """Tells people at once: pip keeps what a backend prints, unless it is asked with -v. So to where pip itself writes, or a terminal."""
+    """Tells people at once, where pip writes, or on a terminal: pip keeps what a backend prints, unless it has -v."""
     print(text, flush=True)
     for place in () if sys.stdout.isatty() else (f"/proc/{os.getppid()}/fd/1", "/dev/tty"):
         try:
@@ -83,9 +98,16 @@ def _install(build, prefix, options=()):
     _cmake("--install", build, "--component", "python", "--prefix", prefix)
 
 
-def _metadata(version, licences=("LICENSE",)):
-    own = f"Version: {version}\nRequires-Python: >={OLDEST[0]}.{OLDEST[1]}\n" + "".join(f"License-File: {name}\n" for name in licences)
-    return Path(__file__).with_name("METADATA").read_text() + own + "\n" + (ROOT / "README.md").read_text()
+def _metadata(licences=("LICENSE",)):
+    project = _project()
+    fields = [("Metadata-Version", "2.4"), ("Name", project["name"]), ("Version", VERSION)]
+    fields += [("Summary", project["description"]), ("Keywords", ",".join(project["keywords"]))]
+    fields += [("License-Expression", project["license"]), ("Requires-Python", project["requires-python"])]
+    fields += [("Classifier", one) for one in project["classifiers"]]
+    fields += [("Requires-Dist", one) for one in project["dependencies"]]
+    fields += [("License-File", name) for name in licences] + [("Description-Content-Type", "text/markdown")]
+    head = "".join(f"{name}: {value}\n" for name, value in fields)
+    return f"{head}\n{(ROOT / project['readme']).read_text()}"
 
 
 def _output(*command, **how):
@@ -93,12 +115,16 @@ def _output(*command, **how):
 
 
 def _licences(build):
-    """The licences of all Debian packages of which something is in the module, and those that they refer to, by name."""
+    """The licences, by name, of all Debian packages of which something is in the module, and those they refer to."""
     link = _output("ninja", "-C", build, "-t", "commands", "rota_python", check=True).splitlines()[-1].split()
     shared = re.findall(r"=> (/\S+)", _output("ldd", next(Path(build).glob("python/rota/_rota*.so")), check=True))
     headers = re.findall(r"^    (/usr/include/\S+)", _output("ninja", "-C", build, "-t", "deps", check=True), re.M)
     static = [_output("c++", f"-print-file-name={name}", check=True).strip() for name in ("libstdc++.a",)]
-    used = {path for path in [*link, *shared, *headers, *static] if path.endswith((".a", "so", ".h", ".hpp")) or ".so." in path}
+    used = {
+        path
+        for path in [*link, *shared, *headers, *static]
+        if path.endswith((".a", "so", ".h", ".hpp")) or ".so." in path
+    }
     used |= {os.path.realpath(path) for path in used if path.startswith("/")}
     owners = _output("dpkg", "-S", *sorted(used), stderr=subprocess.DEVNULL)  # of some it does not know the owner
     packages = set(re.findall(r"^([^:,\s]+)", owners, re.M)) - {"libc6", "libc6-dev", "linux-libc-dev", "libgcc-s1"}
@@ -117,34 +143,36 @@ def _digest(data):
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
-    info = Path(metadata_directory, f"rota-{_version()}.dist-info")
+    info = Path(metadata_directory, f"rota-{VERSION}.dist-info")
     info.mkdir()
-    (info / "METADATA").write_text(_metadata(_version()))
+    (info / "METADATA").write_text(_metadata())
     return info.name
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     _check_interpreter()
-    version = _version()
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
     tag = f"{tag}-{tag}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-    info = f"rota-{version}.dist-info"
-    name = f"rota-{version}-{tag}.whl"
+    info = f"rota-{VERSION}.dist-info"
+    name = f"rota-{VERSION}-{tag}.whl"
     wheel = f"Wheel-Version: 1.0\nGenerator: rota\nRoot-Is-Purelib: false\nTag: {tag}\n"
     settings = config_settings or {}
     options = shlex.split(settings.get("cmake", ""))
-    with tempfile.TemporaryDirectory() as work, zipfile.ZipFile(Path(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as out:
+    path = Path(wheel_directory, name)
+    with tempfile.TemporaryDirectory() as work, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
         prefix = Path(work, "prefix")
         build = Path(settings.get("build-dir", Path(work, "build")))
         _install(build, prefix, options)
-        files = {path.relative_to(prefix).as_posix(): path.read_bytes() for path in sorted(prefix.rglob("*")) if path.is_file()}
+        built = [path for path in sorted(prefix.rglob("*")) if path.is_file()]
+        files = {path.relative_to(prefix).as_posix(): path.read_bytes() for path in built}
         licences = {"LICENSE": (ROOT / "LICENSE").read_bytes()}
         if "-DROTA_BUNDLE=ON" in options:
             licences |= _licences(build)
         files |= {f"{info}/licenses/{licence}": text for licence, text in licences.items()}
-        files[f"{info}/METADATA"] = _metadata(version, licences).encode()
+        files[f"{info}/METADATA"] = _metadata(licences).encode()
         files[f"{info}/WHEEL"] = wheel.encode()
-        files[f"{info}/entry_points.txt"] = b"[console_scripts]\nrota = rota._tool:main\n"
+        scripts = "".join(f"{script} = {function}\n" for script, function in _project()["scripts"].items())
+        files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{scripts}".encode()
         record = [f"{path},{_digest(data)},{len(data)}" for path, data in files.items()] + [f"{info}/RECORD,,"]
         files[f"{info}/RECORD"] = ("\n".join(record) + "\n").encode()
         for path, data in files.items():
@@ -153,13 +181,13 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    name = f"rota-{_version()}"
+    name = f"rota-{VERSION}"
     command = ["git", "-c", "safe.directory=*", "-C", ROOT, "ls-files", "-z"]  # of a tree that is another user's, too
     listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     with tarfile.open(Path(sdist_directory, f"{name}.tar.gz"), "w:gz", format=tarfile.PAX_FORMAT) as out:
         for file in listed.split("\0")[:-1]:
             out.add(ROOT / file, f"{name}/{file}", recursive=False)
-        info = _metadata(_version()).encode()
+        info = _metadata().encode()
         member = tarfile.TarInfo(f"{name}/PKG-INFO")
         member.size = len(info)
         out.addfile(member, io.BytesIO(info))

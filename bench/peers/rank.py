@@ -31,7 +31,8 @@ def loop(peer, place):
     states = [pickle.loads(Path(name).read_bytes()) for name in place.states]
     told, before, begin = {"steps": [], "seconds": None}, memory() if place.seconds and place.stop else 0, time.perf_counter()
     run = peer.Run(place, states)
-    for done, batch in enumerate(batches := iter(run), 1):  # which lives on while memory is looked at
+    batches = iter(run)  # which lives on while memory is looked at
+    for done, batch in enumerate(batches, 1):
         last = time.perf_counter()
         told["seconds"] = told["seconds"] or last - begin
         if place.stop is None or done <= place.stop:

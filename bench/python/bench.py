@@ -19,8 +19,8 @@ import numpy as np
 import rota
 
 try:
-    import torch
     import rota.torch
+    import torch
 except ImportError:
     torch = None
 

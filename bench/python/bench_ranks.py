@@ -53,10 +53,9 @@ def measured(over):
         def barrier():
             own.Allreduce(MPI.IN_PLACE, one)
     else:
+        import rota.torch
         import torch
         import torch.distributed as dist
-
-        import rota.torch
 
         dist.init_process_group("gloo", init_method=f"file://{os.environ['MEET']}", rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
         comm, one = rota.torch.Communicator(), torch.zeros(1)

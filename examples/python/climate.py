@@ -13,7 +13,6 @@ import time
 
 import h5py
 import numpy as np
-
 import rota
 
 HOURS = 6  # of a window

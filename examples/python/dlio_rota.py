@@ -7,10 +7,9 @@
 from collections.abc import Iterator
 from typing import Any
 
+import rota
 from dlio_benchmark.common.enumerations import DataLoaderType, DatasetType
 from dlio_benchmark.data_loader.base_data_loader import BaseDataLoader
-
-import rota
 
 
 class Rota(BaseDataLoader):

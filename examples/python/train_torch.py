@@ -9,10 +9,10 @@ import json
 import os
 import signal
 
-import torch
-import torch.distributed as dist
 import rota
 import rota.torch
+import torch
+import torch.distributed as dist
 
 
 class Noisy(torch.utils.data.Dataset):

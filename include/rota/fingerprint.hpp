@@ -3,6 +3,7 @@
 // 128 bits that tell one dataset from another. Next: catalog.hpp.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,8 +17,9 @@ struct Fingerprint {
   friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };
 
-/// 32 lower-case hexadecimal digits.
+/// 32 lower-case hexadecimal digits; and the other way round, nothing for another text.
 std::string to_string(const Fingerprint& fingerprint);
+std::optional<Fingerprint> parse_fingerprint(std::string_view text);
 
 /// Builds a Fingerprint from parts, in order, by XXH3-128. Parts are length-prefixed: "ab","c" differs from
 /// "a","bc". *One thread.*

@@ -1,24 +1,27 @@
 """rota: training data for loops on many ranks, which stop at any step and go on with any other number of ranks.
 
 - `ElasticBatchSampler`, with `rota.torch.DataLoader`: rota's order for any dataset, in torch's own DataLoader. Its
-  `BatchIterator` gives lists of `Index`; a `BatchInfo` says what is in a batch; `BatchSlot` is a sample's place in a run.
+  `BatchIterator` gives lists of `Index`; a `BatchInfo` says what is in a batch; `BatchSlot` is a sample's place in a
+  run.
 - `Run`: the order and the place in it alone, as a value: what any rank reads at any step.
-- `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a `Sample`, a collate `Samples`.
-- `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made once
-  (`Progress`, `CatalogChanges`).
-- `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of these.
+- `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a
+  `Sample`, a collate `Samples`.
+- `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made
+  once (`Progress`, `CatalogChanges`).
+- `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of
+  these.
 - `write_shards` writes a dataset as tar, MDS or TFRecord shards, and tells so in a `ShardReport`.
 - `StreamLoader` reads in sequence what cannot be indexed: a `Stream` of yours, or `as_stream` of a source; `filter`,
-  `flat_map` and `shuffle_buffer` make a `StreamSource` of another, and get a `StreamSample`. `Dispatch` is for what exists
-  once. Their batches have a `StreamId` for each sample.
-- `CheckpointDirectory` saves loaders, tensors (whole, or `Rows` of each rank) and blobs of all ranks, and finds them again as
-  a `Checkpoint`. `open_checkpoint` and `verify` look at one file.
-- `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`, `SaveReport`,
-  `RejectedCheckpoint`, `Verification`, `Damage`: what checkpoints tell.
+  `flat_map` and `shuffle_buffer` make a `StreamSource` of another, and get a `StreamSample`. `Dispatch` is for what
+  exists once. Their batches have a `StreamId` for each sample.
+- `CheckpointDirectory` saves loaders, tensors (whole, or `Rows` of each rank) and blobs of all ranks, and finds them
+  again as a `Checkpoint`. `open_checkpoint` and `verify` look at one file.
+- `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`,
+  `SaveReport`, `RejectedCheckpoint`, `Verification`, `Damage`: what checkpoints tell.
 - `progress` shows how far a loop is, `compare_ranks` which rank the others wait for; `to_prometheus` is for monitoring.
 - A `TraceWriter` writes what a rank is given, for `rota audit`.
-- `Communicator`: a group of ranks that load and save together, of MPI or of torch.distributed; `rota.mpi` has what is for
-  MPI jobs alone.
+- `Communicator`: a group of ranks that load and save together, of MPI or of torch.distributed; `rota.mpi` has what is
+  for MPI jobs alone.
 - `Error` and its subclasses: each is also the built-in exception that says the same. `BadSample` is for you to raise.
 - What there is to tell beside errors goes to the logger "rota" of Python's `logging`.
 """
@@ -27,22 +30,20 @@ from __future__ import annotations
 
 import atexit as _atexit
 
-from rota import _rota
+from rota import _checkpoint, _loader, _rota
 from rota._catalog import Catalog, CatalogChanges, Progress
 from rota._checkpoint import (
     BlobInfo, Checkpoint, CheckpointDirectory, CheckpointInfo, Damage, RejectedCheckpoint, Rows, SaveReport, TensorInfo,
     Verification, open_checkpoint, verify,
 )  # fmt: skip
-from rota._checkpoint import close_all as _close_directories
 from rota._communicator import Communicator
 from rota._errors import tell as _tell
 from rota._errors import (
-    BadSample, BusyError, CallbackError, CorruptError, Error, InvalidArgumentError, IOError, MismatchError, NotFoundError,
-    OutOfRangeError, TimeoutError, UnsupportedError,
+    BadSample, BusyError, CallbackError, CorruptError, Error, InvalidArgumentError, IOError, MismatchError,
+    NotFoundError, OutOfRangeError, TimeoutError, UnsupportedError,
 )  # fmt: skip
 from rota._indices import BatchInfo, Index
 from rota._loader import Batch, Loader
-from rota._loader import close_all as _close_loaders
 from rota._run import Run
 from rota._sampler import BatchIterator, ElasticBatchSampler
 from rota._sources import (
@@ -59,21 +60,20 @@ from rota._values import (
 from rota._watch import compare_ranks, progress, to_prometheus
 
 __all__ = [
-    "BadSample", "Batch", "BatchInfo", "BatchIterator", "BatchSlot", "BlobInfo", "BusyError", "CallbackError", "Catalog",
-    "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator", "CorruptError", "Damage", "Dispatch",
-    "ElasticBatchSampler", "Error", "Field", "IOError", "Index", "InvalidArgumentError", "Loader", "MismatchError",
-    "Mixture", "NotFoundError", "OutOfRangeError", "Position", "Progress", "PythonSource", "Ragged", "RejectedCheckpoint",
-    "Rows", "Run", "Sample", "Samples", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",
-    "StreamId", "StreamLoader", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter",
-    "UnsupportedError", "Verification", "World", "cast", "compare_ranks", "find_format", "formats", "as_stream", "filter",
-    "flat_map", "join", "open", "open_checkpoint", "pack", "progress", "shuffle_buffer", "split", "to_prometheus", "verify",
-    "windows", "write_shards",
+    "BadSample", "Batch", "BatchInfo", "BatchIterator", "BatchSlot", "BlobInfo", "BusyError", "CallbackError",
+    "Catalog", "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator",
+    "CorruptError", "Damage", "Dispatch", "ElasticBatchSampler", "Error", "Field", "IOError", "Index",
+    "InvalidArgumentError", "Loader", "MismatchError", "Mixture", "NotFoundError", "OutOfRangeError", "Position",
+    "Progress", "PythonSource", "Ragged", "RejectedCheckpoint", "Rows", "Run", "Sample", "Samples", "SaveReport",
+    "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream", "StreamId", "StreamLoader", "StreamSample",
+    "StreamSource", "TimeoutError", "TraceWriter", "UnsupportedError", "Verification", "World", "cast",
+    "compare_ranks", "find_format", "formats", "as_stream", "filter", "flat_map", "join", "open", "open_checkpoint",
+    "pack", "progress", "shuffle_buffer", "split", "to_prometheus", "verify", "windows", "write_shards",
 ]  # fmt: skip
 
 _rota.send_messages_to(_tell)  # to the logger "rota", which prints them, unless the program says otherwise
 _rota.add_ca_file(_ca_file_of_certifi())  # for systems that have none
 __version__: str = _rota.__version__
 
-_atexit.register(_rota.drop_shared)  # the last to run
-_atexit.register(_close_loaders)
-_atexit.register(_close_directories)  # before the loaders: the last one registered is the first to run
+_atexit.register(_loader.close_all)  # before what _rota has registered: the last one is the first to run
+_atexit.register(_checkpoint.close_all)

@@ -60,15 +60,16 @@ def path_bytes(path: PathLike) -> bytes:
 class Catalog(_rota.Catalog):
     """The files of a dataset, in order. It does not change; any thread may use it.
 
-    `path` is a file, a list of files, a directory (all files under it), a glob (`*`, `?`, `[...]`), or what `save` wrote (which is not
-    opened while `changes` tells of files that vanished or have other sizes). Files are in the order of their names' bytes. It keeps what sources find in its files, so that the next one need not look.
+    `path` is a file, a list of files, a directory (all files under it), a glob (`*`, `?`, `[...]`), or what `save`
+    wrote (which is not opened while `changes` tells of files that vanished or have other sizes). Files are in the order
+    of their names' bytes. It keeps what sources find in its files, so that the next one need not look.
 
     - `change_detection` "by_size" takes a file of another size for another dataset. "by_name" asks for no sizes, which
       is several times faster. Choose before the first run.
     - `listing_threads` read directories, `indexing_threads` look into files; up to 4,096.
     - `access` "cached" reads through the page cache. "direct" reads past it, for data larger than memory. "mapped" maps
-      files that nobody truncates, which is the fastest for small samples that are cached. "automatic" chooses one of the
-      first two, by sizes and by what is cached.
+      files that nobody truncates, which is the fastest for small samples that are cached. "automatic" chooses one of
+      the first two, by sizes and by what is cached.
     - `share_files` copies each file once into memory of the node, up to `shared_memory_limit` bytes more than are in
       use: for distant files. `shared_directory`, on a local disk, takes the place of that memory.
     - `decoded_bytes` of memory keep decoded chunks of HDF5 files until their rows were read.
@@ -163,7 +164,8 @@ class Catalog(_rota.Catalog):
     def from_bytes(cls, data: Any, **options: Any) -> Catalog:
         """The catalog of what `to_bytes` returned: lists no files. `options` are those of `Catalog`.
 
-        It is of this process alone. So one rank lists, and torch.distributed or whatever carries bytes hands them out. CorruptError for other bytes.
+        It is of this process alone. So one rank lists, and torch.distributed or whatever carries bytes hands them out.
+        CorruptError for other bytes.
         """
         return cls.__new__(cls)._make("bytes", memoryview(data).tobytes(), {}, options)
 

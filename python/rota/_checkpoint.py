@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rota import _rota
 from rota._communicator import agreed, first, needed_ranks
 from rota._errors import Error, InvalidArgumentError, UnsupportedError, told
-from rota._loader import make_mapping
 from rota._sampler import ElasticBatchSampler
-from rota._values import World, of_torch
+from rota._values import World, make_mapping, of_torch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,7 +159,9 @@ def _refuse(name: str, value: Any) -> None:
     if isinstance(getattr(value, "batch_sampler", None), ElasticBatchSampler):
         raise TypeError(f'save "{name}": a {kind} does not count what it delivers; take rota.torch.DataLoader')
     if hasattr(value, "state_dict"):
-        raise TypeError(f'save "{name}": a {kind} is saved by its state: give json.dumps(value.state_dict()), or its tensors')
+        raise TypeError(
+            f'save "{name}": a {kind} is saved by its state: give json.dumps(value.state_dict()), or its tensors'
+        )
     if value is None:
         raise TypeError(f'save "{name}": it is None; every rank gives the tensor, and only rank 0\'s rows are written')
     if isinstance(value, (int, float, list, tuple)):
@@ -172,15 +173,17 @@ def _refuse(name: str, value: Any) -> None:
 
 
 def first_row_of(tensor: Any) -> int:
-    """Which row of all is the first that this rank has of a DTensor. As torch shards: rows / ranks, rounded up, to each."""
+    """The first row that this rank has of a DTensor. As torch shards: rows / ranks, rounded up, to each."""
     shards = [at for at, place in enumerate(tensor.placements) if not place.is_replicate()]
     if len(shards) > 1 or any(not tensor.placements[at].is_shard(0) for at in shards):
         raise UnsupportedError(
-            f"take the rows of a DTensor of placements {tensor.placements}: its first dimension may be sharded, once; give "
-            "tensor.full_tensor()"
+            f"take the rows of a DTensor of placements {tensor.placements}: its first dimension may be sharded, once; "
+            "give tensor.full_tensor()"
         )
     rows = tensor.shape[0] if shards else 0
-    return min([rows, *(-(-rows // tensor.device_mesh.size(at)) * tensor.device_mesh.get_local_rank(at) for at in shards)])
+    return min(
+        [rows, *(-(-rows // tensor.device_mesh.size(at)) * tensor.device_mesh.get_local_rank(at) for at in shards)]
+    )
 
 
 def _rows_of(value: Any, world: World) -> Any:
@@ -194,8 +197,9 @@ def _rows_of(value: Any, world: World) -> Any:
     ranks = mesh.mesh.flatten().tolist()
     if len(ranks) != world.size or ranks != sorted(ranks) or ranks[world.rank] != mesh.get_rank():
         raise UnsupportedError(
-            f"save a DTensor that is sharded over ranks {ranks}: this directory is of {world.size} ranks, and these must be all of "
-            "them, in ascending order; give tensor.full_tensor(), or open the directory with comm= of that mesh"
+            f"save a DTensor that is sharded over ranks {ranks}: this directory is of {world.size} ranks, and these "
+            "must be all of them, in ascending order; give tensor.full_tensor(), or open the directory with comm= of "
+            "that mesh"
         )
     counts = all(not place.is_replicate() or mesh.get_local_rank(at) == 0 for at, place in enumerate(value.placements))
     return Rows(local if counts else local[:0])
@@ -230,7 +234,9 @@ def _add(snapshot: Any, name: str, value: Any, world: World) -> None:
     if not (hasattr(value, "ndim") and hasattr(value, "dtype")):
         _refuse(name, value)
     if hasattr(value, "mask") and hasattr(value, "filled"):
-        raise TypeError(f'save "{name}": a masked array would lose its mask; give value.filled(...), and the mask by a name')
+        raise TypeError(
+            f'save "{name}": a masked array would lose its mask; give value.filled(...), and the mask by a name'
+        )
     try:
         array, dtype = _to_array(value if is_mine or not value.ndim else value[:0])
         snapshot.tensor(name, dtype, array.shape[1:], array if is_mine else array[:0])
@@ -244,13 +250,14 @@ def _add(snapshot: Any, name: str, value: Any, world: World) -> None:
 _numbers = itertools.count()
 _open: weakref.WeakValueDictionary[int, CheckpointDirectory] = weakref.WeakValueDictionary()
 _saving: set[CheckpointDirectory] = set()  # which live until their save is waited for
+os.register_at_fork(after_in_child=_open.clear)  # the parent closes them
 
 
 def close_all() -> None:
     """When Python ends: closes directories, in the same order on all ranks."""
     for ref in _open.valuerefs():  # in the order in which they were opened
         directory = ref()
-        if directory is None or directory._process != os.getpid():
+        if directory is None:
             continue
         try:
             directory._end(is_failing=hasattr(sys, "last_type"))
@@ -261,9 +268,9 @@ def close_all() -> None:
 class CheckpointDirectory(_rota.CheckpointDirectory):
     """A directory of checkpoints. A file appears whole or not at all, and the newest good one is found again.
 
-    **Collective**: all ranks of `comm` make the same calls, and all return or all raise. `rota.Communicator` takes it; None is
-    a process alone; left out, it is that of torch.distributed. The directory belongs to one job at a time: BusyError
-    otherwise. One thread at a time uses it.
+    **Collective**: all ranks of `comm` make the same calls, and all return or all raise. `rota.Communicator` takes it;
+    None is a process alone; left out, it is that of torch.distributed. The directory belongs to one job at a time:
+    BusyError otherwise. One thread at a time uses it.
 
     What is saved are states:
 
@@ -313,7 +320,6 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
         super().__init__(ranks, path, policy)
         self._path = path
         self._world = World(ranks.rank, ranks.size)
-        self._process = os.getpid()
         _open[next(_numbers)] = self
 
     def save(self, step: int, *states: Any) -> SaveReport:

@@ -14,15 +14,14 @@ from rota import _rota
 from rota._errors import ALONE, Error, InvalidArgumentError, TimeoutError, UnsupportedError, told
 from rota._values import World
 
-
 Communicator = _rota.Communicator
 Communicator.__module__ = "rota"
 Communicator.__doc__ = """A group of ranks that load and save together; or, of None, this process alone.
 
-`comm` is a communicator of mpi4py, of which this is a duplicate; or a process group of torch.distributed, or a dimension of
-a DeviceMesh, whose ranks get a group by gloo of their own. All ranks make it together. They wait `deadline` seconds for a
-rank that makes no progress, 0: for ever; then TimeoutError names it. Import mpi4py's MPI first: that starts MPI, and ends
-it after Python's end.
+`comm` is a communicator of mpi4py, of which this is a duplicate; or a process group of torch.distributed, or a
+dimension of a DeviceMesh, whose ranks get a group by gloo of their own. All ranks make it together. They wait
+`deadline` seconds for a rank that makes no progress, 0: for ever; then TimeoutError names it. Import mpi4py's MPI
+first: that starts MPI, and ends it after Python's end.
 
 >>> Communicator()
 <rota.Communicator: rank 0 of 1>
@@ -99,13 +98,9 @@ def compared(comm: Any, phase: str) -> Iterator[Callable[[str], None]]:
 def torch_distributed() -> Any:
     """The module, where it is there and initialised; else None."""
     distributed = sys.modules.get("torch.distributed")
-    return distributed if distributed is not None and distributed.is_available() and distributed.is_initialized() else None
-
-
-def check_torch(torch: Any) -> None:
-    """Refuses what is older than the oldest that is tested."""
-    if int(torch.__version__.split(".")[0]) < 2:
-        raise UnsupportedError(f"use PyTorch {torch.__version__}: rota needs 2.0 or newer; install it from PyPI: pip install torch")
+    return (
+        distributed if distributed is not None and distributed.is_available() and distributed.is_initialized() else None
+    )
 
 
 _is_told = False
@@ -130,8 +125,9 @@ def find_world() -> World:
     worker = torch.get_worker_info() if torch is not None else None
     if worker is not None and worker.num_workers > 1:
         raise UnsupportedError(
-            f"find the world: this is worker {worker.id} of {worker.num_workers} of torch's DataLoader, and each would read the same; "
-            "say which part is its own, world=(rank * workers + worker, ranks * workers), or let rota's loader read with threads instead"
+            f"find the world: this is worker {worker.id} of {worker.num_workers} of torch's DataLoader, and each would "
+            "read the same; say which part is its own, world=(rank * workers + worker, ranks * workers), or let rota's "
+            "loader read with threads instead"
         )
     mpi, distributed = _rota.mpi_world(), torch_distributed()
     theirs = World(distributed.get_rank(), distributed.get_world_size()) if distributed is not None else World()
@@ -155,8 +151,9 @@ def check_world(world: World) -> None:
     theirs = World(distributed.get_rank(), distributed.get_world_size())
     if theirs[:2] != world[:2]:
         raise InvalidArgumentError(
-            f"read batches: this was made for rank {world.rank} of {world.size}, and is rank {theirs.rank} of {theirs.size} of "
-            "torch.distributed by now; make it after init_process_group(), or say where it is: world=(0, 1), of streams comm=None"
+            f"read batches: this was made for rank {world.rank} of {world.size}, and is rank {theirs.rank} of "
+            f"{theirs.size} of torch.distributed by now; make it after init_process_group(), or say where it is: "
+            "world=(0, 1), of streams comm=None"
         )
 
 
@@ -169,8 +166,7 @@ def _keep_parents() -> None:
     _of_parent = None if distributed is None else distributed.group.WORLD
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_keep_parents)
+os.register_at_fork(after_in_child=_keep_parents)
 
 _of_torch: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # of the group of all ranks, its own
 
@@ -197,7 +193,9 @@ def torchs_world(group: Any) -> World:
     world: World = placed.world
     placed.close()
     if world.size != size:
-        raise InvalidArgumentError(f"take the world of a group of {size} ranks: others gave one of {world.size}; all give as large ones")
+        raise InvalidArgumentError(
+            f"take the world of a group of {size} ranks: others gave one of {world.size}; all give as large ones"
+        )
     return world
 
 
@@ -210,8 +208,8 @@ def torchs_ranks() -> Any:
     world = distributed.group.WORLD
     if world is _of_parent:
         raise UnsupportedError(
-            "find the ranks that work together: torch.distributed is the parent's, of which this process was forked; say that it is "
-            "alone: comm=None, or world=(0, 1)"
+            "find the ranks that work together: torch.distributed is the parent's, of which this process was forked; "
+            "say that it is alone: comm=None, or world=(0, 1)"
         )
     if world not in _of_torch:
         _of_torch[world] = Communicator(world)
@@ -228,5 +226,6 @@ def needed_ranks(comm: Any, task: str, world: World | None = None) -> Any:
         return Communicator()
     raise InvalidArgumentError(
         f"{task}: this is rank {world.rank} of {world.size}, and ranks do this together; call "
-        "torch.distributed.init_process_group() first, or pass comm=MPI.COMM_WORLD of mpi4py; comm=None is this process alone"
+        "torch.distributed.init_process_group() first, or pass comm=MPI.COMM_WORLD of mpi4py; comm=None is this "
+        "process alone"
     )

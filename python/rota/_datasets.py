@@ -12,12 +12,13 @@ import re
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from rota import _rota
-from rota._errors import InvalidArgumentError
+from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
+from rota._values import Mixture
 
 
 def length_of(dataset: Any) -> int:
@@ -96,8 +97,8 @@ _own: dict[int, Any] = {}  # locks, by the ids of datasets
 def locks_of(dataset: Any) -> tuple[Any, ...]:
     """To be held, in this order, while `dataset` is called.
 
-    All datasets take turns: they may share a file or a buffer by an attribute, a class, a module or a closure. While one waits for
-    a loader inside, others have their turn, and only that one has not.
+    All datasets take turns: they may share a file or a buffer by an attribute, a class, a module or a closure. While
+    one waits for a loader inside, others have their turn, and only that one has not.
     """
     with suppress(TypeError):  # of what nobody can watch, such as a list
         if id(dataset) not in _own:
@@ -111,8 +112,7 @@ def _free_all() -> None:
         lock._at_fork_reinit()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_free_all)
+os.register_at_fork(after_in_child=_free_all)
 
 
 # ---- what names samples ----
@@ -154,7 +154,9 @@ def _name_of(dataset: Any, id: int) -> str:
     """What is known of a sample without asking the dataset for it. Raises _Unknown."""
     if isinstance(dataset, (list, tuple, range)) or (hasattr(dataset, "dtype") and hasattr(dataset, "reshape")):
         return _plain(dataset[id])
-    parts = {name: getattr(dataset, name, None) for name in ("dataset", "indices", "datasets", "tensors", "_fingerprint")}
+    parts = {
+        name: getattr(dataset, name, None) for name in ("dataset", "indices", "datasets", "tensors", "_fingerprint")
+    }
     if isinstance(parts["_fingerprint"], str):  # of Hugging Face
         return parts["_fingerprint"]
     if parts["dataset"] is not None and parts["indices"] is not None:  # a Subset
@@ -184,12 +186,14 @@ def _name_of(dataset: Any, id: int) -> str:
 
 
 def names_of(dataset: Any, most: int = 32) -> list[str]:
-    """Of some samples, from the first to the last, what names them: a line each. None where nothing is known without reading."""
+    """Of some samples, from the first to the last, what names them: a line each. None that would have to be read."""
     if isinstance(dataset, _rota.Source):  # what it is made of
         name, args, _ = dataset._recipe or ("", (), None)
         if name == "python_source":
             return names_of(args[0], most) if args[2] is None else []
-        made_of = [one for arg in args for one in (arg if isinstance(arg, list) else [arg]) if isinstance(one, _rota.Source)]
+        made_of = [
+            one for arg in args for one in (arg if isinstance(arg, list) else [arg]) if isinstance(one, _rota.Source)
+        ]
         return [line for one in made_of for line in names_of(one, most)]
     size = len(dataset) if hasattr(dataset, "__len__") else 0
     count = min(size, most)
@@ -203,3 +207,76 @@ def names_of(dataset: Any, most: int = 32) -> list[str]:
 def digest_of(name: str) -> int:
     """As a state has it: 62 bits, and odd."""
     return int.from_bytes(hashlib.blake2b(name.encode(errors="replace"), digest_size=8).digest(), "big") >> 2 | 1
+
+
+def _lengths(dataset: Any, weights: Any) -> list[int]:
+    """Of one dataset, or of each of those that are mixed."""
+    is_list = isinstance(dataset, (list, tuple))
+    if weights is not None:
+        if not is_list or len(dataset) != len(weights):
+            what = f"{len(dataset)} datasets" if is_list else f"a {type(dataset).__name__}"
+            raise InvalidArgumentError(
+                f"make a sampler: {len(weights)} weights for {what}; give a list of as many datasets"
+            )
+        return [length_of(one) for one in dataset]
+    torch = sys.modules.get("torch.utils.data")
+    kinds = (_rota.Source, torch.Dataset) if torch else (_rota.Source,)
+    if is_list and dataset and all(isinstance(one, kinds) for one in dataset):
+        raise InvalidArgumentError(
+            f"make a sampler: a list of {len(dataset)} datasets needs weights=; for one behind the other give what "
+            "joins them, such as torch's ConcatDataset"
+        )
+    return [length_of(dataset)]
+
+
+class Known:
+    """What a sampler knows its samples by: their number, a fingerprint, or what names them without reading them."""
+
+    def __init__(self, dataset: Any, weights: Any, end: str, steps: int, fingerprint: str | None) -> None:
+        if weights is None and (steps or end != "first_exhausted"):
+            raise InvalidArgumentError("make a sampler: end= and steps= are of a mixture; give weights, too")
+        if weights is not None and fingerprint is not None:
+            raise UnsupportedError("make a sampler: fingerprint= of a mixture; leave it out")
+        self.lengths = _lengths(dataset, weights)
+        self.mixing = None if weights is None else (weights, _rota.MixtureOptions.plain(end=end, steps=steps))
+        self.fingerprint = fingerprint or None
+        is_text = fingerprint and re.fullmatch("[0-9a-f]{32}", fingerprint) is None
+        self.told: dict[str, Any] = {"fingerprint": fingerprint} if is_text else {}  # kept for people
+        datasets = [] if fingerprint is not None else [dataset] if weights is None else dataset
+        self.names = [names_of(one) for one in datasets]
+        self.seen: list[str] = []
+
+    def see(self, dataset: Any) -> None:
+        """Takes what names the samples now, for ranks to compare."""
+        self.seen = names_of(dataset) if self.names and not self.mixing else []
+
+    def learn(self, dataset: Any) -> bool:
+        """Knows the samples by those of `dataset`, where it had their number alone; whether it does now."""
+        if self.mixing or not self.names or any(self.names):
+            return False
+        self.names = [names_of(dataset)]
+        return any(self.names)
+
+    def lines(self) -> str:
+        return "".join(f"{name}\n" for names in (*self.names, self.seen) for name in names)
+
+    def run(self, options: dict, world: Any) -> Any:
+        known = self.names or [[]] * len(self.lengths)
+        digests = ([*map(digest_of, names)] for names in known)
+        data: Any = [_rota.numbers(size, self.fingerprint, of) for size, of in zip(self.lengths, digests)]
+        data = Mixture(data, self.mixing[0], **self.mixing[1]) if self.mixing else data[0]
+        made = _rota.make_sampler_run(data, _rota.LoaderOptions(**options), world)
+        if self.mixing:  # of Python's own numbers, to be pickled
+            self.mixing = [*map(float, self.mixing[0])], self.mixing[1]
+        return made
+
+    @contextmanager
+    def compared(self, state: Mapping[str, str]) -> Iterator[None]:
+        """A MismatchError inside says how the dataset was called then."""
+        try:
+            yield
+        except MismatchError as error:
+            then, now = state.get("fingerprint"), self.told.get("fingerprint")
+            if then == now:
+                raise
+            raise MismatchError(f"{error}; fingerprint= was {then!r} then, and is {now!r} now") from None

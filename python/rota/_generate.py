@@ -13,8 +13,13 @@ from rota._report import plain
 from rota._sources import PythonSource, write_shards
 from rota._values import Field
 
-# Bytes of a sample, their standard deviation, and samples of a file: of npz, JPEG and Parquet there. dlrm's are runs of rows.
-SHAPES = {"unet3d": (146_600_628, 68_341_808, 1), "retinanet": (322_957, 0, 1), "flux": (2_200_000, 0, 288), "dlrm": (4096 * 160, 0, 256)}
+# Bytes of a sample, their standard deviation, and samples of a file: of npz, JPEG and Parquet there.
+SHAPES = {
+    "unet3d": (146_600_628, 68_341_808, 1),
+    "retinanet": (322_957, 0, 1),
+    "flux": (2_200_000, 0, 288),
+    "dlrm": (4096 * 160, 0, 256),  # runs of rows
+}
 
 
 class Samples(list):
@@ -23,7 +28,8 @@ class Samples(list):
     def __getitem__(self, i: int) -> np.ndarray:  # type: ignore[override]
         size = super().__getitem__(i)
         words = np.resize(MEMORY[: size // 8 + 1], size // 8 + 1)
-        words[::512] ^= np.arange(len(words[::512]), dtype=np.uint64) + np.uint64(i << 32)  # there are storages that keep equal blocks once
+        # There are storages that keep equal blocks once.
+        words[::512] ^= np.arange(len(words[::512]), dtype=np.uint64) + np.uint64(i << 32)
         return words.view(np.uint8)[:size]
 
 
@@ -46,5 +52,8 @@ def main(arguments: Sequence[str]) -> int:
     except (Error, OSError) as error:
         print(f"error: {plain(error)}", file=sys.stderr)
         return 1
-    print(f"{plain(to)}: {report.samples:,} samples of {shape}; {report.there:,} of {report.shards:,} files are there, {report.bytes:,} bytes")
+    print(
+        f"{plain(to)}: {report.samples:,} samples of {shape}; {report.there:,} of {report.shards:,} files are there, "
+        f"{report.bytes:,} bytes"
+    )
     return 0

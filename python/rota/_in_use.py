@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 import sys
 import threading
 import weakref
@@ -55,15 +56,17 @@ class InUse:
         for one in tensors_in(batch):
             with contextlib.suppress(TypeError):
                 its: Any = None if self._infos.get(id(one)) else info  # None of what several batches share
-                self._infos[id(one)] = weakref.ref(one, lambda _, key=id(one): self._infos.pop(key, None)), its, self._fors  # type: ignore[misc]
+                gone: Any = functools.partial(self._infos.pop, id(one))  # with the dead reference as what there was
+                self._infos[id(one)] = weakref.ref(one, gone), its, self._fors
 
     def find(self, batch: Any) -> Any:
         noted = [self._infos.get(id(one), (None, ..., 0))[1] for one in tensors_in(batch)]
         found = [info for info in noted if info is not None]
         if not found or found[0] is ... or any(info is not found[0] for info in found):
             raise InvalidArgumentError(
-                "find the info of a batch: this loader has delivered none of these very tensors together; a copy is another one, also "
-                "on another device: ask before it is copied, or put into the batch what you need (a collate that takes indices)"
+                "find the info of a batch: this loader has delivered none of these very tensors together; a copy is "
+                "another one, also on another device: ask before it is copied, or put into the batch what you need (a "
+                "collate that takes indices)"
             )
         return found[0]
 
@@ -93,6 +96,7 @@ def require_rows(batch: Any, size: int) -> None:
     rows = [len(one) for one in tensors_in(batch) if getattr(one, "ndim", 0) > 0]
     if rows and size not in rows:
         raise InvalidArgumentError(
-            f"collate a batch of {size} samples: its tensors have {', '.join(map(str, rows))} rows, so that the mask would hit others; give "
-            "collate_fn a parameter `indices`: it then gets those of the samples, which have is_pad, and can keep them together"
+            f"collate a batch of {size} samples: its tensors have {', '.join(map(str, rows))} rows, so that the mask "
+            "would hit others; give collate_fn a parameter `indices`: it then gets those of the samples, which have "
+            "is_pad, and can keep them together"
         )

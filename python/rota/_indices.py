@@ -39,7 +39,9 @@ class Index(int):
 @functools.lru_cache(maxsize=256)
 def index_type(epoch: int, seed: int, is_pad: bool) -> Any:
     """Of all such indices of an epoch: what they have in common costs none of them anything."""
-    return type("Index", (Index,), {"__slots__": (), "__module__": "rota", "epoch": epoch, "seed": seed, "is_pad": is_pad})
+    return type(
+        "Index", (Index,), {"__slots__": (), "__module__": "rota", "epoch": epoch, "seed": seed, "is_pad": is_pad}
+    )
 
 
 class Indices(list):

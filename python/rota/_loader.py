@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rota import _rota, _sources
@@ -15,50 +15,18 @@ from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
 from rota._run import Run
 from rota._sources import Source
-from rota._values import DTypeLike, FieldsLike, Mixture
-
-
-def make_mapping(batch: Any) -> Any:
-    """Gives a class what mappings have beside `[name]`."""
-    batch.__module__ = "rota"
-    Mapping.register(batch)
-    batch.keys = lambda self: list(self)
-    batch.values = lambda self: [self[name] for name in self]
-    batch.items = lambda self: [(name, self[name]) for name in self]
-    batch.get = lambda self, name, default=None: self[name] if name in self else default
-    for name in ("keys", "values", "items", "get"):
-        getattr(batch, name).__doc__ = "As of a dict, by name."
-    return batch
-
+from rota._values import DTypeLike, FieldsLike, Mixture, make_mapping
 
 Batch = make_mapping(_rota.Batch)
-Batch.__doc__ = """One rank's slice of a global batch: a mapping of field names to arrays over its own memory, or to `Ragged`.
+Batch.__doc__ = """One rank's slice of a global batch: a mapping of fields to arrays over its memory, or to `Ragged`.
 
-Memory goes back to the loader when the batch and all of its arrays are gone. One number for each of its `size` slots have
-`ids`, `kinds` (0: a sample; 1: padding; 2: skipped), `mask` (True where a sample counts), `epochs`, `datasets` and `slots`
-(of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count. Of streams there are
-`stream_ids` and `positions` in place of `ids`, `datasets` and `slots`, which are empty.
+Memory goes back to the loader when the batch and all of its arrays are gone. One number for each of its `size` slots
+have `ids`, `kinds` (0: a sample; 1: padding; 2: skipped), `mask` (True where a sample counts), `epochs`, `datasets` and
+`slots` (of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count. Of
+streams there are `stream_ids` and `positions` in place of `ids`, `datasets` and `slots`, which are empty.
 """
 Batch.mask = property(lambda self: self.kinds == 0, doc="[size], True where a sample counts.")
 Batch.__repr__ = lambda self: f"<rota.Batch of {self.size} samples: {', '.join(self)}>"
-for _name, _text in dict(
-    fields="What tensors there are.",
-    size="Samples here, which count or not.",
-    start="The position before it.",
-    end="The position behind it.",
-    times="A dict: seconds that the loop waited for it, that it took a worker to read and to transform it, and what was slow.",
-    ids="[size], int64: the samples.",
-    kinds="[size], uint8: 0 a sample, 1 padding, 2 skipped.",
-    epochs="[size], int64: of each sample.",
-    datasets="[size], int32: which of a mixture's datasets each sample is of.",
-    slots="[size], int64: places in the global batch, ascending.",
-    stream_ids="[size, 3], int64: of streams, shard, input and output of each sample: see `StreamId`.",
-    positions="[size], int64: of streams, the number of each sample in its shard's stream.",
-    real="Samples here that count.",
-    global_size="Samples of all ranks, which count or not. Not of streams.",
-    global_real="Samples of all ranks that count. An error where several ranks may skip some: sum `real` over ranks.",
-).items():
-    getattr(Batch, _name).__doc__ = _text
 
 
 def _taken(source: Any, types: Mapping[str, DTypeLike] | None) -> Any:
@@ -94,7 +62,8 @@ def _weakly(function: Any) -> Any:
     return call
 
 
-_open: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_open: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # in this process, to be closed
+os.register_at_fork(after_in_child=_open.clear)
 
 
 def close_all() -> None:
@@ -107,7 +76,7 @@ def close_all() -> None:
     patience = time.monotonic() + 1
     # A list that is made at once, for threads may make others meanwhile.
     for loader in [loader for ref in _open.valuerefs() if (loader := ref()) is not None]:
-        while loader._process == os.getpid():
+        while True:
             try:
                 loader._close_within(max(patience - time.monotonic(), 0.1))
                 break
@@ -119,7 +88,6 @@ def close_all() -> None:
 
 def opened(loader: Any) -> None:
     """To be closed before Python ends."""
-    loader._process = os.getpid()
     _open[id(loader)] = loader
 
 
@@ -135,10 +103,10 @@ class Placed:
         return iter(super().next, None)  # type: ignore # not self: a comprehension of Python 3.13 asks what it gets once more
 
     def next(self: Any) -> _rota.Batch | None:
-        """The next batch, or None after the last epoch. Waits until it is read; of streams, on all ranks: **collective**.
+        """The next batch, or None after the last epoch. Waits until it is read; of streams **collective**.
 
-        What fails is raised in its batch's place, of streams on all ranks. The position stays: the next call tries the same
-        batch again.
+        What fails is raised in its batch's place, of streams on all ranks. The position stays: the next call tries the
+        same batch again.
         """
         if not self._is_placed:
             check_world(self.world)
@@ -151,20 +119,21 @@ class Loader(Placed, _rota.Loader):
     Iterate over it: a `Batch` is a mapping of field names to numpy arrays without a copy, or to `Ragged`. The position
     moves when a batch is handed out. One thread at a time uses a loader.
 
-    - The dataset, `shards`, `interleave`, `shuffle` ("none", "within", "global", "block"), `seed` and `block` define the
-      order: they must be the same on resume. All else may change, the world included. `shards="files"` makes one of each
-      file, "units" one of each compressed chunk; `shards=0` makes 256, or one under "none", which is then the dataset's
-      order. `block=(0, n)` takes chunks for blocks.
+    - The dataset, `shards`, `interleave`, `shuffle` ("none", "within", "global", "block"), `seed` and `block` define
+      the order: they must be the same on resume. All else may change, the world included. `shards="files"` makes one of
+      each file, "units" one of each compressed chunk; `shards=0` makes 256, or one under "none", which is then the
+      dataset's order. `block=(0, n)` takes chunks for blocks.
     - `tail` says what happens at the end of an epoch: "partial", "carry", "drop" or "pad". `epochs=None`: no last one.
     - `cast={"tokens": "int64"}` changes element types before all else: see `rota.cast`.
     - `transform(sample)` gets a `Sample`, and changes it in place or returns a dict of `transform_fields`.
-      `collate(batch)` gets a dict of arrays, with `ids` and `mask`, and returns one of `collate_fields`, a row for each sample.
-      Workers call both, under Python's lock, several at once.
+      `collate(batch)` gets a dict of arrays, with `ids` and `mask`, and returns one of `collate_fields`, a row for each
+      sample. Workers call both, under Python's lock, several at once.
     - The ranks of `comm`, which `rota.Communicator` takes, make the loader together, check that dataset and options are
       the same, and count bad samples together. Left out, it is that of torch.distributed, where that is initialised.
     - `world` is this process among those that share the data, which then exchange nothing: (rank, size), or what
       `rota.torch.world` returns.
-    - A message of the logger "rota" says what workers are reading, each time that a batch has been waited for `slow_after` seconds.
+    - A message of the logger "rota" says what workers are reading, each time that a batch has been waited for
+      `slow_after` seconds.
     - A `for` gives what is left of the run. `evaluation=True`, for validation: each `for` begins at the first sample.
     - `on_bad_sample="skip"` masks what cannot be read, up to `max_skipped` samples.
 
@@ -240,10 +209,10 @@ class Loader(Placed, _rota.Loader):
         self._is_placed = world is not None or comm is not ...
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_process") or self.is_closed:
+        if not hasattr(self, "_is_placed") or self.is_closed:
             return "<rota.Loader, closed>"
         at, world = self.position, self.world
         return (
-            f"<rota.Loader of {self._source!r}, batches of {self.global_batch_size}, rank {world.rank} of {world.size}, "
-            f"at epoch {at.epoch}, sample {at.consumed}, step {at.step}>"
+            f"<rota.Loader of {self._source!r}, batches of {self.global_batch_size}, rank {world.rank} of "
+            f"{world.size}, at epoch {at.epoch}, sample {at.consumed}, step {at.step}>"
         )

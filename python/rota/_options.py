@@ -38,7 +38,9 @@ def in_rotas_words(init: _Init) -> _Init:
     def checked(self: Any, *args: Any, **options: Any) -> None:
         for name in options:
             if name in WORDS and name not in known:
-                raise TypeError(f"make a {type(self).__name__}: there is no option {name}; rota's option is {WORDS[name]}")
+                raise TypeError(
+                    f"make a {type(self).__name__}: there is no option {name}; rota's option is {WORDS[name]}"
+                )
         init(self, *args, **options)
 
     return checked  # type: ignore

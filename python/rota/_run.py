@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rota import _rota
 from rota._errors import InvalidArgumentError
 from rota._indices import BatchInfo
-from rota._values import Mixture
 from rota._options import in_rotas_words
-
-if TYPE_CHECKING:
-    import numpy as np
+from rota._values import Mixture
 
 
 def _bytes(what: str, lengths: Any) -> bytes:
@@ -21,7 +18,9 @@ def _bytes(what: str, lengths: Any) -> bytes:
 
     given = np.asarray([] if lengths is None else lengths)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise TypeError(f"make a run: {what} must be whole numbers, one behind the other, and not {given.dtype} {[*given.shape]}")
+        raise TypeError(
+            f"make a run: {what} must be whole numbers, one behind the other, and not {given.dtype} {[*given.shape]}"
+        )
     return given.astype(np.int64).tobytes()
 
 
@@ -32,19 +31,21 @@ def _data(samples: Any, shards: Any, blocks: Any, are_mixed: bool) -> list[tuple
     none: Sequence = [None] * len(samples)
     lists = samples, none if shards is None else shards, none if blocks is None else blocks
     if len({len(one) for one in lists}) > 1:
-        raise InvalidArgumentError(f"make a run: {len(samples)} datasets, and lengths of {len(lists[1])} and {len(lists[2])}")
+        raise InvalidArgumentError(
+            f"make a run: {len(samples)} datasets, and lengths of {len(lists[1])} and {len(lists[2])}"
+        )
     return [(size, _bytes("shard_lengths", of), _bytes("block_lengths", by)) for size, of, by in zip(*lists)]
 
 
 class Run(_rota.Run):
     """An order, and a place in it: what any rank of any world reads, when, and what comes next. It reads nothing.
 
-    It is a value: `copy()` is cheap whatever there is to order, `==` compares order, batches and place, and it can be pickled.
-    A `Loader` and an `ElasticBatchSampler` have one (`run`), and its `state()` is theirs.
+    It is a value: `copy()` is cheap whatever there is to order, `==` compares order, batches and place, and it can be
+    pickled. A `Loader` and an `ElasticBatchSampler` have one (`run`), and its `state()` is theirs.
 
     - `data` is a number of samples, or a source; with `weights`, a list of those, for a mixture.
-    - `shard_lengths`: samples of each shard, where they are files, say; else `shards` of equal length. `block_lengths`: of the blocks
-      of `shuffle="block"` with `block=(0, n)`. A source is asked for them: `shards="files"` or "units".
+    - `shard_lengths`: samples of each shard, where they are files, say; else `shards` of equal length. `block_lengths`:
+      of the blocks of `shuffle="block"` with `block=(0, n)`. A source is asked for them: `shards="files"` or "units".
     - All other options are those of `Loader`.
 
     >>> import rota
@@ -78,24 +79,32 @@ class Run(_rota.Run):
         fingerprint: str | None = None,
     ) -> None:
         options = _rota.LoaderOptions(
-            global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, seed=seed, block=block,
-            tail=tail, epochs=epochs,
+            global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, seed=seed,
+            block=block, tail=tail, epochs=epochs,
         )  # fmt: skip
         are_sources = isinstance(data, (Mixture, _rota.Source)) or (
-            weights is not None and isinstance(data, (list, tuple)) and bool(data) and all(isinstance(one, _rota.Source) for one in data)
+            weights is not None
+            and isinstance(data, (list, tuple))
+            and bool(data)
+            and all(isinstance(one, _rota.Source) for one in data)
         )
         if are_sources:
             if not (shard_lengths is block_lengths is fingerprint is None):
-                raise InvalidArgumentError("make a run of a source: leave out shard_lengths=, block_lengths= and fingerprint=, which it is asked for")
+                raise InvalidArgumentError(
+                    "make a run of a source: leave out shard_lengths=, block_lengths= and fingerprint=, which it is "
+                    "asked for"
+                )
             if weights is not None:
                 data = Mixture(data, weights, end, steps)
             super().__init__(_rota.make_run_over(data, options))
             return
         if isinstance(shards, str):
-            raise InvalidArgumentError(f"make a run: shards={shards!r} is of a source, which is asked for them; give shard_lengths=")
+            raise InvalidArgumentError(
+                f"make a run: shards={shards!r} is of a source, which is asked for them; give shard_lengths="
+            )
         if weights is not None and not isinstance(data, (list, tuple)):
             raise TypeError(f"make a run: weights= are of a list of datasets, and not of a {type(data).__name__}")
-        mixture = None if weights is None else (weights, end, steps)
+        mixture = None if weights is None else Mixture((), weights, end, steps)
         given = _data(data, shard_lengths, block_lengths, weights is not None)
         super().__init__(_rota.make_run(given, options, mixture, fingerprint))
 
@@ -155,6 +164,6 @@ class Run(_rota.Run):
     def __repr__(self) -> str:
         at = self.position
         return (
-            f"<rota.Run of {self.samples} samples, batches of {self.global_batch_size}, at epoch {at.epoch}, sample {at.consumed}, "
-            f"step {at.step}>"
+            f"<rota.Run of {self.samples} samples, batches of {self.global_batch_size}, at epoch {at.epoch}, sample "
+            f"{at.consumed}, step {at.step}>"
         )

@@ -4,119 +4,25 @@ from __future__ import annotations
 
 import copy
 import operator
-import re
 import sys
 import threading
-import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from rota import _rota
+from rota._by_hand import ByHand
 from rota._communicator import as_world, check_world, compared, find_world, torchs_ranks
-from rota._datasets import digest_of, length_of, names_of
+from rota._datasets import Known
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
 from rota._indices import BatchInfo, Index
 from rota._options import in_rotas_words
 from rota._run import Run
-from rota._values import BatchSlot, Mixture, Position, World
-
-
-def _lengths(dataset: Any, weights: Any) -> list[int]:
-    """Of one dataset, or of each of those that are mixed."""
-    is_list = isinstance(dataset, (list, tuple))
-    if weights is not None:
-        if not is_list or len(dataset) != len(weights):
-            what = f"{len(dataset)} datasets" if is_list else f"a {type(dataset).__name__}"
-            raise InvalidArgumentError(f"make a sampler: {len(weights)} weights for {what}; give a list of as many datasets")
-        return [length_of(one) for one in dataset]
-    torch = sys.modules.get("torch.utils.data")
-    kinds = (_rota.Source, torch.Dataset) if torch else (_rota.Source,)
-    if is_list and dataset and all(isinstance(one, kinds) for one in dataset):
-        raise InvalidArgumentError(
-            f"make a sampler: a list of {len(dataset)} datasets needs weights=; for one behind the other give what joins them, "
-            "such as torch's ConcatDataset"
-        )
-    return [length_of(dataset)]
+from rota._values import BatchSlot, Position, World
 
 
 class _Base(Generic[TypeVar("T")]):  # type: ignore[misc]
     """Once torch is there, its Sampler stands in this place, for those who ask for one: it is laid out alike."""
-
-
-class _Known:
-    """What a sampler knows its samples by: their number, a fingerprint, or what names them without reading them."""
-
-    def __init__(self, dataset: Any, weights: Any, how: dict, fingerprint: str | None) -> None:
-        self.lengths = _lengths(dataset, weights)
-        self.mixing = None if weights is None else (weights, how)
-        self.fingerprint = fingerprint or None
-        is_text = fingerprint and re.fullmatch("[0-9a-f]{32}", fingerprint) is None
-        self.told: dict[str, Any] = {"fingerprint": fingerprint} if is_text else {}  # kept for people
-        self.names = [] if fingerprint is not None else [names_of(one) for one in ([dataset] if weights is None else dataset)]
-        self.seen: list[str] = []
-
-    def see(self, dataset: Any) -> None:
-        """Takes what names the samples now, for ranks to compare."""
-        self.seen = names_of(dataset) if self.names and not self.mixing else []
-
-    def learn(self, dataset: Any) -> bool:
-        """Knows the samples by those of `dataset`, where it had their number alone; whether it does now."""
-        if self.mixing or not self.names or any(self.names):
-            return False
-        self.names = [names_of(dataset)]
-        return any(self.names)
-
-    def lines(self) -> str:
-        return "".join(f"{name}\n" for names in (*self.names, self.seen) for name in names)
-
-    def run(self, options: dict, world: Any) -> _rota.Run:
-        known = self.names or [[]] * len(self.lengths)
-        data: Any = [_rota.numbers(length, self.fingerprint, [*map(digest_of, names)]) for length, names in zip(self.lengths, known)]
-        data = Mixture(data, self.mixing[0], **self.mixing[1]) if self.mixing else data[0]
-        made = _rota.make_sampler_run(data, _rota.LoaderOptions(**options), world)
-        if self.mixing:  # of Python's own numbers, to be pickled
-            self.mixing = [*map(float, self.mixing[0])], self.mixing[1]
-        return made
-
-
-class _ByHand:
-    """What is said to those who iterate over a sampler, which counts nothing then."""
-
-    def __init__(self) -> None:
-        self.drawn_at: Position | None = None  # where a batch was drawn
-        self.drawn_over: Position | None = None  # where an iterator began that has given all of its batches
-        self.lacks_drawn = False  # a state that was asked for, unless the iterator is asked for its own as well
-        self.warned: set[str] = set()
-
-    def moved(self) -> None:
-        self.drawn_at = self.drawn_over = None
-
-    def begin(self, at: Position) -> None:
-        if self.drawn_at == at:
-            self.warn(
-                "this iterator begins with the same batches as the one before: batches that are drawn from a sampler count by "
-                "advance(), or in a rota.torch.DataLoader; for one that begins anew at each `for`, make it with evaluation=True", 4
-            )
-
-    def drew(self, at: Position, gives: bool, is_over: bool) -> None:
-        """A batch, or the end of those, of an iterator that began at `at`."""
-        if gives and self.lacks_drawn:
-            self.warn(
-                "the last state has none of the batches that were drawn: batches that are drawn from a sampler count by advance(), "
-                "or in a rota.torch.DataLoader", 5
-            )
-        if gives:
-            self.drawn_at = at
-        if is_over:
-            self.drawn_over = at
-
-    def warn(self, text: str, stacklevel: int = 3) -> None:
-        """Once."""
-        kind = text[:20]
-        if kind not in self.warned:
-            warnings.warn(text, stacklevel=stacklevel)
-        self.warned.add(kind)
 
 
 class BatchIterator(Iterator[list[Index]]):
@@ -124,13 +30,14 @@ class BatchIterator(Iterator[list[Index]]):
 
     def __init__(self, sampler: ElasticBatchSampler) -> None:
         self._sampler = sampler
-        self._run = _rota.Run(sampler._run)
+        self._run: Any = _rota.Run(sampler._run)
         if sampler._evaluation:
             self._run.restart()
         self._begin(sampler._rules.take_end())
-        self._counts_nothing = not sampler._is_counted  # unless what delivers its batches counts them, or keeps its state
-        self._drawn: deque[Any] = deque(maxlen=None if sampler._is_counted else 1)
-        sampler._drawn = self._drawn
+        self._counts_nothing = not sampler._is_counted  # unless its state is kept
+        self._drawn: deque[Any] | None = None
+        if sampler._is_counted:
+            self._drawn = sampler._ahead = deque()
 
     def _begin(self, is_over: bool) -> None:
         self._start, self._is_over = self._run.position, is_over
@@ -146,50 +53,104 @@ class BatchIterator(Iterator[list[Index]]):
         if drawn is None:
             raise StopIteration
         indices, batch = drawn
-        self._drawn.append(batch)
+        if self._drawn is not None:
+            self._drawn.append(batch)
         return indices
 
     def state_dict(self) -> dict[str, str]:
         """Behind the last batch drawn."""
-        self._counts_nothing, by_hand = False, self._sampler._by_hand
-        by_hand.drawn_at, by_hand.lacks_drawn = None, False
+        self._counts_nothing = False
+        self._sampler._by_hand.kept()
         return {"rota": self._run._state(), **self._sampler._known.told}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
-        """Goes to where `state` says. At the end of an epoch it gives nothing, unless the sampler was told to go behind it."""
+        """Goes to where `state` says. At an epoch's end it gives nothing, unless the sampler is to go behind it."""
         self._run._load(state)
         rules = self._sampler._rules
         self._begin(rules.gives_nothing(self._run))
         self._counts_nothing = False
-        self._drawn.clear()
         if rules.ends(self._run) and not self._sampler._evaluation:
             self._sampler.load_state_dict(state)
 
 
-class ElasticBatchSampler(_Base):
+def _of_run(name: str, text: str) -> Any:
+    return property(lambda self: getattr(self._run, name), doc=text)
+
+
+class _Computed:
+    """What a sampler's run says, without any data."""
+
+    _run: Any
+    _options: dict[str, Any]
+    _epochs: int | None
+
+    world: World = _of_run("_world", "This process among those that share the data.")
+    global_batch_size: int = _of_run("global_batch_size", "Samples of all ranks in a step.")
+    position: Position = _of_run("position", "Behind the last batch that was delivered.")
+    seed: int = _of_run("seed", "Of the order.")
+    samples: int = _of_run("samples", "Of all datasets.")
+
+    def __len__(self) -> int:
+        """Batches of an epoch, with "carry" of this one; of all of them, where the number of `epochs` was given."""
+        if self._epochs is not None:
+            return len(self._run)
+        if self._options["tail"] != "carry":
+            return self._run.steps_per_epoch
+        size = self.global_batch_size
+        return -(-(self.samples - self.position.consumed % size) // size)  # the rest is of the epoch before
+
+    def __repr__(self) -> str:
+        if not hasattr(self, "_run"):
+            return "<rota.ElasticBatchSampler, not made>"
+        at, world = self.position, self.world
+        return (
+            f"<rota.ElasticBatchSampler of {self.samples} samples, batches of {self.global_batch_size}, rank "
+            f"{world.rank} of {world.size}, at epoch {at.epoch}, sample {at.consumed}, step {at.step}>"
+        )
+
+    @property
+    def run(self) -> Run:
+        """Where it is, as a value, behind the last batch that was delivered."""
+        return Run._of(self._run)
+
+    def when(self, id: int, epoch: int) -> BatchSlot | None:
+        """The step, rank and slot in which sample `id` is read in `epoch`; None where it never is."""
+        return self._run.when(id, epoch, self.world.size, self._options["rank_split"])
+
+    def batch(self, step: int) -> BatchInfo | None:
+        """This rank's batch of `step`, computed; None past the end. Not of steps before a change of size or epoch."""
+        run: Any = _rota.Run(self._run)
+        return BatchInfo(run._slice_here()) if run._go_to_step(step) else None
+
+
+class ElasticBatchSampler(_Computed, _Base):
     """The batches of one rank, as lists of `Index`, for torch's DataLoader or any other.
 
     The order is computed: no list of samples is kept, and none is replayed. A run stops at any step and goes on in any
     world, with the same global batches. `rota.torch.DataLoader` counts what it delivers; so use that one in a training
     loop, or ask the iterator for its `state_dict`.
 
-    - `dataset` is one, or its length; with `weights`, a list of those, whose samples are numbered as ConcatDataset does.
-    - `epochs=None`: each `for` goes through the rest of one epoch, as torch's do. `epochs=3`: one `for` goes through all
-      three.
+    - `dataset` is one, or its length; with `weights`, a list of those, whose samples are numbered as ConcatDataset
+      does.
+    - `epochs=None`: each `for` goes through the rest of one epoch, as torch's do. `epochs=3`: one `for` goes through
+      all three.
     - `tail` "pad" fills up an epoch's last batch with samples that `BatchInfo.mask` masks; "drop" leaves it out;
       "partial" makes it short; "carry" goes on into the next epoch.
     - `shards=0` makes 256 logical shards, or one under `shuffle="none"`, which is then the dataset's order.
-    - `fingerprint` names the dataset: a state of another one is refused, and ranks that differ are. Without it, its length
-      does, and what names its samples without reading them: paths, the indices of a Subset, values of a list or an array.
-      fingerprint="" compares the length alone.
-    - Ranks of torch.distributed compare place, options and dataset when it is made and at each `for`: **collective**, unless
-      `world` is given.
+    - `fingerprint` names the dataset: a state of another one is refused, and ranks that differ are. Without it, its
+      length does, and what names its samples without reading them: paths, the indices of a Subset, values of a list or
+      an array. fingerprint="" compares the length alone.
+    - Ranks of torch.distributed compare place, options and dataset when it is made and at each `for`: **collective**,
+      unless `world` is given.
 
     >>> import rota
     >>> sampler = rota.ElasticBatchSampler(10, 4, shuffle="none", world=(0, 1))
     >>> list(sampler)
     [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]]
     """
+
+    changes = 0
+    """how often it was moved, or changed what it makes, by other than `advance`"""
 
     @in_rotas_words
     def __init__(
@@ -214,35 +175,29 @@ class ElasticBatchSampler(_Base):
     ) -> None:
         torch = sys.modules.get("torch.utils.data")
         if torch is not None and not isinstance(self, torch.Sampler):
-            ElasticBatchSampler.__bases__ = (torch.Sampler,)  # type: ignore[misc]
+            ElasticBatchSampler.__bases__ = (_Computed, torch.Sampler)  # type: ignore[misc]
+        self._is_mixture, self._evaluation = weights is not None, bool(evaluation)
         with compared(torchs_ranks() if world is None else None, "make samplers") as describe:
-            what = "make a sampler"
             if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
                 raise InvalidArgumentError(
-                    f'{what}: evaluation=True gives each sample once in each `for`: leave out weights= and epochs=, and let tail be '
-                    '"pad" or "partial"'
+                    "make a sampler: evaluation=True gives each sample once in each `for`: leave out weights= and "
+                    'epochs=, and let tail be "pad" or "partial"'
                 )
-            is_mixture = weights is not None
-            if not is_mixture and (steps or end != "first_exhausted"):
-                raise InvalidArgumentError(f"{what}: end= and steps= are of a mixture; give weights, too")
-            if is_mixture and fingerprint is not None:
-                raise UnsupportedError(f"{what}: fingerprint= of a mixture; leave it out")
-            if evaluation or (is_mixture and epochs is None):
+            self._known = Known(dataset, weights, end, steps, fingerprint)
+            if evaluation or (weights is not None and epochs is None):
                 epochs = 1  # of a mixture: until one is exhausted
-            self._known = _Known(dataset, weights, _rota.MixtureOptions.plain(end=end, steps=steps), fingerprint)
-            self._options: dict[str, Any] = _rota.LoaderOptions.plain(
+            self._options = _rota.LoaderOptions.plain(
                 global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
                 seed=seed, tail=tail, epochs=epochs, rank_split=rank_split,
             )  # fmt: skip
-            self._is_mixture, self._evaluation, self._epochs = is_mixture, bool(evaluation), self._options["epochs"]
-            self._run = self._known.run(self._options, find_world() if world is None else as_world(world))  # behind what was delivered
+            self._epochs = self._options["epochs"]
+            self._run = self._known.run(self._options, find_world() if world is None else as_world(world))
             self._rules = _rota.ForRules(self._evaluation, self._epochs is None)
-            self._by_hand = _ByHand()
+            self._by_hand = ByHand()
             self._is_placed = world is not None
             self._is_compared = False  # with other ranks, since it was moved
-            self._delivered = self._changes = 0
             self._has_delivered = False  # since it was moved
-            self._drawn: deque[Any] = deque()  # batches of the `for` that counts what it delivers, and those to come
+            self._ahead: deque[Any] | None = None  # batches of the `for` that is delivered; none since it was moved
             self._is_counted = False  # by what delivers its batches
             self._is_in_loader = False  # a rota.torch.DataLoader, which does
             describe(self._described())
@@ -276,8 +231,9 @@ class ElasticBatchSampler(_Base):
             self._compare()
         if self._is_in_loader and self._rules.is_restored and not self._is_counted:
             raise InvalidArgumentError(
-                "draw batches of a sampler whose loader has loaded a state: another loader draws them, which would pass over batches "
-                "twice (skip_first_batches does), or count none; use the rota.torch.DataLoader itself, which goes on where it was"
+                "draw batches of a sampler whose loader has loaded a state: another loader draws them, which would "
+                "pass over batches twice (skip_first_batches does), or count none; use the rota.torch.DataLoader "
+                "itself, which goes on where it was"
             )
         if not self._evaluation:
             self._by_hand.begin(self.position)
@@ -285,43 +241,21 @@ class ElasticBatchSampler(_Base):
 
     def _begins_for(self) -> bool:
         """Whether a `for` that counts what it delivers has any batch; where it begins is settled before it."""
+        self._ahead = None
         if self._evaluation:
             self.restart()
         self._compare()
-        self._by_hand.drawn_at, at = None, self.position
-        if self._by_hand.drawn_over == at and not self._evaluation:
-            raise InvalidArgumentError(
-                f"begin a `for`: another loader drew all of epoch {at.epoch} (skip_first_batches does), which counts none; call set_epoch() first"
-            )
+        self._by_hand.begin_counted(None if self._evaluation else self.position)
         gives, said = self._rules.begin(self._run)
         if said:
             self._by_hand.warn(said)
         return gives
 
-    def __len__(self) -> int:
-        """Batches of an epoch, with "carry" of this one; of all of them, where the number of `epochs` was given."""
-        if self._epochs is not None:
-            return len(self._run)
-        if self._options["tail"] != "carry":
-            return self._run.steps_per_epoch
-        size = self.global_batch_size
-        return -(-(self.samples - self.position.consumed % size) // size)  # the rest is of the epoch before
-
     # ---- where it is ----
 
     @property
-    def world(self) -> World:
-        """This process among those that share the data."""
-        return self._run._world
-
-    @property
-    def global_batch_size(self) -> int:
-        """Samples of all ranks in a step."""
-        return self._run.global_batch_size
-
-    @property
     def batch_size(self) -> int:
-        """None has it: what asks (Accelerate's `prepare` does, of torch's DataLoader) would share samples among ranks again."""
+        """None has it: what asks, as Accelerate's `prepare` does, would share samples among ranks again."""
         if self._is_in_loader or self.world.size == 1:
             raise AttributeError("batch_size")
         raise UnsupportedError(
@@ -329,35 +263,11 @@ class ElasticBatchSampler(_Base):
             "give it to a rota.torch.DataLoader, or to rota.accelerate.DataLoader"
         )
 
-    @property
-    def run(self) -> Run:
-        """Where it is, as a value, behind the last batch that was delivered."""
-        return Run._of(self._run)
-
-    @property
-    def position(self) -> Position:
-        """Behind the last batch that was delivered."""
-        return self._run.position
-
-    @property
-    def seed(self) -> int:
-        """Of the order."""
-        return self._run.seed
-
-    @property
-    def samples(self) -> int:
-        """Of all datasets."""
-        return self._run.samples
-
-    @property
-    def changes(self) -> int:
-        """How often it was moved, or changed what it makes, by other than `advance`."""
-        return self._changes
-
     def advance(self, info: type[BatchInfo] | None = None) -> Any:
         """Counts the next batch as delivered, and tells of it (as `info`); None behind the last one."""
         if not self._is_compared:
             self._compare()
+        self._ahead = None
         batch = self._run._slice_here()
         return None if batch is None else self._deliver(batch, info or BatchInfo)
 
@@ -366,14 +276,13 @@ class ElasticBatchSampler(_Base):
         self._run._advance(batch)
         self._rules.passed(self._run, batch)
         self._has_delivered = True
-        self._delivered += 1
         return info(batch)
 
     def state_dict(self, behind: BatchInfo | None = None) -> dict[str, str]:
         """Where the run is and what defines its order: the state of a C++ loader over as many samples. From any thread.
 
-        That behind a batch that was delivered, where others were since. An evaluation has none: {}, which `load_state_dict`
-        takes.
+        That behind a batch that was delivered, where others were since. An evaluation has none: {}, which
+        `load_state_dict` takes.
         """
         if self._evaluation:
             return {}
@@ -389,13 +298,8 @@ class ElasticBatchSampler(_Base):
             if state:
                 raise MismatchError("restore an evaluation: it keeps no place, and this is the state of a training")
             return
-        try:
+        with self._known.compared(state):
             self._run._load(state)
-        except MismatchError as error:
-            then, now = state.get("fingerprint"), self._known.told.get("fingerprint")
-            if then == now:
-                raise
-            raise MismatchError(f"{error}; fingerprint= was {then!r} then, and is {now!r} now") from None
         self._restored()
 
     def _restored(self) -> None:
@@ -421,14 +325,14 @@ class ElasticBatchSampler(_Base):
         self._changed()
 
     def _changed(self) -> None:
-        self._changes += 1
-        self._is_compared = False
+        self.changes += 1
+        self._is_compared, self._ahead = False, None
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of `epoch`.
 
-        Only behind a load, for trainers that call it then, too, it keeps the place in the state's epoch, until that is over.
-        If the state is at the end of `epoch`, the next `for` gives nothing. An earlier epoch is an error.
+        Only behind a load, for trainers that call it then, too, it keeps the place in the state's epoch, until that is
+        over. If the state is at the end of `epoch`, the next `for` gives nothing. An earlier epoch is an error.
 
         With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs, and an
         evaluation always begins anew.
@@ -454,28 +358,10 @@ class ElasticBatchSampler(_Base):
         self._run.set_weights(weights)
         self._changed()
 
-    def when(self, id: int, epoch: int) -> BatchSlot | None:
-        """The step, rank and slot in which sample `id` is read in `epoch`; None where it never is."""
-        return self._run._when_here(id, epoch)
-
-    def batch(self, step: int) -> BatchInfo | None:
-        """This rank's batch of `step`, computed; None past the end. Not of steps before a change of size or epoch."""
-        run = _rota.Run(self._run)
-        return BatchInfo(run._slice_here()) if run._go_to_step(step) else None
-
-    def __repr__(self) -> str:
-        if not hasattr(self, "_run"):
-            return "<rota.ElasticBatchSampler, not made>"
-        at, world = self.position, self.world
-        return (
-            f"<rota.ElasticBatchSampler of {self.samples} samples, batches of {self.global_batch_size}, rank {world.rank} "
-            f"of {world.size}, at epoch {at.epoch}, sample {at.consumed}, step {at.step}>"
-        )
-
     def __getstate__(self) -> dict[str, Any]:
         at = self.world, self._run._state()
         own = {name: copy.copy(self.__dict__[name]) for name in ("_rules", "_by_hand", "_known")}
-        return {**self.__dict__, **own, "_run": at, "_has_delivered": False, "_drawn": deque()}
+        return {**self.__dict__, **own, "_run": at, "_has_delivered": False, "_ahead": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

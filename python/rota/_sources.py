@@ -29,7 +29,9 @@ def _make_again(name: str, args: tuple, part: int | None, fingerprint: str | Non
     made = _made(name, *args)
     made = made if part is None else made[part]
     if fingerprint not in (None, made.fingerprint):
-        raise MismatchError("unpickle a source: its files have changed since it was pickled, or others can be read here")
+        raise MismatchError(
+            "unpickle a source: its files have changed since it was pickled, or others can be read here"
+        )
     return made
 
 
@@ -72,8 +74,12 @@ def _as_catalog(
 ) -> Catalog:
     with agreed(comm, "open files") as ranks:
         if isinstance(path, Catalog) and not (ranks is None and storages is None and max_bad_files == 0):
-            raise InvalidArgumentError("open files: a catalog has its ranks and options; give comm=, storages= and max_bad_files= to it")
-    return path if isinstance(path, Catalog) else Catalog(path, comm=ranks, storages=storages, max_bad_files=max_bad_files)
+            raise InvalidArgumentError(
+                "open files: a catalog has its ranks and options; give comm=, storages= and max_bad_files= to it"
+            )
+    return (
+        path if isinstance(path, Catalog) else Catalog(path, comm=ranks, storages=storages, max_bad_files=max_bad_files)
+    )
 
 
 def find_format(
@@ -96,13 +102,13 @@ def open(
 
     ========  ======================================================================================================
     files     each file is a sample: `data`, its bytes; `keys` adds `path` and `folder`, the name of its directory
-    hdf5      rows of `datasets`; ragged: `x` with `x_offsets`, or `offsets`; `groups` that are samples; `unpack`; `allow_external_links`; `swmr`
+    hdf5      rows of `datasets`; ragged: `x_offsets`, or `offsets`; `groups`; `unpack`; `allow_external_links`; `swmr`
     tfrecord  records: `data`, bytes; `verify` their checksums
     tar       WebDataset: extensions are `fields` (the first file's); `keys` adds `__key__`; `allow_missing_end`
     lines     lines of text or JSON: `text`, bytes
     npy       rows of arrays: `data`; or each file, with `file_is_sample`
     npz       each file, or with `rows` each row of its `arrays` (all)
-    tokens    windows over flat files: `tokens` of `dtype` "uint16" or "uint32"; `length`, `stride` (0: `length`); `skip_bytes` of a head
+    tokens    windows of flat files: `tokens` of `dtype` "uint16", "uint32"; `length`, `stride` (0: that), `skip_bytes`
     megatron  documents: `tokens`; or their sequences, with `sequence_is_sample`; of x, x.idx, x.bin, or a directory
     mds       MosaicML's shards: `columns` (all); `verify` their hashes
     ========  ======================================================================================================
@@ -127,7 +133,8 @@ def cast(source: Source, types: Mapping[str, DTypeLike]) -> Source:
     """`source` with other element types: `cast(source, {"tokens": "int64"})`. Whoever reads converts.
 
     Every value must survive: integers become wider ones, or floats with enough digits; floats become wider ones;
-    booleans become any number. Only float16, bfloat16, and float64 to float32, round. The dataset stays the same, so that a state fits both.
+    booleans become any number. Only float16, bfloat16, and float64 to float32, round. The dataset stays the same, so
+    that a state fits both.
 
     >>> import rota
     >>> rota.cast(rota.PythonSource([{"x": True}]), {"x": "float32"}).fields
@@ -167,7 +174,8 @@ def write_shards(
 ) -> ShardReport:
     """Writes all samples, in order, as shards of about `shard_bytes`, to an empty directory or "s3://bucket/prefix".
 
-    - `format`: "tar", for fields that are bytes, "tfrecord", for one such field, or "mds", for numbers and fixed shapes, too.
+    - `format`: "tar", for fields that are bytes, "tfrecord", for one such field, or "mds", for numbers and fixed
+      shapes, too.
     - `progress` is called with a `Progress` now and then. Ctrl-C ends the call behind a shard.
     - `world`: the process that calls this, as `rota.World(rank, size)`. Each writes its part, and need not know of the
       others.
@@ -177,7 +185,12 @@ def write_shards(
     is a file "unfinished.tar" (or of the format), by which `rota.open` refuses the directory.
     """
     options = _rota.ShardOptions(
-        format=format, shard_bytes=shard_bytes, world=tuple(world), workers=workers, progress=progress, storages=storages
+        format=format,
+        shard_bytes=shard_bytes,
+        world=tuple(world),
+        workers=workers,
+        progress=progress,
+        storages=storages,
     )
     return _rota.write_shards(_as_source("write shards", source), os.fspath(destination), options)
 
@@ -234,11 +247,11 @@ def PythonSource(
     `dataset[i]` is a dict of the fields, a tuple in their order, or the value of the only one. Without `fields`, sample
     0 says which there are; ragged fields must be declared.
 
-    One thread at a time is in it, and in all others, which may share a file: what it returns is copied before the next call.
-    `thread_safe=True` says that several threads may call it at once.
+    One thread at a time is in it, and in all others, which may share a file: what it returns is copied before the next
+    call. `thread_safe=True` says that several threads may call it at once.
 
-    `fingerprint` names the dataset: a state of another one is refused. Without it, so is one whose samples differ, as far as a
-    few of them tell that are the same at each reading. fingerprint="" compares the length alone.
+    `fingerprint` names the dataset: a state of another one is refused. Without it, so is one whose samples differ, as
+    far as a few of them tell that are the same at each reading. fingerprint="" compares the length alone.
 
     >>> import rota
     >>> source = rota.PythonSource([{"x": 1.5}, {"x": 2.5}])
@@ -248,7 +261,9 @@ def PythonSource(
     if isinstance(dataset, (str, bytes, os.PathLike)):
         raise TypeError(f"{dataset!r} is a path, and no dataset: open it with rota.open(...)")
     if not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
-        raise TypeError(f"a {type(dataset).__name__} has no len() and no [i]; for what is read in sequence, see rota.Stream")
+        raise TypeError(
+            f"a {type(dataset).__name__} has no len() and no [i]; for what is read in sequence, see rota.Stream"
+        )
     with ExitStack() as stack:
         for lock in () if thread_safe else locks_of(dataset):
             stack.enter_context(lock)

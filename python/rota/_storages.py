@@ -29,7 +29,9 @@ def as_storages(given: Mapping[str, Any] | None) -> dict[str, Files]:
         raise TypeError(f'storages is {given!r:.100}; it must be a mapping, such as {{"gs": fsspec.filesystem("gs")}}')
     for scheme, system in (given or {}).items():
         if not (isinstance(scheme, str) and hasattr(system, "cat_ranges") and hasattr(system, "_strip_protocol")):
-            raise TypeError(f"storages: {scheme!r} is {system!r:.100}; it must be a scheme, and that a file system of fsspec")
+            raise TypeError(
+                f"storages: {scheme!r} is {system!r:.100}; it must be a scheme, and that a file system of fsspec"
+            )
     return {"": Files(""), **{scheme: Files(f"{scheme}://", system) for scheme, system in (given or {}).items()}}
 
 
@@ -153,7 +155,9 @@ class Files:
             path = to_list.pop()
             for info in self._list_one(system, path, _finds_at_once(system) and (is_all or path != first)):
                 if not info["name"].startswith(top):
-                    raise UnsupportedError(f"list {self._scheme}{prefix}: its file system names {info['name']!r} below {top!r}")
+                    raise UnsupportedError(
+                        f"list {self._scheme}{prefix}: its file system names {info['name']!r} below {top!r}"
+                    )
                 below = info["name"][len(top) :]
                 name = directory + below.removeprefix("/")
                 if below in ("", "/") or (top and below[0] != "/") or not name.startswith(prefix):

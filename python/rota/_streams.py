@@ -16,7 +16,7 @@ from rota._values import FieldsLike, StreamSample, World
 
 StreamSource = _rota.StreamSource
 StreamSource.__module__ = "rota"
-StreamSource.__doc__ = """Logical shards that are read in sequence; see `StreamLoader`. `fields`, `shards` and `fingerprint` say what it is."""
+StreamSource.__doc__ = """Logical shards that are read in sequence: see `StreamLoader`."""
 
 
 def _repr(self: StreamSource) -> str:
@@ -122,8 +122,8 @@ class Opened(Iterator[tuple]):
             return _TUPLE if isinstance(cursor, tuple) else _NUMBER, numbers, b""
         ints = {0: "", 1: "an int or "}.get(self._count, f"a tuple of {self._count} ints or ")
         raise Refusal(
-            f"a stream yielded {repr(cursor):.100} as the cursor behind a sample; yield sample, cursor, where the cursor is "
-            f"{ints}bytes (cursor_numbers = {self._count}), and the numbers are of 64 bits"
+            f"a stream yielded {repr(cursor):.100} as the cursor behind a sample; yield sample, cursor, where the "
+            f"cursor is {ints}bytes (cursor_numbers = {self._count}), and the numbers are of 64 bits"
         )
 
     def close(self) -> None:
@@ -223,8 +223,9 @@ class StreamLoader(Placed, _rota.StreamLoader):
     number of steps; a batch is empty on a rank that has no more of the epoch. `epochs=None`: no last one. Each sample
     comes exactly once per epoch, also after a resume in another world.
 
-    `next`, `state_dict`, and making one are collective over the ranks of `comm`, which `rota.Communicator` takes; None is
-    this process alone. Left out, it is that of torch.distributed; where that is not initialised yet, at the first use.
+    `next`, `state_dict`, and making one are collective over the ranks of `comm`, which `rota.Communicator` takes; None
+    is this process alone. Left out, it is that of torch.distributed; where that is not initialised yet, at the first
+    use.
 
     >>> import rota
     >>> source = rota.PythonSource([{"x": i} for i in range(10)])
@@ -247,7 +248,9 @@ class StreamLoader(Placed, _rota.StreamLoader):
         deadline: float = 600.0,
         allocator: Any = None,
     ) -> None:
-        options = {name: value for name, value in locals().items() if name not in ("self", "stream", "comm", "__class__")}
+        options = {
+            name: value for name, value in locals().items() if name not in ("self", "stream", "comm", "__class__")
+        }
         what = "make a stream loader"
         world = find_world() if comm is ... and torchs_ranks() is None else World()
         is_early = world.size > 1  # nobody can say yet who they are
@@ -270,7 +273,7 @@ class StreamLoader(Placed, _rota.StreamLoader):
         return self._stream
 
     def __repr__(self) -> str:
-        if not hasattr(self, "_process") or self.is_closed:
+        if not hasattr(self, "_is_placed") or self.is_closed:
             return "<rota.StreamLoader, closed>"
         if not self._is_made:
             return f"<rota.StreamLoader of {self._stream!r}, whose ranks are asked for when it is used first>"

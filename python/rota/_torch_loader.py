@@ -58,7 +58,9 @@ class SkippingInfo(BatchInfo):
         """Samples that count, over all ranks, of which one knows its own alone."""
         if self._batch.size == self._batch.global_size:
             return self.real
-        raise InvalidArgumentError("count the samples of a global batch: what other ranks skip is not known here; sum real over ranks")
+        raise InvalidArgumentError(
+            "count the samples of a global batch: what other ranks skip is not known here; sum real over ranks"
+        )
 
 
 T = TypeVar("T", covariant=True)
@@ -83,16 +85,17 @@ class DataLoader(_data.DataLoader[T]):
     Where something between the loader and the loop draws ahead (a thread, a prefetcher), ask `info_of(batch)`, and save
     `state_dict(batch)`: `info` and `state_dict()` are then refused.
 
-    A `collate_fn` gets a list of samples, and keeps their number and order. One that has a parameter `indices` also gets those
-    (`Index`: `epoch`, `is_pad`), and may do otherwise.
+    A `collate_fn` gets a list of samples, and keeps their number and order. One that has a parameter `indices` also
+    gets those (`Index`: `epoch`, `is_pad`), and may do otherwise.
 
-    All of torch's options work, but for those that make an order of their own. The sampler may be called `batch_sampler`,
-    as torch does. With `tail` "partial", "carry" or "drop" a rank may have no sample in an epoch's last batch: then the
-    batch is None.
+    All of torch's options work, but for those that make an order of their own. The sampler may be called
+    `batch_sampler`, as torch does. With `tail` "partial", "carry" or "drop" a rank may have no sample in an epoch's
+    last batch: then the batch is None.
 
-    With `on_bad_sample="skip"` a sample is masked whose `__getitem__` raises `rota.BadSample`, another CorruptError, or one of
-    `bad_errors`; in its place is another one. All ranks take the same steps. Behind an epoch, `skipped` lists those of all
-    ranks of torch.distributed, which meet there. A rank that has met more than `max_skipped` different ones raises CorruptError.
+    With `on_bad_sample="skip"` a sample is masked whose `__getitem__` raises `rota.BadSample`, another CorruptError, or
+    one of `bad_errors`; in its place is another one. All ranks take the same steps. Behind an epoch, `skipped` lists
+    those of all ranks of torch.distributed, which meet there. A rank that has met more than `max_skipped` different
+    ones raises CorruptError.
 
     Trainers leave it as it is: Lightning and Fabric see that it shares samples by itself (`sampler`), and so does
     `prepare` of Accelerate, which saves and loads its state.
@@ -109,13 +112,7 @@ class DataLoader(_data.DataLoader[T]):
         *,
         batch_sampler: ElasticBatchSampler | None = None,
         collate_fn: Callable[..., Any] | None = None,
-        pin_memory: bool = False,
-        timeout: float = 0,
-        worker_init_fn: Callable[[int], None] | None = None,
-        multiprocessing_context: Any = None,
         generator: torch.Generator | None = None,
-        prefetch_factor: int | None = None,
-        persistent_workers: bool = False,
         on_bad_sample: str = "fail",
         bad_errors: Sequence[type[Exception]] = (),
         max_skipped: int = 1000,
@@ -139,7 +136,9 @@ class DataLoader(_data.DataLoader[T]):
         if hasattr(inner, "__len__") and len(inner) != sampler.samples:
             raise MismatchError(f"the dataset has {len(inner)} samples, the sampler orders {sampler.samples}")
         if on_bad_sample not in ("fail", "skip") or (bad_errors and on_bad_sample == "fail"):
-            raise InvalidArgumentError(f'on_bad_sample is {on_bad_sample!r}; it must be "fail", or "skip", which bad_errors= needs')
+            raise InvalidArgumentError(
+                f'on_bad_sample is {on_bad_sample!r}; it must be "fail", or "skip", which bad_errors= needs'
+            )
         self._skips, self._max_skipped, self._skipped = on_bad_sample == "skip", max_skipped, list[SkippedSample]()
         self._skipped_here: list[tuple[int, int, str, str]] = []  # since skipped was told
         self._bad_ids: set[int] = set()  # of this rank
@@ -149,7 +148,6 @@ class DataLoader(_data.DataLoader[T]):
             dataset = Skipping(dataset, sampler.samples, (CorruptError, *bad_errors))
         elif hasattr(dataset, "__getitems__") or collate.takes_indices:
             dataset = Whole(dataset)
-        self._iterations = 0
         self._order = sampler
         sampler._is_in_loader = True
         sampler._learn(inner)
@@ -160,13 +158,7 @@ class DataLoader(_data.DataLoader[T]):
             batch_sampler=sampler,
             num_workers=num_workers,
             collate_fn=collate,
-            pin_memory=pin_memory,
-            timeout=timeout,
-            worker_init_fn=worker_init_fn,
-            multiprocessing_context=multiprocessing_context,
             generator=generator or torch.Generator(),
-            prefetch_factor=prefetch_factor,
-            persistent_workers=persistent_workers,
             **options,
         )
         self._in_use = InUse()
@@ -195,7 +187,6 @@ class DataLoader(_data.DataLoader[T]):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         sampler, in_use = self._order, self._in_use
         self._require_length()
-        self._iterations += 1
         sampler._known.see(getattr(self.dataset, "_rota_dataset", self.dataset))
         if not sampler._begins_for():
             return
@@ -206,11 +197,10 @@ class DataLoader(_data.DataLoader[T]):
             batches = super().__iter__()  # which asks the sampler for an iterator
         finally:
             sampler._is_counted = False
-        to_deliver = sampler._drawn
+        ahead: Any = sampler._ahead
         in_use.begin()
-        drawn = self._iterations, sampler.changes, sampler._delivered
         while True:
-            if drawn != (self._iterations, sampler.changes, sampler._delivered):
+            if sampler._ahead is not ahead:
                 raise InvalidArgumentError(
                     "this `for` goes on from batches that were drawn before the loader was moved, "
                     "or another `for` over it began; end this one, and begin a new one"
@@ -219,7 +209,7 @@ class DataLoader(_data.DataLoader[T]):
             try:
                 batch = next(batches)
             except StopIteration as error:
-                if to_deliver:  # it came from the dataset
+                if ahead:  # it came from the dataset
                     raise CallbackError("read a batch: the dataset raised StopIteration") from error
                 if self._skips and sampler._is_mixture:
                     self._tell_skipped()
@@ -230,12 +220,10 @@ class DataLoader(_data.DataLoader[T]):
             if self._skips:
                 batch, bad = batch
                 make_info = functools.partial(SkippingInfo, bad=bad)
-                self._note_skipped(make_info(to_deliver[0]), bad)  # which may fail: then the batch does not count
+                self._note_skipped(make_info(ahead[0]), bad)  # which may fail: then the batch does not count
             if self._checks_rows:
-                require_rows(batch, to_deliver[0].size)
-            info = sampler._deliver(to_deliver.popleft(), make_info)
-            in_use.note(batch, info, sys._getframe(1))
-            drawn = self._iterations, sampler.changes, sampler._delivered
+                require_rows(batch, ahead[0].size)
+            in_use.note(batch, sampler._deliver(ahead.popleft(), make_info), sys._getframe(1))
             yield batch
 
     def _require_length(self) -> None:
@@ -243,7 +231,10 @@ class DataLoader(_data.DataLoader[T]):
         dataset: Any = getattr(self.dataset, "_rota_dataset", self.dataset)
         now = len(dataset) if hasattr(dataset, "__len__") else self._order.samples
         if now != self._order.samples:
-            raise MismatchError(f"the dataset has {now} samples now, the sampler orders {self._order.samples}; make sampler and loader anew")
+            raise MismatchError(
+                f"the dataset has {now} samples now, the sampler orders {self._order.samples}; make sampler and loader "
+                "anew"
+            )
 
     def _note_skipped(self, info: BatchInfo, bad: Mapping[int, str]) -> None:
         real = [slot for slot in bad if info._batch.kinds[slot] == 0]
@@ -253,7 +244,9 @@ class DataLoader(_data.DataLoader[T]):
         with agreed(self._ranks() if is_last else None, "list bad samples"):  # else others would wait for this one
             if here and len(ids) > self._max_skipped:
                 _, id, _, why = here[-1]
-                raise CorruptError(f"read sample {id}: {why}; more than max_skipped={self._max_skipped} samples are bad")
+                raise CorruptError(
+                    f"read sample {id}: {why}; more than max_skipped={self._max_skipped} samples are bad"
+                )
         self._bad_ids = ids
         self._skipped_here += here
         if is_last:
@@ -266,14 +259,20 @@ class DataLoader(_data.DataLoader[T]):
     def _tell_skipped(self) -> None:
         """**Collective** over all ranks of torch.distributed."""
         ranks = self._ranks()
-        texts = [json.dumps(self._skipped_here)] if ranks is None else ranks._gather("list bad samples", json.dumps(self._skipped_here))
-        told = {tuple(one) for text in texts for one in json.loads(text)}  # replicas read the same, and each evaluation does
+        texts = (
+            [json.dumps(self._skipped_here)]
+            if ranks is None
+            else ranks._gather("list bad samples", json.dumps(self._skipped_here))
+        )
+        told = {tuple(one) for text in texts for one in json.loads(text)}  # replicas read the same
         told -= {*self._skipped}
         self._skipped_here = []
         self._skipped += sorted(itertools.starmap(SkippedSample, told))
         if told and self._order.world.rank == 0:
             first = self._skipped[-len(told)]
-            logging.getLogger("rota").warning("epoch %d: %d bad samples were skipped, such as %d: %s", first.epoch, len(told), first.id, first.error)
+            logging.getLogger("rota").warning(
+                "epoch %d: %d bad samples were skipped, such as %d: %s", first.epoch, len(told), first.id, first.error
+            )
 
     @property
     def skipped(self) -> list[SkippedSample]:
@@ -282,7 +281,7 @@ class DataLoader(_data.DataLoader[T]):
 
     @property
     def stats(self) -> dict[str, float]:
-        """`batches` of all `for`s, and `wait_seconds` that the loop has waited for them: take it before and after a step."""
+        """`batches` of all `for`s, and `wait_seconds` for them: take it before and after a step."""
         return {"batches": self._batches, "wait_seconds": self._waited}
 
     @property
@@ -292,8 +291,8 @@ class DataLoader(_data.DataLoader[T]):
             raise InvalidArgumentError("ask for the info of a batch: none was delivered yet")
         if self._in_use.is_elsewhere() or self._in_use.is_ahead():
             raise InvalidArgumentError(
-                "ask for the info of the batch in hand: a thread, or something between the loader and the loop, draws batches ahead, "
-                "so that it may be of another one; ask info_of(batch)"
+                "ask for the info of the batch in hand: a thread, or something between the loader and the loop, draws "
+                "batches ahead, so that it may be of another one; ask info_of(batch)"
             )
         return self._in_use.last
 
@@ -315,13 +314,13 @@ class DataLoader(_data.DataLoader[T]):
             return self._order.state_dict(self.info_of(behind))
         if not self._in_use.is_elsewhere() and self._in_use.is_ahead():
             self._order._by_hand.warn(
-                "several batches of this `for` are in use: where something between the loader and the loop draws ahead, this state has "
-                "some that were not trained; save state_dict(batch), with the last one that was"
+                "several batches of this `for` are in use: where something between the loader and the loop draws "
+                "ahead, this state has some that were not trained; save state_dict(batch), with the last one that was"
             )
         if self._in_use.is_fed():
             raise InvalidArgumentError(
-                "save the state of a loader: a thread draws batches ahead of the loop, so that it has some that were not trained; "
-                "save state_dict(batch), with the last batch that was trained"
+                "save the state of a loader: a thread draws batches ahead of the loop, so that it has some that were "
+                "not trained; save state_dict(batch), with the last batch that was trained"
             )
         return self._order.state_dict()
 

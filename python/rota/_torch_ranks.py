@@ -17,8 +17,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from rota._communicator import check_torch
 from rota._errors import ALONE, InvalidArgumentError, TimeoutError, tell
+from rota._values import check_torch
 
 _FOR_EVER = timedelta(days=3650)  # rota has deadlines of its own
 _TO_CONNECT = 30.0  # seconds, for ranks that are all there
@@ -26,7 +26,8 @@ _REST = timedelta(milliseconds=10)
 _PATIENCE = 5.0  # seconds until a wait for ranks is told
 _LOOK = 0.05  # seconds between two looks at who has come
 _TO_ANSWER = 5.0  # seconds for a store; the process that has it may hang
-_HAS_TIMEOUTS = hasattr(dist.ProcessGroupGloo, "_set_default_timeout")  # of calls, other than to connect: not in torch 2.0
+# Of calls, other than to connect: not in torch 2.0.
+_HAS_TIMEOUTS = hasattr(dist.ProcessGroupGloo, "_set_default_timeout")
 
 _made: Counter[str] = Counter()  # groups of the same ranks that this process has made
 _alive: set[Group] = set()
@@ -88,7 +89,9 @@ class _Split(_Call):
         self._failed: TimeoutError | None = None
         try:
             if len(members) > 1:
-                self.made = Group(store, group._asker, members.index(group.rank), len(members), group._job, group._to_connect)
+                self.made = Group(
+                    store, group._asker, members.index(group.rank), len(members), group._job, group._to_connect
+                )
         except TimeoutError as error:
             self._failed, self._until = error, time.monotonic() + 5
             return
@@ -174,13 +177,15 @@ class Group:
     def __init__(self, store: Any, asker: _Asker, rank: int, size: int, job: Any, to_connect: float) -> None:
         self.rank, self.size, self._asker, self._job, self._to_connect = rank, size, asker, job, to_connect
         self._store, self._children, self._taken, self._mail = store, 0, 0, None
-        # A thread of gloo may be the last that has a call. It would want Python's lock then, and abort where Python ends.
+        # A thread of gloo may be the last that has a call. It wants Python's lock then, and aborts where Python ends.
         self._recent: deque[Any] = deque(maxlen=64)
         try:
             limit = timedelta(seconds=to_connect) if _HAS_TIMEOUTS else _FOR_EVER
             self._gloo = dist.ProcessGroupGloo(dist.PrefixStore("gloo", store), rank, size, limit)
         except RuntimeError as error:
-            raise TimeoutError(f"connect ranks: one has ended meanwhile, or the network failed ({error}); end the job") from error
+            raise TimeoutError(
+                f"connect ranks: one has ended meanwhile, or the network failed ({error}); end the job"
+            ) from error
         if _HAS_TIMEOUTS:
             self._gloo._set_default_timeout(_FOR_EVER)
         self._is_closed, self._next_probe = False, 0.0
@@ -188,7 +193,7 @@ class Group:
 
     @classmethod
     def of(cls, group: Any, task: str, deadline: float) -> Group | None:
-        """**Collective** over `group` of torch.distributed; None where it has one rank. Waits for them by `deadline`."""
+        """**Collective** over `group` of torch.distributed; None of one rank. Waits for them by `deadline`."""
         check_torch(torch)
         members = dist.get_process_group_ranks(group)
         if len(members) == 1:
@@ -333,7 +338,8 @@ def group_of(what: Any) -> Any:
     if hasattr(what, "get_group") and hasattr(what, "ndim"):
         if what.ndim != 1:
             raise InvalidArgumentError(
-                f'take the ranks of a DeviceMesh: it has {what.ndim} dimensions; name the one of data-parallel ranks: mesh["dp"]'
+                f'take the ranks of a DeviceMesh: it has {what.ndim} dimensions; name the one of data-parallel ranks: '
+                'mesh["dp"]'
             )
         return what.get_group()
     return None

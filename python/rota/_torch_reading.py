@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import data as _data
 
-from rota._communicator import check_torch
 from rota._datasets import KeptRandomness
 from rota._errors import CorruptError, text_of
 from rota._indices import Index
+from rota._values import check_torch
 
 check_torch(torch)
 

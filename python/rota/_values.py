@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-from rota._errors import Refusal
+from rota._errors import Refusal, UnsupportedError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,7 +137,17 @@ class Ragged(Sequence["np.ndarray"]):
         return [rows.tolist() for rows in self]  # type: ignore
 
     def __repr__(self) -> str:
-        return f"Ragged({len(self)} samples, {len(self.values)} rows of {self.values.dtype}{list(self.values.shape[1:])})"
+        return (
+            f"Ragged({len(self)} samples, {len(self.values)} rows of {self.values.dtype}{list(self.values.shape[1:])})"
+        )
+
+
+def check_torch(torch: Any) -> None:
+    """Refuses what is older than the oldest that is tested."""
+    if int(torch.__version__.split(".")[0]) < 2:
+        raise UnsupportedError(
+            f"use PyTorch {torch.__version__}: rota needs 2.0 or newer; install it from PyPI: pip install torch"
+        )
 
 
 def of_torch(tensor: Any) -> tuple[np.ndarray, bool]:
@@ -168,7 +178,9 @@ def as_array(value: Any, dtype: np.dtype, is_bfloat16: bool = False) -> np.ndarr
     made = np.asarray(value)
     if is_bfloat16 and made.dtype != np.uint16:
         raise TypeError(f"{made.dtype} is no bfloat16: give the bits as uint16, or a tensor of torch.bfloat16")
-    is_exact = np.can_cast(made.dtype, dtype) and not (made.dtype.kind in "iu" and made.itemsize == 8 and dtype.kind == "f")
+    is_exact = np.can_cast(made.dtype, dtype) and not (
+        made.dtype.kind in "iu" and made.itemsize == 8 and dtype.kind == "f"
+    )
     if made.size and not is_exact:
         if isinstance(value, (np.ndarray, np.generic)) and not np.can_cast(made.dtype, dtype, casting="same_kind"):
             raise TypeError(f"it is of dtype {made.dtype}, which does not become {dtype} without loss; convert it")
@@ -190,8 +202,21 @@ def _survives(made: np.ndarray, dtype: np.dtype) -> bool:
         return bool(np.all((changed.astype(made.dtype) == made) & ((changed < 0) == (made < 0))))
 
 
+def make_mapping(batch: Any) -> Any:
+    """Gives a class what mappings have beside `[name]`."""
+    batch.__module__ = "rota"
+    Mapping.register(batch)
+    batch.keys = lambda self: list(self)
+    batch.values = lambda self: [self[name] for name in self]
+    batch.items = lambda self: [(name, self[name]) for name in self]
+    batch.get = lambda self, name, default=None: self[name] if name in self else default
+    for name in ("keys", "values", "items", "get"):
+        getattr(batch, name).__doc__ = "As of a dict, by name."
+    return batch
+
+
 class Items:
-    """Makes an array of each field of what a user's function returned. Refuses what does not fit; `task` begins the message."""
+    """Makes arrays of what a user's function returned, one of each field. `task` begins what it refuses with."""
 
     def __init__(self, task: str, fields: Iterable[Field]) -> None:
         import numpy as np
@@ -275,8 +300,11 @@ class StreamSample(dict):
 
 
 class Samples(dict):
-    """The samples of a batch, for a collate: arrays by name, which end with the call. `ids` and `mask` (False: it pads, or was
-    skipped) are in the order of the batch: where a collate changes that, they belong to what it returns."""
+    """The samples of a batch, for a collate: arrays by name, which end with the call.
+
+    `ids` and `mask` (False: it pads, or was skipped) are in the order of the batch: where a collate changes that, they
+    belong to what it returns.
+    """
 
     __slots__ = ("ids", "mask")
 

@@ -16,10 +16,11 @@ __all__ = ["DataLoader"]
 
 
 class DataLoader(rota.torch.DataLoader):
-    """`rota.torch.DataLoader` for `accelerator.prepare`, which leaves it as it is; `save_state` and `load_state` keep its place.
+    """`rota.torch.DataLoader` for `accelerator.prepare`, which leaves it as it is. `save_state` keeps its place.
 
-    Batches are on the accelerator's device. `accumulate` takes an epoch's last batch for the end of an accumulation, and
-    `gather_for_metrics` leaves out what pads the last batch. A prepared scheduler takes one step for each of the optimizer.
+    Batches are on the accelerator's device. `accumulate` takes an epoch's last batch for the end of an accumulation,
+    and `gather_for_metrics` leaves out what pads the last batch. A prepared scheduler takes one step for each of the
+    optimizer.
     """
 
     end_of_dataloader = False
@@ -29,7 +30,8 @@ class DataLoader(rota.torch.DataLoader):
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
         if self._skips or self._order._options["rank_split"] != "by_sample":
             raise UnsupportedError(
-                "iterate in Accelerate: gather_for_metrics leaves out the last samples of a batch, and others would be to be left out "
+                "iterate in Accelerate: gather_for_metrics leaves out the last samples of a batch, and others would be "
+                "to be left out "
                 'with on_bad_sample="skip" or rank_split="by_shard"; use a rota.torch.DataLoader, and its info.mask'
             )
         order = self._order
@@ -37,8 +39,10 @@ class DataLoader(rota.torch.DataLoader):
         for size in (last, order.global_batch_size if order._evaluation else 0):
             if size % order.world.size:
                 raise UnsupportedError(
-                    f"iterate in Accelerate: a batch of {size} samples for {order.world.size} ranks; gather_for_metrics takes as many "
-                    'from each: let the batch be a multiple of the ranks, and leave tail="partial" out, as pads are left out of metrics'
+                    f"iterate in Accelerate: a batch of {size} samples for {order.world.size} ranks; "
+                    "gather_for_metrics takes as many "
+                    'from each: let the batch be a multiple of the ranks, and leave tail="partial" out, as pads are '
+                    'left out of metrics'
                 )
         DataLoader._has_trained = DataLoader._has_trained or not order._evaluation
         state, device = GradientState(), AcceleratorState().device

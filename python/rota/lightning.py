@@ -28,15 +28,22 @@ def _require_lightning_keeps(loader: DataLoader) -> None:
     """That Lightning's count of batches says where `loader` is, and that all ranks take all steps."""
     order, tail = loader._order, loader._order._options["tail"]
     if operator.length_hint(loader, -1) < 0:  # Lightning draws a batch of these ahead of the one in hand
-        raise UnsupportedError('train elastically: a mixture without a length; make its sampler with end="steps" and steps=')
+        raise UnsupportedError(
+            'train elastically: a mixture without a length; make its sampler with end="steps" and steps='
+        )
     if order._evaluation:
-        raise InvalidArgumentError("train elastically: the sampler of the training loader has evaluation=True, and keeps no place")
+        raise InvalidArgumentError(
+            "train elastically: the sampler of the training loader has evaluation=True, and keeps no place"
+        )
     if tail == "carry":  # Lightning takes the first epoch's length for all
-        raise UnsupportedError('train elastically: epochs of several lengths; make the sampler with another tail than "carry"')
+        raise UnsupportedError(
+            'train elastically: epochs of several lengths; make the sampler with another tail than "carry"'
+        )
     least = order.samples % order.global_batch_size if tail == "partial" else 0
     if (least or order.global_batch_size) < order.world.size and not order._is_mixture:
         raise UnsupportedError(
-            f"train elastically: a batch of {least or order.global_batch_size} samples for {order.world.size} ranks; one that has none "
+            f"train elastically: a batch of {least or order.global_batch_size} samples for {order.world.size} ranks; "
+            "one that has none "
             'takes no step in Lightning, and others would wait for it: leave tail="partial" out, or take larger batches'
         )
 
@@ -44,9 +51,9 @@ def _require_lightning_keeps(loader: DataLoader) -> None:
 class Elastic(Callback):
     """Goes on behind the last batch trained, in any world, from whatever checkpoint Lightning has made.
 
-    Lightning itself restores a loader in the middle of an epoch alone. So checkpoints have the place here, too, and Lightning's
-    counts of epochs and batches as they are of one. Each of Lightning's epochs begins at the first sample of one, if
-    `limit_train_batches` has left the one before early, too.
+    Lightning itself restores a loader in the middle of an epoch alone. So checkpoints have the place here, too, and
+    Lightning's counts of epochs and batches as they are of one. Each of Lightning's epochs begins at the first sample
+    of one, if `limit_train_batches` has left the one before early, too.
     """
 
     def __init__(self) -> None:
@@ -63,12 +70,15 @@ class Elastic(Callback):
         if not loaders:
             raise InvalidArgumentError("train elastically: no training loader is a rota.torch.DataLoader")
         if len(loaders) > 1:  # Lightning begins the shorter ones anew, and counts that nowhere
-            raise UnsupportedError("train elastically: several training loaders; mix their datasets in one sampler, by weights=")
+            raise UnsupportedError(
+                "train elastically: several training loaders; mix their datasets in one sampler, by weights="
+            )
         _require_lightning_keeps(loaders[0])
         limits = dict(zip(map(id, combined.flattened), combined.limits))
         if combined._mode != "min_size" and limits[id(loaders[0])] < max(limits.values()):
             raise UnsupportedError(
-                f"train elastically: beside a longer loader, which {combined._mode!r} goes through, this one would be begun anew, or give "
+                f"train elastically: beside a longer loader, which {combined._mode!r} goes through, this one would be "
+                "begun anew, or give "
                 'nothing; pass CombinedLoader(loaders, "min_size"), or make the other one no longer'
             )
         return loaders[0]
@@ -80,20 +90,22 @@ class Elastic(Callback):
         state, in_hand = loader.state_dict(), loader.position.step - self._first - batches.total.processed
         if epochs.started < epochs.ready or epochs.processed == epochs.ready:
             in_hand = 0
-        if in_hand > 1 or (in_hand and not trainer.lightning_module.automatic_optimization and trainer.global_step != self._steps):
+        is_automatic = trainer.lightning_module.automatic_optimization
+        if in_hand > 1 or (in_hand and not is_automatic and trainer.global_step != self._steps):
             raise UnsupportedError(
-                f"save a checkpoint: {in_hand} batches were drawn that are not all trained, or one was in part, by an optimizer of the "
-                "module's own (automatic_optimization = False); save between batches"
+                f"save a checkpoint: {in_hand} batches were drawn that are not all trained, or one was in part, by an "
+                "optimizer of the module's own (automatic_optimization = False); save between batches"
             )
         if in_hand == 1:
-            run = _rota.Run(order._run)
+            run: Any = _rota.Run(order._run)
             run.seek(loader.info.start)
             state = {**state, "rota": run._state()}
         epoch, done = epochs.processed, batches.current.processed
         if epochs.started < epochs.ready:
             done = 0  # of the epoch before
         elif epochs.processed == epochs.ready:
-            is_left = 0 < done < loop.max_batches and not batches.is_last_batch  # by `max_steps` or `should_stop`: the rest is to come
+            # By `max_steps` or `should_stop`: the rest is to come.
+            is_left = 0 < done < loop.max_batches and not batches.is_last_batch
             epoch, done = (epoch - 1, done) if is_left else (epoch, 0)
         elif done == loop.max_batches and batches.current.completed < done:
             epoch, done = epoch + 1, 0
@@ -110,7 +122,9 @@ class Elastic(Callback):
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """Called by Lightning."""
         if stage == "fit" and trainer.overfit_batches:
-            raise UnsupportedError("train elastically: overfit_batches= makes loaders anew, in another order; give a small dataset instead")
+            raise UnsupportedError(
+                "train elastically: overfit_batches= makes loaders anew, in another order; give a small dataset instead"
+            )
         if stage == "fit" and self._ended and self._ended[0] is trainer:  # another fit of it, which goes on there
             _, state, counts = self._ended
             trainer.fit_loop.load_state_dict(counts)

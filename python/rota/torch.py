@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
-import rota
-from rota import _rota, _sources
+from rota import _communicator, _rota, _sources
+from rota._catalog import Catalog
 from rota._checkpoint import first_row_of
 from rota._communicator import as_world, needed_ranks, torch_distributed, torchs_ranks, torchs_world
 from rota._errors import InvalidArgumentError, MismatchError
@@ -31,13 +31,13 @@ from rota._torch_reading import seeded
 from rota._values import Position, Ragged, World
 
 __all__ = [
-    "BatchInfo", "Communicator", "DataLoader", "StopSignal", "Tensors", "ToDevice", "fill", "open", "pinned", "seeded", "tensors", "to_device",
-    "world",
+    "BatchInfo", "Communicator", "DataLoader", "StopSignal", "Tensors", "ToDevice", "fill", "open", "pinned", "seeded",
+    "tensors", "to_device", "world",
 ]  # fmt: skip
 
 
-def Communicator(group: Any = None, deadline: float = 600.0) -> rota.Communicator:
-    """The ranks of torch.distributed, of a process group of it, or of a dimension of a DeviceMesh: a `rota.Communicator`.
+def Communicator(group: Any = None, deadline: float = 600.0) -> _rota.Communicator:
+    """A `rota.Communicator` of the ranks of torch.distributed, of a process group, or of a dimension of a DeviceMesh.
 
     They get a group by gloo of their own, whatever theirs is by. All of them make it together.
     """
@@ -45,19 +45,27 @@ def Communicator(group: Any = None, deadline: float = 600.0) -> rota.Communicato
         if torch_distributed() is None:
             raise InvalidArgumentError("make a communicator: call torch.distributed.init_process_group() first")
         group = torch.distributed.group.WORLD
-    return rota.Communicator(group, deadline)
+    return _communicator.Communicator(group, deadline)
 
 
 def fill(tensor: torch.Tensor, checkpoint: Any, name: str) -> None:
-    """Fills a tensor with that of the checkpoint, in place: of a DTensor that is sharded, this rank's rows, in any world."""
+    """Fills a tensor with that of the checkpoint, in place: of a DTensor that is sharded, this rank's rows."""
     dtype, shape = next(((info.dtype, info.shape) for info in checkpoint.tensors if info.name == name), ("", ()))
     if shape not in ((), tuple(tensor.shape) or (1,)):
-        raise MismatchError(f'fill a tensor of shape {[*tensor.shape]} with "{name}" of a checkpoint, which has {[*shape]}')
+        raise MismatchError(
+            f'fill a tensor of shape {[*tensor.shape]} with "{name}" of a checkpoint, which has {[*shape]}'
+        )
     local, first = (tensor.to_local(), first_row_of(tensor)) if hasattr(tensor, "placements") else (tensor, 0)
     rows = checkpoint.rows(name, first, len(local) if local.ndim else 1)  # which refuses a name that is not there
-    values = torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16) if dtype == "bfloat16" else torch.from_numpy(rows)
+    values = (
+        torch.from_numpy(rows.view(np.int16)).view(torch.bfloat16) if dtype == "bfloat16" else torch.from_numpy(rows)
+    )
     if values.dtype != local.dtype or local.is_meta:
-        what = "on the device meta, which has no memory: call to_empty() first" if local.is_meta else f"{local.dtype}; convert it"
+        what = (
+            "on the device meta, which has no memory: call to_empty() first"
+            if local.is_meta
+            else f"{local.dtype}; convert it"
+        )
         raise MismatchError(f'fill a tensor with "{name}" of a checkpoint, of {values.dtype}: it is {what}')
     with torch.no_grad():
         local.copy_(values.reshape(local.shape))
@@ -66,8 +74,8 @@ def fill(tensor: torch.Tensor, checkpoint: Any, name: str) -> None:
 def world(group: Any = None) -> World:
     """This process among those that share the data, where tensor or pipeline parallel ones read the same.
 
-    `group` is a dimension of a DeviceMesh, such as `mesh["dp"]`, or the process group of data-parallel ranks. **Collective**
-    over all ranks of torch.distributed, each of which is in one such group, all as large.
+    `group` is a dimension of a DeviceMesh, such as `mesh["dp"]`, or the process group of data-parallel ranks.
+    **Collective** over all ranks of torch.distributed, each of which is in one such group, all as large.
     """
     if group is None:
         return torchs_world(None)
@@ -80,8 +88,8 @@ def world(group: Any = None) -> World:
 class StopSignal(_rota.StopSignal):
     """SIGTERM or SIGUSR1 on one rank stops all ranks at the same step: of a cluster that ends a job, or is about to.
 
-    `comm` is what `rota.Communicator` takes; left out, all ranks of torch.distributed. It has the handlers until `close`; a
-    process has one. All ranks make it, and ask it once a step, which costs a small reduction.
+    `comm` is what `rota.Communicator` takes; left out, all ranks of torch.distributed. It has the handlers until
+    `close`; a process has one. All ranks make it, and ask it once a step, which costs a small reduction.
 
     >>> stop = rota.torch.StopSignal()
     >>> stop.requested()
@@ -98,7 +106,8 @@ def _tensor(array: np.ndarray, dtype: str, name: str) -> torch.Tensor:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     if dtype in ("uint16", "uint32", "uint64") and not hasattr(torch, dtype):
         raise TypeError(
-            f'this torch has no tensors of {dtype}: make the loader with cast={{"{name}": "int{min(2 * int(dtype[4:]), 64)}"}}'
+            f'this torch has no tensors of {dtype}: make the loader with cast={{"{name}": '
+            f'"int{min(2 * int(dtype[4:]), 64)}"}}'
         )
     return torch.from_numpy(array)
 
@@ -163,7 +172,9 @@ class ToDevice:
         is_cuda = self._stream is not None
         for name, value in made.items():
             if isinstance(value, Ragged):
-                made[name] = Ragged(*(part.to(self._device, non_blocking=is_cuda) for part in (value.values, value.offsets)))
+                made[name] = Ragged(
+                    *(part.to(self._device, non_blocking=is_cuda) for part in (value.values, value.offsets))
+                )
             else:
                 made[name] = value.to(self._device, non_blocking=is_cuda)
 
@@ -212,8 +223,8 @@ class ToDevice:
 def to_device(loader: Loader, device: Any, ahead: int = 2) -> ToDevice:
     """The loader's batches as `Tensors` on `device`, `ahead` of them being copied while the loop works.
 
-    The memory of a batch is held until its copy is over. Save the state of what this returns, not of the loader, which is
-    ahead of the loop. On a CPU the tensors are those of the batch.
+    The memory of a batch is held until its copy is over. Save the state of what this returns, not of the loader, which
+    is ahead of the loop. On a CPU the tensors are those of the batch.
     """
     return ToDevice(loader, device, ahead)
 
@@ -232,11 +243,11 @@ class _Pinned:
 
 
 def open(path: Any, format: str = "auto", **options: Any) -> Source:
-    """`rota.open` on all ranks of torch.distributed: rank 0 lists the files, and all share the work of looking into them.
+    """`rota.open` on all ranks of torch.distributed: rank 0 lists the files, and all share the work of indexing them.
 
     **Collective.** What one rank fails at is raised on all. Without torch.distributed it is `rota.open`.
     """
-    ranks = None if isinstance(path, rota.Catalog) else torchs_ranks()  # a catalog has its own
+    ranks = None if isinstance(path, Catalog) else torchs_ranks()  # a catalog has its own
     return _sources.open(path, format, comm=ranks, **options)
 
 

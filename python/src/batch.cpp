@@ -11,15 +11,6 @@
 namespace rota::python {
 namespace {
 
-// Values that are numbers to Python.
-template <typename Number, typename T>
-std::span<const Number> numbers_of(std::span<const T> values) {
-  static_assert(sizeof(T) % sizeof(Number) == 0);
-  return {reinterpret_cast<const Number*>(values.data()), values.size_bytes() / sizeof(Number)};
-}
-
-const Batch& batch_of(py::handle self) { return self.cast<const Batch&>(); }
-
 py::iterator field_names(const Batch& batch) {
   py::list names;
   for (const Field& field : batch.fields()) names.append(to_name(field.name));
@@ -33,38 +24,66 @@ bool has_field(const Batch& batch, py::handle name) {
 
 py::object field_of(const py::object& self, py::handle name) {
   if (!py::isinstance<py::str>(name)) throw py::key_error(py::repr(name).cast<std::string>());
-  const Batch& batch = batch_of(self);
+  const auto& batch = self.cast<const Batch&>();
   return view(batch.tensor(bytes_of_name(name)), batch.size(), self);
+}
+
+using BatchClass = py::class_<Batch>;
+
+void define_counts(BatchClass& batch) {
+  batch.def("__len__", [](const Batch& self) { return self.fields().size(); })
+      .def("__iter__", &field_names)
+      .def("__contains__", &has_field)
+      .def("__getitem__", &field_of)
+      .def_property_readonly(
+          "fields", [](const Batch& self) { return to_tuple(self.fields()); }, "What tensors there are.")
+      .def_property_readonly("size", &Batch::size, "Samples here, which count or not.")
+      .def_property_readonly("real", &Batch::real, "Samples here that count.")
+      .def_property_readonly("start", &Batch::start, "The position before it.")
+      .def_property_readonly("end", &Batch::end, "The position behind it.")
+      .def_property_readonly(
+          "times", [](const Batch& self) { return to_python(self.times()); },
+          "A dict: seconds that the loop waited for it, and a worker read and transformed it, and what was "
+          "slow.")
+      .def_property_readonly("global_size", &Batch::global_size,
+                             "Samples of all ranks, which count or not. Not of streams.")
+      .def_property_readonly(
+          "global_real", &Batch::global_real,
+          "Samples of all ranks that count. An error where several ranks may skip some: sum "
+          "`real` over ranks.");
+}
+
+// One number for each of its slots, or several.
+template <typename Number, typename T>
+void define_numbers(BatchClass& batch, const char* name, std::span<const T> (Batch::*get)() const&,
+                    const char* text, std::int64_t columns = 1) {
+  const auto view_of = [=](const py::object& self) {
+    static_assert(sizeof(T) % sizeof(Number) == 0);
+    const std::span<const T> values = (self.cast<const Batch&>().*get)();
+    const auto* const numbers = reinterpret_cast<const Number*>(values.data());
+    return view(std::span(numbers, values.size_bytes() / sizeof(Number)), self, columns);
+  };
+  batch.def_property_readonly(name, view_of, text);
 }
 
 }  // namespace
 
 void define_batches(py::module_& module) {
-  using Self = const py::object&;
-  py::class_<Batch>(module, "Batch")
-      .def("__len__", [](const Batch& self) { return self.fields().size(); })
-      .def("__iter__", &field_names)
-      .def("__contains__", &has_field)
-      .def("__getitem__", &field_of)
-      .def_property_readonly("fields", [](const Batch& self) { return to_tuple(self.fields()); })
-      .def_property_readonly("size", &Batch::size)
-      .def_property_readonly("real", &Batch::real)
-      .def_property_readonly("start", &Batch::start)
-      .def_property_readonly("end", &Batch::end)
-      .def_property_readonly("times", [](const Batch& self) { return to_python(self.times()); })
-      .def_property_readonly("global_size", &Batch::global_size)
-      .def_property_readonly("global_real", &Batch::global_real)
-      .def_property_readonly(
-          "ids", [](Self self) { return view(numbers_of<std::int64_t>(batch_of(self).ids()), self); })
-      .def_property_readonly(
-          "kinds", [](Self self) { return view(numbers_of<std::uint8_t>(batch_of(self).kinds()), self); })
-      .def_property_readonly("epochs", [](Self self) { return view(batch_of(self).epochs(), self); })
-      .def_property_readonly("datasets", [](Self self) { return view(batch_of(self).datasets(), self); })
-      .def_property_readonly("slots", [](Self self) { return view(batch_of(self).slots(), self); })
-      .def_property_readonly(
-          "stream_ids",
-          [](Self self) { return view(numbers_of<std::int64_t>(batch_of(self).stream_ids()), self, 3); })
-      .def_property_readonly("positions", [](Self self) { return view(batch_of(self).positions(), self); });
+  BatchClass batch(module, "Batch");
+  define_counts(batch);
+  define_numbers<std::int64_t>(batch, "ids", &Batch::ids, "[size], int64: the samples.");
+  define_numbers<std::uint8_t>(batch, "kinds", &Batch::kinds,
+                               "[size], uint8: 0 a sample, 1 padding, 2 skipped.");
+  define_numbers<std::int64_t>(batch, "epochs", &Batch::epochs, "[size], int64: of each sample.");
+  define_numbers<std::int32_t>(batch, "datasets", &Batch::datasets,
+                               "[size], int32: which of a mixture's datasets each sample is of.");
+  define_numbers<std::int64_t>(batch, "slots", &Batch::slots,
+                               "[size], int64: places in the global batch, ascending.");
+  define_numbers<std::int64_t>(
+      batch, "stream_ids", &Batch::stream_ids,
+      "[size, 3], int64: of streams, shard, input and output of each sample: see `StreamId`.", 3);
+  define_numbers<std::int64_t>(batch, "positions", &Batch::positions,
+                               "[size], int64: of streams, the number of each sample in its shard's stream.");
 }
 
 }  // namespace rota::python

@@ -80,7 +80,7 @@ py::array read_rows(const PyCheckpoint& self, const std::string& name, py::handl
 py::array read_share(const PyCheckpoint& self, const std::string& name) {
   const std::int64_t rows = self.checkpoint->tensor(name).rows();
   const World world = self.world ? *self.world
-                                 : take<World>(py::module_::import("rota._loader").attr("find_world")(),
+                                 : take<World>(py::module_::import("rota._communicator").attr("find_world")(),
                                                {"read a share", "world"});
   const std::int64_t first = share(rows, world.rank, world.size);
   return read(self, name, {.first = first, .count = share(rows, world.rank + 1, world.size) - first});

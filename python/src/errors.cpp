@@ -1,13 +1,10 @@
 #include "errors.hpp"
 
-#include <atomic>
 #include <exception>
-#include <mutex>
 #include <new>
-#include <unordered_set>
-#include <vector>
 
 #include "core/caught.hpp"
+#include "lifetime.hpp"
 
 namespace rota::python {
 namespace {
@@ -56,32 +53,6 @@ ErrorCode code_of(const py::error_already_set& raised, ErrorCode numberless, Err
   return raised.value().attr("errno").is_none() ? numberless : ErrorCode::io;
 }
 
-std::atomic<bool> has_python_ended = false;
-std::atomic<std::uint64_t> main_thread = 0;
-
-struct Dead {
-  std::mutex mutex;
-  std::vector<std::shared_ptr<const void>> objects;
-
-  static Dead& all() {
-    static auto* const dead = new Dead;
-    return *dead;
-  }
-};
-
-// Under the GIL.
-std::unordered_set<py::object*>& all_shared() {
-  static auto* const all = new std::unordered_set<py::object*>;  // never dies: Python may have ended by then
-  return *all;
-}
-
-// What ended a wait of Python's.
-struct Interrupted : internal::Stopped {
-  // NOLINTNEXTLINE(bugprone-throw-keyword-missing): it is kept
-  explicit Interrupted(std::exception_ptr raised) : error(std::move(raised)) {}
-  std::exception_ptr error;
-};
-
 }  // namespace
 
 py::str to_text(std::string_view text, const char* others) {
@@ -108,79 +79,14 @@ void throw_if(const Failure& failure) {
   if (failure) throw Error(to_code(failure->first), failure->second);
 }
 
-thread_local int InCallback::depth = 0;
-
-Shared::Shared(py::handle object)
-    : object_(new py::object(py::reinterpret_borrow<py::object>(object)), [](py::object* shared) {
-        if (Py_IsInitialized() == 0) return;  // it went with Python
-        const py::gil_scoped_acquire gil;
-        all_shared().erase(shared);
-        delete shared;
-      }) {
-  all_shared().insert(object_.get());
-}
-
-TurnGivenUp::TurnGivenUp() {
-  static const py::handle turn = py::object(py::module_::import("rota._datasets").attr("TURN")).release();
-  if (!turn.attr("_is_owned")().cast<bool>()) return;
-  depth_ = turn.attr("_release_save")();
-  turn_ = py::reinterpret_borrow<py::object>(turn);
-}
-
-TurnGivenUp::~TurnGivenUp() {
-  if (turn_) Py_XDECREF(PyObject_CallMethod(turn_.ptr(), "_acquire_restore", "(O)", depth_.ptr()));
-}
-
-py::object Shared::operator*() const {
-  if (is_there()) return *object_;
-  throw Error(ErrorCode::busy, "use an object of Python: Python ends");
-}
-
-void drop_shared() {
-  std::vector<py::object> dropped;  // what they do when they die may make others
-  for (py::object* const object : all_shared()) dropped.push_back(std::exchange(*object, py::object()));
-}
-
-void die_later(std::shared_ptr<const void> object) {
-  const std::scoped_lock lock(Dead::all().mutex);
-  Dead::all().objects.push_back(std::move(object));
-}
-
-void bury_the_dead() {
-  if (InCallback::is_open()) return;
-  std::vector<std::shared_ptr<const void>> objects;
-  const std::scoped_lock lock(Dead::all().mutex);
-  objects.swap(Dead::all().objects);
-}
-
-void check_signals() try {
-  if (has_python_ended) throw Error(ErrorCode::busy, "wait: Python ends");
-  if (PyThread_get_thread_ident() != main_thread) return;  // Python attends to signals there alone
-  const py::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-} catch (...) {
-  throw Interrupted(std::current_exception());
-}
-
 void refuse_fed(std::uint64_t drawer) {
-  if (drawer == 0 || drawer == main_thread || drawer == PyThread_get_thread_ident()) return;
+  if (drawer == 0 || is_main_thread(drawer) || drawer == PyThread_get_thread_ident()) return;
   throw Error(ErrorCode::invalid_argument,
               "save the state of a loader: a thread draws its batches ahead of the loop, so that it has some "
               "that were not trained; save in that thread, or let the loop draw");
 }
 
-bool python_has_ended() noexcept { return has_python_ended; }
-
-void end_waits() {
-  has_python_ended = true;
-  const py::gil_scoped_release released;
-  bury_the_dead();
-}
-
 void register_errors() {
-  main_thread = py::module_::import("threading").attr("main_thread")().attr("ident").cast<std::uint64_t>();
-  py::module_::import("os").attr("register_at_fork")(
-      py::arg("after_in_child") = py::cpp_function([] { main_thread = PyThread_get_thread_ident(); }));
   py::register_exception_translator([](std::exception_ptr raised) {
     try {
       try {
@@ -189,30 +95,10 @@ void register_errors() {
         std::rethrow_exception(stopped.error);  // one of Python's own goes on to the next translator
       }
     } catch (const Error& error) {
-      const bool is_end = has_python_ended && PyThread_get_thread_ident() != main_thread;
+      const bool is_end = python_has_ended() && !is_main_thread();
       is_end ? PyErr_SetNone(PyExc_SystemExit) : raise(error);  // which ends a daemon thread without a word
     }
   });
-}
-
-void keep_thread_state() {
-  struct Kept {
-    PyThreadState* state = nullptr;
-    Kept() {
-      if (PyGILState_GetThisThreadState() != nullptr) return;
-      PyGILState_Ensure();
-      state = PyEval_SaveThread();
-    }
-    ~Kept() {
-      if (state == nullptr || Py_IsInitialized() == 0) return;
-      PyEval_RestoreThread(state);
-      PyGILState_Release(PyGILState_UNLOCKED);
-    }
-    Kept(const Kept&) = delete;
-    Kept& operator=(const Kept&) = delete;
-  };
-  thread_local const Kept kept;
-  static_cast<void>(kept);
 }
 
 std::string text_of(const py::error_already_set& raised) {

@@ -5,13 +5,11 @@
 #include <pybind11/pybind11.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "core/wait.hpp"
 #include "rota/error.hpp"
 
 namespace rota::python {
@@ -58,89 +56,8 @@ std::string text_of(const py::error_already_set& raised);
 [[noreturn]] void throw_as_error(const py::error_already_set& raised, ErrorCode numberless = ErrorCode::io,
                                  ErrorCode other = ErrorCode::callback);
 
-/// Gives this thread of C++ a thread state of Python that lasts as long as the thread: to make one for each
-/// call costs many times what a call does.
-void keep_thread_state();
-
-/// While it lives, this thread is in a user's Python code that rota has called.
-class InCallback {
- public:
-  InCallback() noexcept { ++depth; }
-  ~InCallback() { --depth; }
-  InCallback(const InCallback&) = delete;
-  InCallback& operator=(const InCallback&) = delete;
-  [[nodiscard]] static bool is_open() noexcept { return depth > 0; }
-
- private:
-  static thread_local int depth;
-};
-
-/// While it lives, a thread that is in a dataset, and waits for a loader there, lets others have their turn
-/// in theirs (`rota._datasets.TURN`). With the GIL.
-class TurnGivenUp {
- public:
-  TurnGivenUp();
-  ~TurnGivenUp();
-  TurnGivenUp(const TurnGivenUp&) = delete;
-  TurnGivenUp& operator=(const TurnGivenUp&) = delete;
-
- private:
-  py::object turn_;   // none, where this thread had it not
-  py::object depth_;  // how often
-};
-
-/// An object of Python that C++ holds, and may drop on any thread. Python's collector does not see that:
-/// where it leads to a script's globals, these would never die, and their files would not be written. So all
-/// are dropped when Python ends. Made and used with the GIL.
-class Shared {
- public:
-  Shared() = default;
-  explicit Shared(py::handle object);
-  [[nodiscard]] bool is_there() const { return object_ && *object_; }
-  /// The object, which so outlives that it is dropped meanwhile. Throws Error{busy} where it was dropped.
-  [[nodiscard]] py::object operator*() const;
-
- private:
-  std::shared_ptr<py::object> object_;
-};
-void drop_shared();
-
-/// Keeps what dies inside of a callback, until a thread that is in none calls the other, without the GIL.
-void die_later(std::shared_ptr<const void> object);
-void bury_the_dead();
-
-/// Calls a user's Python code, from any thread. Throws Error{busy} where Python has ended.
-template <typename Work>
-auto call_python(const Work& work) {
-  if (Py_IsInitialized() == 0) throw Error(ErrorCode::busy, "call a function of Python: Python has ended");
-  keep_thread_state();
-  const py::gil_scoped_acquire gil;
-  const InCallback scope;
-  try {
-    return work();
-  } catch (const py::error_already_set& raised) {
-    throw_as_error(raised);
-  }
-}
-
-/// Ends waits with what a signal's handler raises (KeyboardInterrupt), and with Error{busy} once Python ends.
-void check_signals();
-/// While it lives, this thread has no GIL, and Ctrl-C ends what it waits for.
-class Unlocked {
-  py::gil_scoped_release released_;
-  internal::WaitScope interruptible_{internal::Wait(&check_signals)};
-};
-/// What `work` returns, done so.
-template <typename Work>
-auto unlocked(const Work& work) {
-  const Unlocked scope;
-  return work();
-}
 /// Throws Error{invalid_argument} where a thread beside the main one draws batches for this one: those may be
 /// ahead of what was trained.
 void refuse_fed(std::uint64_t drawer);
-/// Python ends: no wait goes on.
-void end_waits();
-[[nodiscard]] bool python_has_ended() noexcept;
 
 }  // namespace rota::python

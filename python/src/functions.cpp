@@ -149,14 +149,14 @@ void take(py::handle allocator, const Argument& /*as*/, Allocator& to) {
     });
   };
   to.release = [shared](void* memory, std::size_t bytes) {
-    if (Py_IsInitialized() == 0) return;
-    const py::gil_scoped_acquire gil;
-    if (!shared.is_there()) return;
-    try {
-      (*shared).attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
-    } catch (py::error_already_set& raised) {
-      raised.discard_as_unraisable("the release of an allocator");
-    }
+    with_gil([&] {
+      if (!shared.is_there()) return;
+      try {
+        (*shared).attr("release")(reinterpret_cast<std::uintptr_t>(memory), bytes);
+      } catch (py::error_already_set& raised) {
+        raised.discard_as_unraisable("the release of an allocator");
+      }
+    });
   };
 }
 
@@ -174,14 +174,14 @@ void take(py::handle function, const Argument& as, ProgressFunction& to) {
 
 void send_messages_to(const py::function& function) {
   set_message_sink([shared = Shared(function)](std::string_view message) {
-    if (Py_IsInitialized() == 0) return;  // nobody is left to hear it
-    const py::gil_scoped_acquire gil;
-    if (!shared.is_there()) return;
-    try {
-      (*shared)(to_text(message));
-    } catch (py::error_already_set& raised) {
-      raised.discard_as_unraisable("a message of rota");
-    }
+    with_gil([&] {
+      if (!shared.is_there()) return;
+      try {
+        (*shared)(to_text(message));
+      } catch (py::error_already_set& raised) {
+        raised.discard_as_unraisable("a message of rota");
+      }
+    });
   });
 }
 

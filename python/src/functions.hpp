@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "errors.hpp"
+#include "lifetime.hpp"
 #include "rota/catalog.hpp"
 #include "rota/stream.hpp"
 #include "rota/transform.hpp"

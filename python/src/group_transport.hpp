@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "errors.hpp"
+#include "lifetime.hpp"
 #include "ranks/transport.hpp"
 #include "rota/world.hpp"
 

@@ -14,6 +14,7 @@
 #include "loader/loader_impl.hpp"
 #include "objects.hpp"
 #include "options.hpp"
+#include "order.hpp"
 #include "rota/resume.hpp"
 #include "rota/stream_loader.hpp"
 #include "rota/trace.hpp"
@@ -170,20 +171,6 @@ std::optional<BatchSlot> when(PyLoader& self, py::handle id, py::handle epoch) {
   return self.use([&](Loader& l) { return l.when(sample, of); }, kBrief);
 }
 
-std::optional<Position> position_of(PyLoader& self, py::handle step) {
-  const auto number = take<std::int64_t>(step, {"find a step", "step"});
-  return self.use([&](Loader& l) { return l.position_of(number); }, kBrief);
-}
-
-std::int64_t length(PyLoader& self) {
-  try {
-    return self.use([](Loader& l) { return l.steps(); }, kBrief);
-  } catch (const Error& error) {  // by a TypeError list() knows that there is none
-    if (error.code() != ErrorCode::unsupported) throw;
-    throw py::type_error(error.what());
-  }
-}
-
 // A communicator; none, where it is a world.
 std::shared_ptr<const Communicator> ranks_at(py::handle place) {
   return py::isinstance<PyCommunicator>(place) ? place.cast<const PyCommunicator&>().get() : nullptr;
@@ -199,51 +186,6 @@ std::unique_ptr<PyLoader> make_loader_at(py::handle data, const LoaderOptions& o
   return py::isinstance<PySource>(data) ? of(data.cast<const PySource&>().source) : of(to_mixture(data));
 }
 
-void define_place(LoaderClass& loader) {
-  loader.def("restart", in_turn(&Loader::restart), "Begins anew, with the first sample of the first epoch.")
-      .def(
-          "seek",
-          [](PyLoader& self, py::handle position) {
-            const auto at = take<Position>(position, {"go to a position", "a number of it"});
-            self.use([at](Loader& l) { l.seek(at); });
-          },
-          py::arg("position"), "Goes to `position`, as of this order; what was read ahead is dropped.")
-      .def_property_readonly(
-          "_run", [](PyLoader& self) { return PyRun{self.use([](Loader& l) { return l.run(); }, kBrief)}; })
-      .def("position_of", &position_of, py::arg("step"), "Where `step` begins; None past the end.")
-      .def("when", &when, py::arg("id"), py::arg("epoch"),
-           "The step, rank and slot in which sample `id` is read in `epoch`; None where it never is.")
-      .def("__len__", &length,
-           "Steps of all epochs, wherever the run stands. TypeError of a mixture, and without a last epoch.")
-      .def("__bool__", [](PyLoader&) { return true; })
-      .def_property_readonly("steps_per_epoch", in_turn(&Loader::steps_per_epoch, kBrief),
-                             "At this batch size. UnsupportedError of a mixture.");
-}
-
-void define_changes(LoaderClass& loader) {
-  loader
-      .def("_rescale",
-           [](PyLoader& self, py::handle place) {
-             const auto ranks = ranks_at(place);
-             const World world = ranks ? World() : world_at(place);
-             self.use([&](Loader& l) { ranks ? l.rescale(*ranks) : l.rescale(world); });
-           })
-      .def(
-          "set_global_batch_size",
-          [](PyLoader& self, py::handle size) {
-            const auto to = take<std::int64_t>(size, {"set a batch size", "it"});
-            self.use([&](Loader& l) { l.set_global_batch_size(to); });
-          },
-          py::arg("size"), "Goes on with batches of another size. All ranks do it at the same step.")
-      .def(
-          "set_weights",
-          [](PyLoader& self, py::handle weights) {
-            self.use([to = to_weights(weights)](Loader& l) { l.set_weights(to); });
-          },
-          py::arg("weights"),
-          "Goes on with other weights of a mixture's datasets. All ranks do it at the same step.");
-}
-
 void define_loader(py::module_& module) {
   LoaderClass loader = define_loader_class<Loader>(module, "Loader");
   loader.def(py::init(&make_loader_at));
@@ -255,9 +197,19 @@ void define_loader(py::module_& module) {
                    [&] { return compare_ranks(*ranks, now.stats, before ? before->stats : LoaderStats{}); }));
              });
   module.def("check_mixture", [](py::handle mixture) { static_cast<void>(to_mixture(mixture)); });
-  define_place(loader);
+  define_steps(loader);
   define_changes(loader);
   loader
+      .def_property_readonly(
+          "_run", [](PyLoader& self) { return PyRun{self.use([](Loader& l) { return l.run(); }, kBrief)}; })
+      .def("when", &when, py::arg("id"), py::arg("epoch"),
+           "The step, rank and slot in which sample `id` is read in `epoch`; None where it never is.")
+      .def("_rescale",
+           [](PyLoader& self, py::handle place) {
+             const auto ranks = ranks_at(place);
+             const World world = ranks ? World() : world_at(place);
+             self.use([&](Loader& l) { ranks ? l.rescale(*ranks) : l.rescale(world); });
+           })
       .def("warm_up", in_turn(&Loader::warm_up),
            "Opens what the first batch needs, and waits for it: so that a job does not wait in its first "
            "step.")

@@ -10,6 +10,7 @@ PYBIND11_MODULE(_rota, module) {
   namespace python = rota::python;
   if (pybind11::module_::import("sys").attr("modules").contains("numpy")) python::require_known_numpy();
   module.attr("__version__") = ROTA_VERSION;
+  python::define_lifetime(module);
   python::register_errors();
   pybind11::options signatures;
   signatures.disable_function_signatures();
@@ -17,8 +18,6 @@ PYBIND11_MODULE(_rota, module) {
   module.def("add_ca_file",
              [](const std::string& file) { rota::internal::known_ca_files().push_back(file); });
   module.def("run_tool", &python::run_tool);
-  module.def("drop_shared", &python::drop_shared);
-  module.def("end_waits", &python::end_waits);
   python::define_options(module);
   python::define_sources(module);
   python::define_catalogs(module);

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "core/failure.hpp"
-#include "errors.hpp"
+#include "lifetime.hpp"
 #include "ranks/collectives.hpp"
 #include "rota/checkpoint.hpp"
 #include "rota/run.hpp"
@@ -33,19 +33,6 @@
 namespace rota::python {
 
 namespace py = pybind11;
-
-/// What is to die without the GIL: it may wait for threads that want it. Where it dies inside of a callback,
-/// as when garbage is collected there, such a thread may be this one: it dies later (`bury_the_dead`).
-template <typename T>
-std::shared_ptr<T> dies_without_gil(std::shared_ptr<T> object) {
-  T* const pointer = object.get();
-  return {pointer, [object = std::move(object)](T*) mutable {
-            if (InCallback::is_open()) return die_later(std::move(object));
-            if (PyGILState_Check() == 0) return object.reset();
-            const py::gil_scoped_release released;
-            object.reset();
-          }};
-}
 
 /// A source, and how to make it again in another process, which Python sets. That is no attribute of a
 /// dictionary: pybind11 2.10 does not hide objects with one from the collector while they die.
@@ -91,14 +78,20 @@ py::object make_indices(std::span<const SampleId> ids, std::span<const std::int6
                         std::span<const SlotKind> kinds, std::uint64_t seed);
 
 /// A run, and what else a sampler has of it. The GIL guards it.
-struct PyRun {
-  Run run;
+struct PyRun : Run {
   World world = {};  ///< of who draws
   Split split = Split::by_sample;
   /// What names the samples.
   std::shared_ptr<const std::vector<internal::SampleContent>> content =
       std::make_shared<const std::vector<internal::SampleContent>>();
   std::int64_t skipped = 0;  ///< as in the state that was loaded
+
+  void go_to(const Run& run) { static_cast<Run&>(*this) = run; }
+  /// As that of OneThread.
+  template <typename Work>
+  auto use(const Work& work, bool /*is_brief*/ = false) {
+    return work(static_cast<Run&>(*this));
+  }
 };
 
 /// The text in what `state_dict` returned. Throws Error{invalid_argument} for anything else.

@@ -134,11 +134,13 @@ std::vector<double> to_weights(py::handle given) {
   return weights;
 }
 
-// Of a `rota.Mixture`.
-Mixture to_mixture(py::handle given) {
+MixtureOptions to_mixture_options(py::handle given) {
   using py::literals::operator""_a;
-  const MixtureOptions options =
-      kMixtureOptions.parse(py::dict("end"_a = given.attr("end"), "steps"_a = given.attr("steps")));
+  return kMixtureOptions.parse(py::dict("end"_a = given.attr("end"), "steps"_a = given.attr("steps")));
+}
+
+Mixture to_mixture(py::handle given) {
+  const MixtureOptions options = to_mixture_options(given);
   const auto sources = given.attr("sources").cast<std::vector<PySource>>();
   const auto weights = to_weights(given.attr("weights"));
   if (sources.size() != weights.size()) {

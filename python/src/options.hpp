@@ -109,6 +109,7 @@ extern const OptionTable<Dispatch> kDispatchOptions;  // without the source
 
 std::vector<double> to_weights(py::handle given);
 /// Of a `rota.Mixture`.
+MixtureOptions to_mixture_options(py::handle given);
 Mixture to_mixture(py::handle given);
 
 }  // namespace rota::python

@@ -18,6 +18,7 @@
 #include "loader/ordered_source.hpp"
 #include "objects.hpp"
 #include "options.hpp"
+#include "order.hpp"
 #include "order/for_rules.hpp"
 #include "order/run_state.hpp"
 #include "resume/loader_state.hpp"
@@ -54,28 +55,22 @@ std::vector<RunData> to_data(const py::iterable& given) {
 
 py::list from_data(const PyRun& self) {
   py::list all;
-  for (const RunData& one : self.run.data()) {
+  for (const RunData& one : self.data()) {
     all.append(py::make_tuple(one.samples, to_bytes(one.shard_lengths), to_bytes(one.block_lengths)));
   }
   return all;
 }
 
-// `mixture` is None, or (weights, end, steps).
-void take_mixture(const py::object& mixture, RunOptions& to) {
-  using py::literals::operator""_a;
-  if (mixture.is_none()) return;
-  const auto [weights, end, steps] = mixture.cast<std::tuple<py::iterable, py::object, py::object>>();
-  const MixtureOptions options = kMixtureOptions.parse(py::dict("end"_a = end, "steps"_a = steps));
-  for (const py::handle weight : weights)
-    to.weights.push_back(take<double>(weight, {"mix datasets", "a weight"}));
-  to.end = options.end;
-  to.steps = options.steps;
-}
-
+// `mixture` is None, or a `rota.Mixture` without sources.
 PyRun make_run(const py::iterable& data, const LoaderOptions& options, const py::object& mixture,
                const std::optional<std::string>& fingerprint) {
   RunOptions how = options.run();
-  take_mixture(mixture, how);
+  if (!mixture.is_none()) {
+    const MixtureOptions mixed = to_mixture_options(mixture);
+    how.weights = to_weights(mixture.attr("weights"));
+    how.end = mixed.end;
+    how.steps = mixed.steps;
+  }
   std::vector<RunData> all = to_data(data);
   std::int64_t samples = 0;
   for (const RunData& one : all) samples += std::clamp<std::int64_t>(one.samples, 0, kMaxCount - samples);
@@ -104,10 +99,8 @@ World sampler_world(py::handle given) {
 // For a sampler over sources made by `numbers`.
 PyRun make_sampler_run(py::handle data, LoaderOptions options, py::handle world) {
   const auto ordered = order_of(data, options);
-  return {.run = ordered.run,
-          .world = sampler_world(world),
-          .split = options.rank_split,
-          .content = std::make_shared<const std::vector<SampleContent>>(
+  return {ordered.run, sampler_world(world), options.rank_split,
+          std::make_shared<const std::vector<SampleContent>>(
               internal::PlannedSource::content_of(*ordered.source, internal::kSamplesOfContent))};
 }
 
@@ -117,27 +110,26 @@ internal::AskContent content_of(const PyRun& self) {
 
 py::object slice_of(const PyRun& self, World world, Split split) {
   auto memory = slices().take();
-  if (!self.run.slice(*memory, world, split)) return py::none();
+  if (!self.slice(*memory, world, split)) return py::none();
   return py::cast(slices().wrap(std::move(memory)));
 }
 
 // The indices of the next batch, and what is in it; None behind the last one, of that epoch.
 py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
   auto memory = slices().take();
-  if (self.run.position().epoch > last_epoch.value_or(kEndless) ||
-      !self.run.slice(*memory, self.world, self.split)) {
+  if (self.position().epoch > last_epoch.value_or(kEndless) || !self.slice(*memory, self.world, self.split)) {
     return py::none();
   }
-  const internal::RunOrder& order = *RunAccess::order(self.run);
+  const internal::RunOrder& order = *RunAccess::order(self);
   const Position end = memory->end;
   py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, order.seed);
   py::tuple drawn = py::make_tuple(std::move(made), slices().wrap(std::move(memory)));
-  RunAccess::go_behind(self.run, end);
+  RunAccess::go_behind(self, end);
   return drawn;
 }
 
 std::string state_of(const PyRun& self) {
-  internal::OrderedJson json = internal::state_of(self.run, self.skipped, self.world.size);
+  internal::OrderedJson json = internal::state_of(self, self.skipped, self.world.size);
   internal::add_content(*self.content, json);
   return internal::sealed(std::move(json));
 }
@@ -146,33 +138,29 @@ void load(PyRun& self, py::handle state) {
   const std::string text = state_text(state);
   const internal::SavedState saved(internal::kLoaderKind, text);
   const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
-  const Run moved = internal::moved_to(saved, self.run, content_of(self));
+  const Run moved = internal::moved_to(saved, self, content_of(self));
   saved.require_digest();
-  self.run = moved;
+  self.go_to(moved);
   self.skipped = skipped;
 }
 
 py::array cursors_of(const PyRun& self) {
   require_known_numpy();
-  const auto& orders = RunAccess::order(self.run)->orders;
+  const auto& orders = RunAccess::order(self)->orders;
   const std::int64_t shards = std::ssize(orders) * orders.front().plan().shards();
   py::array_t<std::int64_t> cursors({shards, std::int64_t{2}});
-  self.run.cursors(0, {cursors.mutable_data(), static_cast<std::size_t>(2 * shards)});
+  self.cursors(0, {cursors.mutable_data(), static_cast<std::size_t>(2 * shards)});
   return cursors;
-}
-
-std::int64_t steps_in(const PyRun& self) {
-  try {
-    return self.run.steps();
-  } catch (const Error& error) {  // by a TypeError list() knows that there is none
-    if (error.code() != ErrorCode::unsupported) throw;
-    throw py::type_error(error.what());
-  }
 }
 
 World world_of(py::handle world) { return take<World>(world, {"take a slice of a run", "world"}); }
 Split split_of(py::handle split) { return take<Split>(split, {"take a slice of a run", "split"}); }
-std::int64_t step_of(py::handle step) { return take<std::int64_t>(step, {"find a step", "step"}); }
+
+// A method of Run's as one of PyRun's, which pybind11 does not see where it is noexcept.
+template <typename T>
+auto own(T (Run::*method)() const) -> T (PyRun::*)() const {
+  return method;
+}
 
 using RunClass = py::class_<PyRun>;
 
@@ -181,51 +169,35 @@ void define_answers(RunClass& run) {
                        py::handle split) { return slice_of(self, world_of(world), split_of(split)); })
       .def("_go_to_step",
            [](PyRun& self, py::handle step) {
-             const auto at = self.run.at(step_of(step));
-             if (at) self.run = *at;
+             const auto at = self.at(take<std::int64_t>(step, {"find a step", "step"}));
+             if (at) self.go_to(*at);
              return at.has_value();
            })
       .def(
-          "position_of",
-          [](const PyRun& self, py::handle step) { return self.run.position_of(step_of(step)); },
-          py::arg("step"), "Where `step` begins; None past the end.")
-      .def(
           "when",
           [](const PyRun& self, py::handle id, py::handle epoch, py::handle ranks, py::handle split) {
-            return self.run.when({take<std::int64_t>(id, {"look up a sample", "id"})},
-                                 take<std::int64_t>(epoch, {"look up a sample", "epoch"}),
-                                 take<int>(ranks, {"look up a sample", "ranks"}), split_of(split));
+            return self.when({take<std::int64_t>(id, {"look up a sample", "id"})},
+                             take<std::int64_t>(epoch, {"look up a sample", "epoch"}),
+                             take<int>(ranks, {"look up a sample", "ranks"}), split_of(split));
           },
           py::arg("id"), py::arg("epoch") = 0, py::arg("ranks") = 1, py::arg("split") = "by_sample",
           "The step, the rank of a world of `ranks`, and the slot in which sample `id` is read in `epoch`; "
           "None where it never is.")
       .def("cursors", &cursors_of, "[shards, 2], int64: epoch and position of each.")
-      .def("__len__", &steps_in)
-      .def("__bool__", [](const PyRun&) { return true; })
+      .def_property_readonly("is_over", &PyRun::is_over, "Whether there is no next batch.")
+      .def_property_readonly("position", own(&Run::position), "Where it is.")
+      .def_property_readonly("samples", own(&Run::samples), "Of all datasets.")
+      .def_property_readonly("global_batch_size", own(&Run::global_batch_size),
+                             "Samples of all ranks in a step.")
       .def_property_readonly(
-          "steps_per_epoch", [](const PyRun& self) { return self.run.steps_per_epoch(); },
-          "At this batch size. UnsupportedError of a mixture.")
-      .def_property_readonly(
-          "is_over", [](const PyRun& self) { return self.run.is_over(); }, "Whether there is no next batch.")
-      .def_property_readonly(
-          "position", [](const PyRun& self) { return self.run.position(); }, "Where it is.")
-      .def_property_readonly(
-          "samples", [](const PyRun& self) { return self.run.samples(); }, "Of all datasets.")
-      .def_property_readonly(
-          "global_batch_size", [](const PyRun& self) { return self.run.global_batch_size(); },
-          "Samples of all ranks in a step.")
-      .def_property_readonly(
-          "seed", [](const PyRun& self) { return self.run.options().seed; }, "Of the order.")
+          "seed", [](const PyRun& self) { return self.options().seed; }, "Of the order.")
       .def("_data", &from_data)
-      .def(
-          "state", [](const PyRun& self) { return self.run.state(); },
-          "Where it is and what defines its order: a loader's state, a text.")
-      .def(
-          "recipe", [](const PyRun& self) { return self.run.recipe(); },
-          "The same with the lengths of its shards and blocks, of which a state has a digest alone. To be "
-          "kept once.")
+      .def("state", &PyRun::state, "Where it is and what defines its order: a loader's state, a text.")
+      .def("recipe", &PyRun::recipe,
+           "The same with the lengths of its shards and blocks, of which a state has a digest alone. To be "
+           "kept once.")
       .def("__eq__", [](const PyRun& self, py::handle other) {
-        return py::isinstance<PyRun>(other) && self.run == other.cast<const PyRun&>().run;
+        return py::isinstance<PyRun>(other) && self == other.cast<const PyRun&>();
       });
   run.attr("__hash__") = py::none();
 }
@@ -233,96 +205,74 @@ void define_answers(RunClass& run) {
 void define_moves(RunClass& run) {
   run.def("_advance",
           [](PyRun& self, const Batch* slice) {
-            if (slice == nullptr) return self.run.advance();
+            if (slice == nullptr) return self.advance();
             RunSlice passed;
             passed.start = slice->start();
             passed.end = slice->end();
-            self.run.advance(passed);
+            self.advance(passed);
             return true;
           })
-      .def("_behind",
-           [](const PyRun& self, const Batch& batch) {
-             if (batch.start().step < RunAccess::origin(self.run).step)
-               throw Error(ErrorCode::invalid_argument,
-                           "take the state behind a batch: batches were changed since");
-             PyRun made = self;
-             RunAccess::go_behind(made.run, batch.end());
-             return made;
-           })
-      .def(
-          "seek",
-          [](PyRun& self, py::handle to) {
-            self.run.seek(take<Position>(to, {"go to a position", "a number of it"}));
-          },
-          py::arg("position"), "Goes to (epoch, consumed, step), as of this order.")
-      .def(
-          "restart", [](PyRun& self) { self.run.restart(); }, "Begins anew.")
-      .def(
-          "set_global_batch_size",
-          [](PyRun& self, py::handle size) {
-            self.run.set_global_batch_size(take<std::int64_t>(size, {"set a batch size", "it"}));
-          },
-          py::arg("size"), "Goes on with batches of another size.")
-      .def(
-          "set_weights", [](PyRun& self, py::handle weights) { self.run.set_weights(to_weights(weights)); },
-          py::arg("weights"), "Goes on with other weights of a mixture's datasets.");
+      .def("_behind", [](const PyRun& self, const Batch& batch) {
+        if (batch.start().step < RunAccess::origin(self).step)
+          throw Error(ErrorCode::invalid_argument,
+                      "take the state behind a batch: batches were changed since");
+        PyRun made = self;
+        RunAccess::go_behind(made, batch.end());
+        return made;
+      });
 }
 
-// What a sampler asks, and a ForRules.
-void define_sampling(RunClass& run, py::module_& module) {
+// What a sampler asks.
+void define_sampling(RunClass& run) {
   run.def("_draw", &draw)
       .def("_slice_here", [](const PyRun& self) { return slice_of(self, self.world, self.split); })
-      .def("_when_here",
-           [](const PyRun& self, py::handle id, py::handle epoch) {
-             return self.run.when({take<std::int64_t>(id, {"look up a sample", "id"})},
-                                  take<std::int64_t>(epoch, {"look up a sample", "epoch"}), self.world.size,
-                                  self.split);
-           })
       .def("_state", &state_of)
       .def("_load", &load)
       .def("_described",
            [](const PyRun& self) {
-             return fmt::format("{}rank_split {}\n", internal::described(self.run), to_string(self.split));
+             return fmt::format("{}rank_split {}\n", internal::described(self), to_string(self.split));
            })
       .def("_save_to",
            [](const PyRun& self, Snapshot& to, const std::string& name) {
-             internal::save_run(self.run, self.world, content_of(self), internal::described(self.run), to,
-                                name);
+             internal::save_run(self, self.world, content_of(self), internal::described(self), to, name);
            })
       .def("_restore_from",
            [](PyRun& self, const PyCheckpoint& from, const std::string& name) {
-             self.run = unlocked([&, own = self] {
+             self.go_to(unlocked([&, own = self] {
                const internal::SavedState saved(internal::kLoaderKind, *from.checkpoint, name);
-               return internal::restored(saved, *from.checkpoint, own.run, own.world, content_of(own));
-             });
+               return internal::restored(saved, *from.checkpoint, own, own.world, content_of(own));
+             }));
              self.skipped = 0;
            })
       .def_property(
           "_world", [](const PyRun& self) { return self.world; },
           [](PyRun& self, py::handle world) { self.world = sampler_world(world); });
+}
+
+void define_rules(py::module_& module) {
   py::class_<ForRules>(module, "ForRules")
       .def(py::init<bool, bool>())
       .def("begin",
            [](ForRules& self, const PyRun& of) {
              std::string said;
-             const bool gives = self.begin(of.run, said);
+             const bool gives = self.begin(of, said);
              return py::make_tuple(gives, said);
            })
       .def("take_end", &ForRules::take_end)
       .def("set_epoch",
            [](ForRules& self, PyRun& of, py::handle epoch) {
-             return self.set_epoch(of.run, take<std::int64_t>(epoch, {"go to an epoch", "it"}));
+             return self.set_epoch(of, take<std::int64_t>(epoch, {"go to an epoch", "it"}));
            })
       .def("passed",
-           [](ForRules& self, const PyRun& run, const Batch& batch) { self.passed(run.run, batch.start()); })
+           [](ForRules& self, const PyRun& run, const Batch& batch) { self.passed(run, batch.start()); })
       .def("end_epoch", &ForRules::end_epoch)
       .def("restarted", &ForRules::restarted)
       .def("restored", &ForRules::restored)
       .def_property_readonly("is_restored", &ForRules::is_restored)
-      .def("ends", [](const ForRules& self, const PyRun& of) { return self.ends(of.run); })
-      .def("gives_nothing", [](const ForRules& self, const PyRun& of) { return self.gives_nothing(of.run); })
+      .def("ends", [](const ForRules& self, const PyRun& of) { return self.ends(of); })
+      .def("gives_nothing", [](const ForRules& self, const PyRun& of) { return self.gives_nothing(of); })
       .def(py::pickle([](const ForRules& self) { return self.numbers(); },
-                      [](const ForRules::Numbers& numbers) { return ForRules(numbers); }));
+                      [](const ForRules::Numbers& of) { return ForRules(of); }));
 }
 
 }  // namespace
@@ -331,8 +281,11 @@ void define_runs(py::module_& module) {
   RunClass run(module, "Run");
   run.def(py::init<const PyRun&>());
   define_answers(run);
+  define_steps(run);
+  define_changes(run);
   define_moves(run);
-  define_sampling(run, module);
+  define_sampling(run);
+  define_rules(module);
   module.def("make_run", &make_run);
   module.def("make_run_over", &make_run_over);
   module.def("make_sampler_run", &make_sampler_run);

@@ -59,14 +59,6 @@ using Item = std::vector<py::array>;  // one for each field
 // Those of batches that were given up stay until they are asked for again. The GIL guards it.
 class Asked {
  public:
-  // To be dropped on any thread.
-  static std::shared_ptr<Asked> make() {
-    return {new Asked, [](Asked* asked) {
-              if (Py_IsInitialized() == 0) return;  // it went with Python
-              const py::gil_scoped_acquire gil;
-              delete asked;
-            }};
-  }
   // In the place of what was asked for before; to be taken so many times.
   void keep(SampleId id, Item item, std::int64_t times) {
     constexpr std::size_t kMostBytes = std::size_t{256} << 20;
@@ -245,18 +237,15 @@ class PythonSource final : public Source, public internal::PlannedSource {
   bool is_named_;
   Shared locks_;
   Shared dataset_;
-  std::shared_ptr<Asked> asked_ = Asked::make();
+  std::shared_ptr<Asked> asked_ = dies_with_gil(std::make_unique<Asked>());
 };
 
 }  // namespace
 
 std::optional<Fingerprint> to_fingerprint(const std::optional<std::string>& given, std::int64_t size) {
   if (!given || given->empty()) return std::nullopt;
-  const std::string& text = *given;
-  const bool is_one = text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!is_one) return FingerprintBuilder().add(text).add(size).finish();
-  return Fingerprint{.high = std::stoull(text.substr(0, 16), nullptr, 16),
-                     .low = std::stoull(text.substr(16), nullptr, 16)};
+  const auto itself = parse_fingerprint(*given);
+  return itself ? itself : FingerprintBuilder().add(*given).add(size).finish();
 }
 
 namespace {

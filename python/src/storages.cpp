@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/caught.hpp"
-#include "errors.hpp"
 #include "files/reads.hpp"
+#include "lifetime.hpp"
 #include "rota/error.hpp"
 #include "rota/object_storage.hpp"
 #include "rota/world.hpp"

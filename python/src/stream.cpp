@@ -39,13 +39,11 @@ class PythonShardStream final : public ShardStream {
   PythonShardStream(const Items& items, ShardId shard, py::object samples, StreamCursor cursor)
       : items_(items), shard_(shard), samples_(std::move(samples)), cursor_(std::move(cursor)) {}
   ~PythonShardStream() override {
-    if (Py_IsInitialized() == 0) {  // it went with Python
-      static_cast<void>(samples_.release());
-      return;
-    }
-    const py::gil_scoped_acquire gil;
-    const py::error_scope kept;
-    close();
+    const bool is_closed = with_gil([&] {
+      const py::error_scope kept;
+      close();
+    });
+    if (!is_closed) static_cast<void>(samples_.release());
   }
 
   bool next(StreamSample& out) override {

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <bit>
+#include <charconv>
 #include <new>
 
 namespace rota {
@@ -17,6 +18,14 @@ static_assert(std::endian::native == std::endian::little, "so that a fingerprint
 
 std::string to_string(const Fingerprint& fingerprint) {
   return fmt::format("{:016x}{:016x}", fingerprint.high, fingerprint.low);
+}
+
+std::optional<Fingerprint> parse_fingerprint(std::string_view text) {
+  if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != text.npos) return std::nullopt;
+  Fingerprint read;
+  std::from_chars(text.data(), text.data() + 16, read.high, 16);
+  std::from_chars(text.data() + 16, text.data() + 32, read.low, 16);
+  return read;
 }
 
 FingerprintBuilder::FingerprintBuilder() : state_(XXH3_createState()) {

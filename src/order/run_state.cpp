@@ -65,15 +65,9 @@ void put_batches(const Run& run, OrderedJson& state) {
 }
 
 Fingerprint fingerprint_in(const JsonObject& json, std::string_view key) {
-  const std::string& text = json.text(key);
-  Fingerprint read;
-  const char* const middle = text.data() + std::min<std::size_t>(text.size(), 16);
-  const char* const end = text.data() + text.size();
-  const bool is_good = text.size() == 32 &&
-                       std::from_chars(text.data(), middle, read.high, 16).ptr == middle &&
-                       std::from_chars(middle, end, read.low, 16).ptr == end;
-  if (!is_good) json.fail(key, "is no fingerprint");
-  return read;
+  const auto read = parse_fingerprint(json.text(key));
+  if (!read) json.fail(key, "is no fingerprint");
+  return *read;
 }
 
 template <typename Number>

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import io
 import pickle
 import threading
 

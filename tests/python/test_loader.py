@@ -206,8 +206,8 @@ def test_a_ragged_dataset_is_asked_once_for_each_sample_whoever_reads_it(workers
     loader = rota.Loader(source, 16, workers=workers)
     for batch in loader:
         for name in "xy":
-            for i, rows in zip(batch.ids, batch[name]):
-                assert (rows == i).all()
+            for i, of_sample in zip(batch.ids, batch[name]):
+                assert (of_sample == i).all()
     assert sorted(asked) == list(range(200))
 
 

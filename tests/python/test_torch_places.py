@@ -1,14 +1,9 @@
 """Where a process of torch.distributed is: meshes, nodes, and ranks that are asked for late, by nobody, or by two at once."""
 
-import os
-import subprocess
-import sys
 
 import pytest
-import rota
 
 pytest.importorskip("torch", minversion="2")
-from runs import python  # noqa: E402
 from torch_jobs import Job  # noqa: E402
 
 

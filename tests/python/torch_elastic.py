@@ -6,10 +6,10 @@ import os
 import signal
 
 import numpy as np
-import torch
-import torch.distributed as dist
 import rota
 import rota.torch
+import torch
+import torch.distributed as dist
 
 SAMPLES, BATCH, EPOCHS, TABLE = 180, 16, 2, 37
 BAD = 7, 60, 111

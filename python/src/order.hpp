@@ -1,0 +1,71 @@
+#pragma once
+
+// What loaders and runs have in common in Python: an order, and a place in it.
+
+#include <cstdint>
+#include <optional>
+
+#include "objects.hpp"
+#include "options.hpp"
+#include "values.hpp"
+
+namespace rota::python {
+
+/// What comes when; and going elsewhere. `Self` is PyRun or OneThread<Loader>.
+template <typename Self>
+void define_steps(py::class_<Self>& made) {
+  made.def(
+          "__len__",
+          [](Self& self) {
+            try {
+              return self.use([](auto& run) { return run.steps(); }, kBrief);
+            } catch (const Error& error) {  // by a TypeError list() knows that there is none
+              if (error.code() != ErrorCode::unsupported) throw;
+              throw py::type_error(error.what());
+            }
+          },
+          "Steps of all epochs, wherever the run stands. TypeError of a mixture, and without a last epoch.")
+      .def("__bool__", [](Self&) { return true; })
+      .def_property_readonly(
+          "steps_per_epoch",
+          [](Self& self) { return self.use([](auto& run) { return run.steps_per_epoch(); }, kBrief); },
+          "At this batch size. UnsupportedError of a mixture.")
+      .def(
+          "position_of",
+          [](Self& self, py::handle step) {
+            const auto of = take<std::int64_t>(step, {"find a step", "step"});
+            return self.use([&](auto& run) { return run.position_of(of); }, kBrief);
+          },
+          py::arg("step"), "Where `step` begins; None past the end.");
+}
+
+template <typename Self>
+void define_changes(py::class_<Self>& made) {
+  made.def(
+          "seek",
+          [](Self& self, py::handle position) {
+            const auto to = take<Position>(position, {"go to a position", "a number of it"});
+            self.use([&](auto& run) { run.seek(to); });
+          },
+          py::arg("position"),
+          "Goes to (epoch, consumed, step), as of this order. A loader drops what it has read.")
+      .def(
+          "restart", [](Self& self) { self.use([](auto& run) { run.restart(); }); },
+          "Begins anew, with the first sample of the first epoch.")
+      .def(
+          "set_global_batch_size",
+          [](Self& self, py::handle size) {
+            const auto to = take<std::int64_t>(size, {"set a batch size", "it"});
+            self.use([&](auto& run) { run.set_global_batch_size(to); });
+          },
+          py::arg("size"), "Goes on with batches of another size. All ranks do it at the same step.")
+      .def(
+          "set_weights",
+          [](Self& self, py::handle weights) {
+            self.use([to = to_weights(weights)](auto& run) { run.set_weights(to); });
+          },
+          py::arg("weights"),
+          "Goes on with other weights of a mixture's datasets. All ranks do it at the same step.");
+}
+
+}  // namespace rota::python
