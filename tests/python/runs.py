@@ -120,6 +120,13 @@ def audit(folder, *options):
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
+def refused(call, error, words=None):
+    """The `error` that `call()` raises, in such words."""
+    with pytest.raises(error, match=words) as caught:
+        call()
+    return caught.value
+
+
 def in_child(work):
     """The exit code of a forked child that does `work`."""
     child = os.fork()

@@ -202,17 +202,14 @@ NAMES = [f"/data/{kind}/{kind}-{i}.jpg" for kind in ("cats", "dogs") for i in ra
 HF = type("Hugging", (Alone,), {"_fingerprint": "12ab"})
 
 
-@pytest.mark.parametrize(
-    "then, same, other",
-    [
-        (NAMES, [f"/elsewhere{name}" for name in NAMES], NAMES[::-1]),
-        (Files(NAMES), Files([f"/elsewhere{name}" for name in NAMES]), Files(NAMES[::-1])),
-        (Part(Alone(), range(20)), Part(Alone(), list(range(20))), Part(Alone(), range(20, 40))),
-        (np.arange(20), np.arange(20), np.arange(20)[::-1]),
-        ([{"path": name, "size": 1} for name in NAMES], [{"size": 1, "path": name} for name in NAMES], [{"path": "", "size": 1}] * 20),
-        (HF(20), HF(20), type("Hugging", (Alone,), {"_fingerprint": "34cd"})(20)),
-    ],
-)
+@pytest.mark.parametrize("then, same, other", [
+    (NAMES, [f"/elsewhere{name}" for name in NAMES], NAMES[::-1]),
+    (Files(NAMES), Files([f"/elsewhere{name}" for name in NAMES]), Files(NAMES[::-1])),
+    (Part(Alone(), range(20)), Part(Alone(), list(range(20))), Part(Alone(), range(20, 40))),
+    (np.arange(20), np.arange(20), np.arange(20)[::-1]),
+    ([{"path": name, "size": 1} for name in NAMES], [{"size": 1, "path": name} for name in NAMES], [{"path": "", "size": 1}] * 20),
+    (HF(20), HF(20), type("Hugging", (Alone,), {"_fingerprint": "34cd"})(20)),
+])  # fmt: skip
 def test_a_sampler_knows_a_dataset_by_what_names_its_samples(then, same, other):
     def sampler(dataset, **options):
         return rota.ElasticBatchSampler(dataset, 4, world=(0, 1), **options)
