@@ -7,7 +7,6 @@
 #include "ranks/collectives.hpp"
 #include "ranks_main.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

@@ -2,8 +2,6 @@
 
 #include "all_of_ranks.hpp"
 #include "formats/memory_storage.hpp"
-#include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::catalog_ranks_test {
 

@@ -3,7 +3,6 @@
 #include "catalog/files.hpp"
 #include "catalog/name_pattern.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::pattern_test {
 

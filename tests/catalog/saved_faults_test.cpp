@@ -3,7 +3,6 @@
 #include <sys/syscall.h>
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::saved_faults_test {
 

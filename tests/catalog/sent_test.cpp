@@ -1,7 +1,6 @@
 // Catalogs as bytes, for processes that do not list.
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::sent_test {
 

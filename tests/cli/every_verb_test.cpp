@@ -4,7 +4,6 @@
 #include "cli/fake_run.hpp"
 #include "cli/programs.hpp"
 #include "core/text.hpp"
-#include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::every_verb_test {

@@ -2,7 +2,6 @@
 // is not ours reads it (formats/read.py) in a dataset that a writer that is not ours made (formats/write.py).
 
 #include "cli/programs.hpp"
-#include "test.hpp"
 
 namespace rota::test::formats_test {
 

@@ -5,7 +5,6 @@
 #include <future>
 
 #include "run_command.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

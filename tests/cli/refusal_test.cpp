@@ -3,7 +3,6 @@
 #include <xxhash.h>
 
 #include "cli/programs.hpp"
-#include "test.hpp"
 
 namespace rota::test::refusal_test {
 

@@ -7,7 +7,6 @@
 #include "irregular_file.hpp"
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::verify_test {

@@ -4,7 +4,6 @@
 
 #include "cli/programs.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::when_verb_test {
 

@@ -1,5 +1,4 @@
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::to_floats_test {
 

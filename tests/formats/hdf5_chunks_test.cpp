@@ -1,8 +1,6 @@
 // Compressed chunks of many rows: each is decoded once where memory allows, whatever the order, the workers
 // and what is made of the rows.
 
-#include <numeric>
-
 #include "formats/hdf5/chunk_memory.hpp"
 #include "formats/open_files.hpp"
 #include "formats/python.hpp"

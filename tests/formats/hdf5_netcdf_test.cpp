@@ -1,8 +1,6 @@
 // Numbers that stand for others, as NetCDF's attributes have it; and rows whose offsets have a name of their
 // own, as in AnnData's files.
 
-#include <cmath>
-
 #include "formats/python.hpp"
 #include "messages.hpp"
 #include "rota/catalog.hpp"

@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <sys/file.h>
 
 #include "files/descriptor.hpp"

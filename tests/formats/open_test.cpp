@@ -1,4 +1,3 @@
-#include <sys/resource.h>
 
 #include "formats/memory_storage.hpp"
 #include "formats/python.hpp"

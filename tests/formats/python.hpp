@@ -3,7 +3,6 @@
 // Datasets made by Python's libraries, writers and readers that are not ours, and what rota reads of them.
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

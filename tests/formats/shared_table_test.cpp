@@ -2,7 +2,6 @@
 
 #include "formats/shared_files.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::shared_table_test {
 

@@ -7,7 +7,6 @@
 #include <zstd.h>
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

@@ -1,5 +1,4 @@
 #include "limits/refusals.hpp"
-#include "test.hpp"
 
 namespace rota::test::checkpoint_calls_test {
 

@@ -2,7 +2,6 @@
 #include "limits/told_stream.hpp"
 #include "order/schedule.hpp"
 #include "order/weighted_turns.hpp"
-#include "test.hpp"
 
 namespace rota::test::order_values_test {
 

@@ -3,7 +3,6 @@
 #include "core/parallel.hpp"
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::scarce_test {
 

@@ -1,7 +1,6 @@
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
 #include "loader/loader_impl.hpp"
-#include "test.hpp"
 
 namespace rota::test::source_values_test {
 

@@ -3,7 +3,6 @@
 // A source that makes an instance for each worker, and what is seen of them.
 
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

@@ -3,7 +3,6 @@
 
 #include "loader/ranks.hpp"
 #include "source/node_files.hpp"
-#include "test.hpp"
 
 namespace rota::test::bad_samples_mpi_test {
 

@@ -1,8 +1,6 @@
 // Samples that are corrupt, or that a transform refuses: their places stay, and nothing else is passed over.
 
 #include "loader/course.hpp"
-#include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::bad_samples_test {
 

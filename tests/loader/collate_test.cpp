@@ -1,5 +1,4 @@
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::collate_test {
 

@@ -5,8 +5,6 @@
 #include "source/documents.hpp"
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
-#include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

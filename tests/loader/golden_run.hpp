@@ -4,7 +4,6 @@
 
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

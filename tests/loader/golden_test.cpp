@@ -3,7 +3,6 @@
 
 #include "loader/course.hpp"
 #include "loader/golden_run.hpp"
-#include "test.hpp"
 
 namespace rota::test::golden_test {
 

@@ -2,7 +2,6 @@
 // after all.
 
 #include "loader/ranks.hpp"
-#include "test.hpp"
 
 namespace rota::test::late_ranks_test {
 

@@ -1,5 +1,4 @@
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::loader_errors_test {
 

@@ -3,7 +3,6 @@
 #include "allocations.hpp"
 #include "ranks/messages.hpp"
 #include "source/documents.hpp"
-#include "test.hpp"
 
 namespace rota::test::memory_test {
 

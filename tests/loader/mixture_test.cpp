@@ -1,7 +1,6 @@
 // Several datasets in one loader: their shares, their epochs, and that a run of them goes on anywhere.
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::mixture_test {
 

@@ -1,6 +1,5 @@
 #include "moved_from.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::moved_from_test {
 

@@ -1,9 +1,6 @@
 // What is not a bad sample: I/O errors are tried again, all else fails, and there is a limit to bad samples.
 
 #include "loader/course.hpp"
-#include "source/reading.hpp"
-#include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::read_again_test {
 

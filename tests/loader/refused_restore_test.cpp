@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::refused_restore_test {
 

@@ -1,7 +1,6 @@
 // Processes that share a place see the same data, one of them writes, and how many they are may change.
 
 #include "loader/ranks.hpp"
-#include "test.hpp"
 
 namespace rota::test::replicas_test {
 

@@ -3,7 +3,6 @@
 
 #include "loader/ranks.hpp"
 #include "moved_from.hpp"
-#include "test.hpp"
 
 namespace rota::test::rescale_mpi_test {
 

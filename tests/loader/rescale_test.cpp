@@ -2,7 +2,6 @@
 // read once, in the batches of a run that never stopped.
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::rescale_test {
 

@@ -1,7 +1,6 @@
 // What was skipped, in a checkpoint: there again at any world size, and not believed blindly.
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::resume_skipped_test {
 

@@ -6,7 +6,6 @@
 
 #include "core/state_text.hpp"
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::run_test {
 

@@ -3,7 +3,6 @@
 
 #include "loader/ranks.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::save_ranks_test {
 

@@ -6,7 +6,6 @@
 #include "formats/formats.hpp"
 #include "loader/ranks.hpp"
 #include "source/node_files.hpp"
-#include "test.hpp"
 
 namespace rota::test::shared_test {
 

@@ -1,7 +1,6 @@
 // How a batch is shared out to ranks and workers. Whatever the split, all slots together are the same batch.
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::split_test {
 

@@ -1,7 +1,6 @@
 
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::views_test {
 

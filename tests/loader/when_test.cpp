@@ -1,7 +1,6 @@
 // Loader::when is held against what the loaders of all ranks hand out.
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::when_test {
 

@@ -2,7 +2,6 @@
 
 #include "loader/affine_source.hpp"
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::worker_source_test {
 

@@ -3,7 +3,6 @@
 // Not after that version is released: what was written then must load for ever.
 
 #include "loader/golden_run.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 namespace {

@@ -1,7 +1,5 @@
 #include "all_of_ranks.hpp"
 #include "rota/mpi.hpp"
-#include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::mpi_communicator_test {
 

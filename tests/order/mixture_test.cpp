@@ -2,7 +2,6 @@
 #include "order/naive_epoch.hpp"
 #include "order/weighted_turns.hpp"
 #include "rota/run.hpp"
-#include "test.hpp"
 
 namespace rota::test::mixture_test {
 

@@ -1,6 +1,5 @@
 #include "order/order.hpp"
 #include "order/naive_epoch.hpp"
-#include "test.hpp"
 
 namespace rota::test::order_test {
 

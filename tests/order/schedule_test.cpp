@@ -2,7 +2,6 @@
 
 #include "allocations.hpp"
 #include "order/naive_epoch.hpp"
-#include "test.hpp"
 
 namespace rota::test::schedule_test {
 

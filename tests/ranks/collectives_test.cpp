@@ -6,7 +6,6 @@
 #include "ranks/collectives.hpp"
 #include "ranks/deferred_reduction.hpp"
 #include "ranks/nodes.hpp"
-#include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::collectives_test {

@@ -3,7 +3,6 @@
 #include "source/node_files.hpp"
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::adaptor_test {
 

@@ -3,7 +3,6 @@
 // Documents whose tokens say where they stand, of all lengths.
 
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

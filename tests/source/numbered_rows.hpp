@@ -3,7 +3,6 @@
 // Rows whose content says which they are, in parts, and the windows over them, listed the naive way.
 
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

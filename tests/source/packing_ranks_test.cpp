@@ -6,7 +6,6 @@
 #include "source/document_stream.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::packing_ranks_test {
 

@@ -1,7 +1,6 @@
 #include "order/permutation.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::packing_test {
 

@@ -2,7 +2,6 @@
 
 #include "formats/python.hpp"
 #include "source/numbered_rows.hpp"
-#include "test.hpp"
 
 namespace rota::test::part_sizes_test {
 

@@ -2,7 +2,6 @@
 
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::source_test {
 

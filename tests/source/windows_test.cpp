@@ -1,6 +1,5 @@
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::windows_test {
 

@@ -3,10 +3,8 @@
 
 #include "loader/batch_memory.hpp"
 #include "ranks/deferred_reduction.hpp"
-#include "source/reading.hpp"
 #include "stream/dispatch_feed.hpp"
 #include "stream/ranks.hpp"
-#include "test.hpp"
 #include "thread_ranks.hpp"
 
 namespace rota::test::dispatch_ranks_test {

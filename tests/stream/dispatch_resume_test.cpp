@@ -1,9 +1,7 @@
 // A dispatch in a checkpoint: what was read and not delivered is in it, over what can be opened again and
 // over a pipe that cannot. every_world_test.cpp has worlds that take turns.
 
-#include "source/reading.hpp"
 #include "stream/ranks.hpp"
-#include "test.hpp"
 
 namespace rota::test::dispatch_resume_test {
 

@@ -6,7 +6,6 @@
 #include "resume/saved_state.hpp"
 #include "source/reading.hpp"
 #include "stream/dispatched.hpp"
-#include "test.hpp"
 
 namespace rota::test::resume_test {
 

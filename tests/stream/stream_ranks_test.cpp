@@ -2,9 +2,7 @@
 // every_world_test.cpp has what they read.
 
 #include "core/wait.hpp"
-#include "source/reading.hpp"
 #include "stream/ranks.hpp"
-#include "test.hpp"
 
 namespace rota::test::stream_ranks_test {
 

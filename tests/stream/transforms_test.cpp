@@ -6,7 +6,6 @@
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::transforms_test {
 

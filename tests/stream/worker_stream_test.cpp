@@ -4,7 +4,6 @@
 #include "source/reading.hpp"
 #include "stream/numbered_stream.hpp"
 #include "stream/ring.hpp"
-#include "test.hpp"
 
 namespace rota::test::worker_stream_test {
 
