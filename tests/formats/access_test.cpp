@@ -56,9 +56,7 @@ class AccessTest : public Test {
   }
   void expect_lines(const Batch& batch) const {
     for (std::int64_t i = 0; i < batch.size(); ++i) {
-      const auto text = batch.bytes(0, i);
-      EXPECT_EQ(std::string(reinterpret_cast<const char*>(text.data()), text.size()),
-                line(batch.ids()[static_cast<std::size_t>(i)]));
+      EXPECT_EQ(text_of(batch.bytes(0, i)), line(batch.ids()[static_cast<std::size_t>(i)]));
     }
   }
   // Some of which no two lie so near to each other that one call reads both.
@@ -229,9 +227,7 @@ void AccessTest::drop_loaders(std::uint64_t seeds) {
   }
   std::uint64_t right = 0;
   std::uint64_t failed = 0;
-  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(seeds, [&](std::uint64_t seed, std::mt19937_64& random) {
     const auto below = [&](std::uint64_t end) { return static_cast<std::int64_t>(random() % end); };
     if (seed % 4 == 0) evict();
     {
@@ -257,7 +253,7 @@ void AccessTest::drop_loaders(std::uint64_t seeds) {
       }
     }
     fail_reads_at_random(0, 0);
-  }
+  });
   EXPECT_GT(right, seeds / 2);
   EXPECT_GT(failed, seeds / 20);
   sources.clear();

@@ -7,10 +7,8 @@ namespace rota::test::packed_files_test {
 
 // Three files as both formats, plain; `pack` compresses the first and the last in one way or another.
 constexpr const char* kWriter = R"(
-import bz2, gzip, lzma, subprocess
-from writers import write_tar
-def zstd(data, *options):
-    return subprocess.run(['zstd', '-q', *options], input=data, stdout=subprocess.PIPE, check=True).stdout
+import bz2, gzip, lzma
+from writers import write_tar, zstd
 def halves(data, compress):
     return compress(data[:len(data) // 3]) + compress(b'') + compress(data[len(data) // 3:])
 ways = {

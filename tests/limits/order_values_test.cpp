@@ -9,17 +9,10 @@ TEST(OrderValues, PlacesThatNoRunHasAreRefused) {
   Loader loader(told(10), {.global_batch_size = 4, .epochs = kEndless, .workers = 0});
   const Steps steps(10, Tail::carry, kEndless);
   GlobalBatch batch;
-  for (const Position& at : std::vector<Position>{{.epoch = -1},
-                                                  {.epoch = kLeast},
-                                                  {.epoch = kTwo62 + 1},
-                                                  {.epoch = kMost},
-                                                  {.consumed = -1},
-                                                  {.consumed = 11},
-                                                  {.consumed = kMost},
-                                                  {.step = -1},
-                                                  {.step = kLeast},
-                                                  {.step = kTwo62 + 1},
-                                                  {.step = kMost}}) {
+  for (const Position& at : {Position{.epoch = -1}, Position{.epoch = kLeast}, Position{.epoch = kTwo62 + 1},
+                             Position{.epoch = kMost}, Position{.consumed = -1}, Position{.consumed = 11},
+                             Position{.consumed = kMost}, Position{.step = -1}, Position{.step = kLeast},
+                             Position{.step = kTwo62 + 1}, Position{.step = kMost}}) {
     const auto place = fmt::format("epoch {}, sample {}, step {}", at.epoch, at.consumed, at.step);
     SCOPED_TRACE(place);
     refused(kRange, {place, "10 samples", "2^62"}, [&] { loader.seek(at); });

@@ -180,13 +180,10 @@ INSTANTIATE_TEST_SUITE_P(Loaders, BadSamplesOf,
 // ---- what is not the samples' fault ----
 
 LoaderOptions skipping(std::function<void(const TransformContext&)> apply) {
-  return {
-      .global_batch_size = 30,
-      .shards = 1,
-      .shuffle = Shuffle::none,
-      .transform = {.apply = [apply = std::move(apply)](const TransformContext& context, const SampleView&,
-                                                        SampleOutput&) { apply(context); }},
-      .bad_samples = {.policy = BadSamples::Policy::skip}};
+  LoaderOptions options = in_order(30, 1, kSkip);
+  options.transform.apply = [apply = std::move(apply)](const TransformContext& context, const SampleView&,
+                                                       SampleOutput&) { apply(context); };
+  return options;
 }
 
 TEST(Programs, ThatAreWrongAreNotSkipped) {
@@ -198,7 +195,7 @@ TEST(Programs, ThatAreWrongAreNotSkipped) {
   }
   Loader loader(counting(60), {.transform = {.apply = [](const TransformContext&, const SampleView& in,
                                                          SampleOutput&) { (void)in.as<float>(0); }},
-                               .bad_samples = {.policy = BadSamples::Policy::skip}});
+                               .bad_samples = kSkip});
   EXPECT_ERROR((void)loader.next(), mismatch, {"transform sample", "field \"x\" as float32", "int64"});
 }
 
@@ -218,7 +215,7 @@ TEST(Programs, ThatFindAHundredBadSamplesFirstEnd) {
 TEST(BadSamples, OfOtherRanksAreNotKnownToABatch) {
   const auto nothing = [](const Batch&, BatchOutput&) {};
   for (const bool is_collated : {false, true}) {
-    LoaderOptions options{.global_batch_size = 1, .bad_samples = {.policy = BadSamples::Policy::skip}};
+    LoaderOptions options{.global_batch_size = 1, .bad_samples = kSkip};
     if (is_collated) options.collate = {.apply = nothing, .fields = kOneNumber};
     for (const int rank : {0, 1}) {
       Loader loader(counting(3), options, World{rank, 2});

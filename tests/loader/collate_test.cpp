@@ -151,9 +151,7 @@ TEST_P(Collated, RefusesRowsThatCannotBe) {
     how.collate.apply = [&](const Batch&, BatchOutput& out) { work(out); };
     return error_of([&] { (void)Loader(source_, how).next(); });
   };
-  const auto refused = [](const std::string& why, ErrorCode code = ErrorCode::callback) {
-    return is_error(code, {why});
-  };
+  const auto refused = [](const char* why, ErrorCode code = callback) { return is_error(code, {why}); };
   EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(0, -1); }), refused("-1 rows"));
   EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(1, 1); }),
               refused("\"length\": it is of fixed shape"));

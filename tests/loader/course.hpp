@@ -61,8 +61,7 @@ struct Step {
     for (std::size_t i = 0; i < batch.ids().size(); ++i) {
       FingerprintBuilder content;
       for (std::size_t f = 0; f < batch.fields().size(); ++f) {
-        const auto bytes = batch.bytes(f, static_cast<std::int64_t>(i));
-        content.add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+        content.add(text_of(batch.bytes(f, static_cast<std::int64_t>(i))));
       }
       slots.push_back({batch.slots()[i], batch.ids()[i].value, batch.epochs()[i], batch.datasets()[i],
                        static_cast<std::int64_t>(batch.kinds()[i]),

@@ -16,10 +16,7 @@ inline constexpr std::int64_t kGoldenShards = 5;  // of the dispatch
 inline Loader golden_loader(World world = {}) {
   auto source = faulty(kGoldenSamples, true);
   for (std::int64_t id = 0; id < kGoldenSamples; id += kGoldenBad) source->corrupt.insert(id);
-  return {
-      source,
-      {.global_batch_size = 8, .shards = 9, .seed = 3, .bad_samples = {.policy = BadSamples::Policy::skip}},
-      world};
+  return {source, {.global_batch_size = 8, .shards = 9, .seed = 3, .bad_samples = kSkip}, world};
 }
 
 /// Of two datasets.

@@ -25,11 +25,7 @@ class Skipping : public TestWithParam<int> {
   }
 
   std::shared_ptr<ToldSource> source_ = faulty(30, true);
-  LoaderOptions options_{.global_batch_size = 10,
-                         .shards = 1,
-                         .shuffle = Shuffle::none,
-                         .workers = GetParam(),
-                         .bad_samples = {.policy = BadSamples::Policy::skip, .retry_wait = {}}};
+  LoaderOptions options_ = in_order(10, GetParam(), {.policy = BadSamples::Policy::skip, .retry_wait = {}});
 };
 
 TEST_P(Skipping, IsForThoseWhoAskForIt) {

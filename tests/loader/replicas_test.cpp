@@ -80,9 +80,8 @@ TEST(World, ThatIsLeftOutIsAnErrorUnlessTheProcessIsAlone) {
     if (ranks == 1) {
       EXPECT_NO_THROW(make());
     } else {
-      EXPECT_THAT(error_of(make),
-                  is_error(ErrorCode::invalid_argument, {fmt::format("MPI runs {} ranks", ranks),
-                                                         "pass the communicator first, or World{} last"}));
+      EXPECT_ERROR(make(), invalid_argument,
+                   {fmt::format("MPI runs {} ranks", ranks), "pass the communicator first, or World{} last"});
     }
   }
   EXPECT_EQ((*Loader(source, {}, World{}).next()).size(), 10);

@@ -9,13 +9,9 @@ class ResumeSkipped : public Test {
   ResumeSkipped() { source_->corrupt = {0, 3, 11, 12, 13, 50, 77}; }
 
   [[nodiscard]] Loader make(BadSamples::Policy policy, World world = {}) const {
-    return Loader(source_,
-                  {.global_batch_size = 10,
-                   .shards = 1,
-                   .shuffle = Shuffle::none,
-                   .epochs = 2,
-                   .bad_samples = {.policy = policy}},
-                  world);
+    LoaderOptions options = in_order(10, 1, {.policy = policy});
+    options.epochs = 2;
+    return Loader(source_, options, world);
   }
   static void go(Loader& loader, int steps) {
     for (int k = 0; k < steps; ++k) EXPECT_TRUE(loader.next());

@@ -69,9 +69,7 @@ void change(std::mt19937_64& random, Loader& loader, rota::Run& run, const std::
 }
 
 TEST(Run, GivesEachRankOfAnyWorldWhatALoaderHandsOut) {
-  for (std::uint64_t seed = 0; seed < 500; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(500, [&](std::uint64_t, std::mt19937_64& random) {
     Loader loader = random_loader(random);
     rota::Run run = loader.run();
     std::vector<Position> seen{run.position()};
@@ -88,7 +86,7 @@ TEST(Run, GivesEachRankOfAnyWorldWhatALoaderHandsOut) {
       ASSERT_EQ(handed(before, loader), handed(*batch)) << "a copy stays where it was";
       seen.push_back(run.position());
     }
-  }
+  });
 }
 
 /// A run of legs, each by a loader of its own in some world with a batch size of its own: what the first rank
@@ -150,16 +148,14 @@ class Chain {
 };
 
 TEST(Run, OfAStateTellsEachStepSinceTheLastChangeAndRefusesThoseBefore) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(100, [&](std::uint64_t, std::mt19937_64& random) {
     Chain chain(random);
     for (int legs = 0; legs < 12; ++legs) {
       const bool is_there = chain.go_on();
       ASSERT_NO_FATAL_FAILURE(chain.expect_known());
       if (!is_there) break;
     }
-  }
+  });
 }
 
 TEST(Run, AtReachesAnyStepOfAMixtureToo) {
@@ -181,9 +177,7 @@ TEST(Run, AtReachesAnyStepOfAMixtureToo) {
 // ---- texts ----
 
 TEST(Run, AndLoadersReadOneAnothersStates) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(100, [&](std::uint64_t, std::mt19937_64& random) {
     const Course course = random_course(kCourses[random() % kCourses.size()], random);
     Loader loader = course.make(World{});
     for (std::int64_t steps = draw(random, 0, 5); steps > 0; --steps) (void)loader.next();
@@ -199,7 +193,7 @@ TEST(Run, AndLoadersReadOneAnothersStates) {
     ASSERT_EQ(other.run(), run);
     restore(other, run.recipe());
     ASSERT_EQ(other.run(), run);
-  }
+  });
 }
 
 TEST(Run, OfEqualShardsNeedsNoMoreThanAText) {

@@ -103,8 +103,7 @@ TEST(RankAlone, SavesTheStateOfAllOfItsWorld) {
   const int ranks = 5;
   for (const bool is_mixture : {false, true}) {
     const auto make = [&](const World& world) {
-      const LoaderOptions options{
-          .global_batch_size = 6, .shards = 5, .bad_samples = {.policy = BadSamples::Policy::skip}};
+      const LoaderOptions options{.global_batch_size = 6, .shards = 5, .bad_samples = kSkip};
       const Mixture mixture{.datasets = {{counting(40)}, {counting(30)}}};
       return is_mixture ? Loader(mixture, options, world) : Loader(counting(40), options, world);
     };
@@ -143,10 +142,7 @@ TEST(RankAlone, IsRefusedWhereItWouldSaveItsShareOnly) {
 TEST(RankAlone, LeavesOutWhatOthersHaveSkipped) {
   const auto source = faulty(100, false);
   source->corrupt = {3, 50};
-  const LoaderOptions options{.global_batch_size = 10,
-                              .shards = 1,
-                              .shuffle = Shuffle::none,
-                              .bad_samples = {.policy = BadSamples::Policy::skip}};
+  const LoaderOptions options = in_order(10, 1, kSkip);
   const Communicator alone;
   const TemporaryDirectory directory;
   CheckpointDirectory checkpoints(alone, directory.path());

@@ -7,9 +7,7 @@ namespace rota::test::split_test {
 constexpr std::array kSplits = {Split::by_sample, Split::by_shard, Split::interleaved};
 
 TEST(Split, OfAnyKindGivesTheSameGlobalBatchesAtAnyRanksAndWorkers) {
-  for (std::uint64_t seed = 0; seed < 25; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(25, [&](std::uint64_t, std::mt19937_64& random) {
     Course course = random_course("Samples", random);
     const auto expected = course.unbroken();
     for (const auto ranks : kSplits) {
@@ -23,7 +21,7 @@ TEST(Split, OfAnyKindGivesTheSameGlobalBatchesAtAnyRanksAndWorkers) {
             << to_string(workers);
       }
     }
-  }
+  });
 }
 
 TEST(Split, ByShardGivesEachShardToOneRankAlone) {

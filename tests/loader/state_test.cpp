@@ -125,10 +125,7 @@ TEST(State, CountsWhatWasSkippedBeforeTheLastStepAndListsNothing) {
   const auto source = faulty(100, true);
   source->corrupt = {0, 3, 11, 25};
   const auto make = [&](std::int64_t limit) {
-    return Loader(source, {.global_batch_size = 10,
-                           .shards = 1,
-                           .shuffle = Shuffle::none,
-                           .bad_samples = {.policy = BadSamples::Policy::skip, .max_skipped = limit}});
+    return Loader(source, in_order(10, 1, {.policy = BadSamples::Policy::skip, .max_skipped = limit}));
   };
   Loader loader = make(1000);
   for (int k = 0; k < 2; ++k) (void)loader.next();

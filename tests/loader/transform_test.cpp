@@ -70,11 +70,9 @@ TEST(Transform, ThrowsInItsBatchsPlaceWithTheSamplesName) {
     if (context.id.value == 13) throw std::runtime_error("unlucky");
   }};
   for (const int workers : {0, 2}) {
-    Loader loader(counting(50), {.global_batch_size = 5,
-                                 .shards = 1,
-                                 .shuffle = Shuffle::none,
-                                 .workers = workers,
-                                 .transform = transform});
+    LoaderOptions options = in_order(5, workers);
+    options.transform = transform;
+    Loader loader(counting(50), options);
     EXPECT_TRUE(loader.next());
     EXPECT_TRUE(loader.next());
     EXPECT_ERROR(loader.next(), callback, {"transform sample 13 (place-13): unlucky"});
@@ -214,9 +212,7 @@ std::optional<Error> thrown(Fields fields, const std::function<void(SampleOutput
 }
 
 TEST(SampleOutput, RefusesRowsThatCannotBe) {
-  const auto refused = [](const std::string& why, ErrorCode code = ErrorCode::callback) {
-    return is_error(code, {why});
-  };
+  const auto refused = [](const char* why, ErrorCode code = callback) { return is_error(code, {why}); };
   EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize(0, -1); }), refused("-1 rows"));
   EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize(0, std::int64_t{1} << 60); }),
               refused("rows of 8 bytes"));

@@ -36,9 +36,7 @@ void expect_all_places(const std::vector<WorkerInfo>& told, int ranks, int worke
 }
 
 TEST_F(WorkerSource, IsMadeForEachWorkerAndReadByItsThreadAloneInItsShards) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(40, [&](std::uint64_t, std::mt19937_64& random) {
     const auto shards = 1 + static_cast<std::int64_t>(random() % 30);
     const auto instances = std::make_shared<Instances>();
     const auto source = sharded(instances, shards + static_cast<std::int64_t>(random() % 300), shards);
@@ -58,7 +56,7 @@ TEST_F(WorkerSource, IsMadeForEachWorkerAndReadByItsThreadAloneInItsShards) {
     EXPECT_THAT(instances->complaints(), IsEmpty());
     expect_all_places(instances->told(), size, std::max(options.workers, 1));
     EXPECT_EQ(instances->live(), 0);
-  }
+  });
 }
 
 TEST_F(WorkerSource, IsToldAllShardsOnceWhereTheyAreSplit) {

@@ -188,9 +188,7 @@ std::vector<std::vector<std::int64_t>> samples_of(const std::vector<Order>& orde
 }
 
 TEST(MixtureSteps, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(150, [&](std::uint64_t, std::mt19937_64& random) {
     const std::int64_t datasets = draw(random, 1, 5);
     const auto orders = random_orders(random, datasets);
     const WeightedTurns turns(fresh(quantise(random_weights(random, datasets))));
@@ -213,7 +211,7 @@ TEST(MixtureSteps, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
       at = batch.next;
     }
     EXPECT_EQ(at.step, 40);
-  }
+  });
 }
 
 /// What the batches of a run count, and pad.

@@ -72,9 +72,7 @@ std::vector<ShardSpan> dealt(std::vector<Scheduled>& ranks, std::int64_t workers
 
 // The promise of rota, in one process. The batches are those of the naive schedule.
 TEST(Schedule, AnyChainOfWorldsSeesEverySampleOnceInTheSameBatches) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(400, [&](std::uint64_t seed, std::mt19937_64& random) {
     const Order order = random_order(random, seed);
     const std::int64_t samples = order.plan().samples();
     const auto tail = static_cast<Tail>(draw(random, 0, 3));
@@ -104,19 +102,17 @@ TEST(Schedule, AnyChainOfWorldsSeesEverySampleOnceInTheSameBatches) {
       ASSERT_EQ(ids, naive_batch(order, batch)) << "step " << at.step;
       ASSERT_EQ(std::ssize(ids), batch.size);
     }
-    if (tail == Tail::drop && largest > samples) continue;
+    if (tail == Tail::drop && largest > samples) return;
     ASSERT_EQ(std::ssize(seen), epochs);
     for (const auto& [epoch, ids] : seen) {
       EXPECT_EQ(std::ssize(ids), tail == Tail::drop ? samples / largest * largest : samples)
           << "epoch " << epoch;
     }
-  }
+  });
 }
 
 TEST(Schedule, AnyPlaceIsReachedWithoutTheStepsBefore) {
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(150, [&](std::uint64_t seed, std::mt19937_64& random) {
     const Order order = random_order(random, seed);
     Scheduled wanderer(order, Tail::carry, 2);
     std::vector<GlobalBatch> batches;
@@ -130,13 +126,11 @@ TEST(Schedule, AnyPlaceIsReachedWithoutTheStepsBefore) {
       Schedule(order).slice(there, 0, there.size, spans);
       ASSERT_EQ(spans, jumped);
     }
-  }
+  });
 }
 
 TEST(Schedule, CursorsCountTheTurnsOfEveryShardAndAddUpToTheConsumed) {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(200, [&](std::uint64_t seed, std::mt19937_64& random) {
     const Order order = random_order(random, seed);
     Schedule schedule(order);
     const auto turns = naive::turns(order, 1);
@@ -151,7 +145,7 @@ TEST(Schedule, CursorsCountTheTurnsOfEveryShardAndAddUpToTheConsumed) {
       ASSERT_EQ(cursors[2 * i], 1);
       ASSERT_EQ(cursors[2 * i + 1], expected[static_cast<std::size_t>(first) + i]);
     }
-  }
+  });
 }
 
 struct TailCase {

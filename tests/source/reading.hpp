@@ -80,8 +80,8 @@ class Samples {
     }
     source.read_rows(parts, f);
     for (std::size_t k = 0; k < memory.size(); ++k) {
-      const std::string got(reinterpret_cast<const char*>(memory[k].data()), memory[k].size());
-      EXPECT_EQ(got, expected[k]) << "rows from " << parts[k].first << " on of sample " << parts[k].id.value;
+      EXPECT_EQ(text_of(memory[k]), expected[k])
+          << "rows from " << parts[k].first << " on of sample " << parts[k].id.value;
     }
   }
 

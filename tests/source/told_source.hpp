@@ -10,6 +10,14 @@ using Fields = std::vector<Field>;
 
 inline const Fields kOneNumber{{.name = "x", .dtype = DType::int64}};
 
+inline const BadSamples kSkip{.policy = BadSamples::Policy::skip};
+
+/// Batches of samples in the order of their ids.
+inline LoaderOptions in_order(std::int64_t batch, int workers = LoaderOptions().workers,
+                              BadSamples bad = {}) {
+  return {.global_batch_size = batch, .shuffle = Shuffle::none, .workers = workers, .bad_samples = bad};
+}
+
 /// What a source is told to be.
 struct Told {
   // What it has.

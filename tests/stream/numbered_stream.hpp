@@ -158,10 +158,6 @@ inline std::shared_ptr<const StreamSource> streamed(bool is_dispatched) {
 /// Which sample, and what is in it.
 using Seen = std::pair<StreamId, std::string>;
 
-inline std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 inline Seen seen(const StreamSample& sample) {
   std::string bytes;
   for (std::size_t f = 0; f < sample.size(); ++f) bytes += text_of(sample.bytes(f));
