@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 import pytest
 import rota
-from runs import loader, refused, rows, samples_of, source
+from runs import Dataset, loader, refused, rows, samples_of, source
 
 
 def test_a_batch_is_a_mapping_of_arrays_over_its_own_memory():
@@ -108,17 +108,13 @@ def test_what_a_transform_raises_is_told_whatever_its_frames_hold():
 
 
 def test_a_dataset_may_write_each_sample_over_the_last():
-    class Reusing:
-        buffer = np.zeros(2)
+    buffer = np.zeros(2)
 
-        def __len__(self):
-            return 8
+    def get(i):
+        buffer[:] = i
+        return {"x": buffer, "rows": buffer[: i % 3]}
 
-        def __getitem__(self, i):
-            self.buffer[:] = i
-            return {"x": self.buffer, "rows": self.buffer[: i % 3]}
-
-    data = rota.PythonSource(Reusing(), {"x": ("float64", (2,)), "rows": ("float64", (), True)})
+    data = rota.PythonSource(Dataset(8, get), {"x": ("float64", (2,)), "rows": ("float64", (), True)})
     batch = rota.Loader(data, 8, shuffle="none", shards=1, world=(0, 1)).next()
     assert batch["x"].tolist() == [[i, i] for i in range(8)]
     assert batch["rows"].to_list() == [[i] * (i % 3) for i in range(8)]
@@ -186,17 +182,12 @@ def test_oserror_of_a_dataset_is_tried_again():
 def test_a_ragged_dataset_is_asked_once_for_each_sample_whoever_reads_it(workers):
     draw, asked = random.Random(3), []
 
-    class Lengths:
-        """Of which each item has another length each time that it is taken."""
+    def get(i):
+        """Has another length each time that it is taken."""
+        asked.append(i)
+        return {"x": np.full(draw.randint(1, 50), i), "y": np.full((draw.randint(0, 3), 2), i)}
 
-        def __len__(self):
-            return 200
-
-        def __getitem__(self, i):
-            asked.append(i)
-            return {"x": np.full(draw.randint(1, 50), i), "y": np.full((draw.randint(0, 3), 2), i)}
-
-    source = rota.PythonSource(Lengths(), fields={"x": ("int64", (), True), "y": ("int64", (2,), True)})
+    source = rota.PythonSource(Dataset(200, get), fields={"x": ("int64", (), True), "y": ("int64", (2,), True)})
     asked.clear()
     loader = rota.Loader(source, 16, workers=workers)
     for batch in loader:
@@ -210,14 +201,8 @@ def test_a_ragged_dataset_is_asked_once_for_each_sample_whoever_reads_it(workers
 def test_what_was_asked_for_a_batch_that_was_given_up_is_asked_anew(workers):
     draw, epoch = random.Random(3), [0]
 
-    class Epochs:
-        def __len__(self):
-            return 40
-
-        def __getitem__(self, i):
-            return {"x": np.full(draw.randint(1, 9), epoch[0])}
-
-    source = rota.PythonSource(Epochs(), fields={"x": ("int64", (), True)})
+    dataset = Dataset(40, lambda i: {"x": np.full(draw.randint(1, 9), epoch[0])})
+    source = rota.PythonSource(dataset, fields={"x": ("int64", (), True)})
     loader = rota.Loader(source, 8, workers=workers, tail="pad")
     loader.next()
     loader.warm_up()

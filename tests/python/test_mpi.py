@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import rota
 import rota.mpi
-from runs import HAS_MPI, SHUFFLES, ids, refused
+from runs import HAS_MPI, SHUFFLES, Dataset, ids, refused
 
 MPI = pytest.importorskip("mpi4py.MPI")
 if not HAS_MPI:
@@ -36,16 +36,12 @@ def comm():
 
 
 def source(samples=60, bad=()):
-    class Rows:
-        def __len__(self):
-            return samples
+    def get(i):
+        if i in bad:
+            raise rota.CorruptError(f"sample {i} is bad")
+        return {"x": i}
 
-        def __getitem__(self, i):
-            if i in bad:
-                raise rota.CorruptError(f"sample {i} is bad")
-            return {"x": i}
-
-    return rota.PythonSource(Rows(), {"x": "int64"})
+    return rota.PythonSource(Dataset(samples, get), {"x": "int64"})
 
 
 def of_all(batches):

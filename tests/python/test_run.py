@@ -4,11 +4,10 @@ import copy
 import json
 import pickle
 import random
-import threading
 
 import pytest
 import rota
-from runs import loader, refused, settings
+from runs import in_threads, loader, refused, settings
 
 
 def told(batch):
@@ -83,9 +82,5 @@ def test_threads_ask_it_at_once():
             if run.at(step).slice((1, 2)).ids.tolist() != run[step].ids[4:].tolist():
                 wrong.append(step)
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    in_threads(*[ask] * 4)
     assert not wrong
