@@ -34,7 +34,7 @@ class AccessTest : public Test {
     pretend_memory(0);
   }
 
-  [[nodiscard]] std::shared_ptr<const Source> open(Access access, int most_open = 256) const {
+  std::shared_ptr<const Source> open(Access access, int most_open = 256) const {
     return rota::open(Catalog(directory_.path(), {.max_open_files = most_open, .access = access}), "lines");
   }
   // From the page cache, where there is a disk below.
@@ -45,9 +45,7 @@ class AccessTest : public Test {
       ::close(fd);
     }
   }
-  [[nodiscard]] const std::string& line(SampleId id) const {
-    return lines_[static_cast<std::size_t>(id.value)];
-  }
+  const std::string& line(SampleId id) const { return lines_[static_cast<std::size_t>(id.value)]; }
   void expect_samples(const Source& source, const Ids& wanted) const {
     const Samples samples(source, wanted);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -60,7 +58,7 @@ class AccessTest : public Test {
     }
   }
   // Some of which no two lie so near to each other that one call reads both.
-  [[nodiscard]] Ids scattered(std::size_t count) {
+  Ids scattered(std::size_t count) {
     Ids all;
     for (std::int64_t id = 0; id + 1 < std::ssize(lines_); id += 2) {
       if (line({id + 1}).size() > 9000 && line({id}).size() < 20'000) all.push_back({id});

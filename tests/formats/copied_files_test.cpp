@@ -33,7 +33,7 @@ class CopiedFiles : public PythonTest, public WithParamInterface<std::string> {
     plain_ = open(false);
     shared_ = open(true);
   }
-  [[nodiscard]] std::shared_ptr<const Source> open(bool share_files) const {
+  std::shared_ptr<const Source> open(bool share_files) const {
     const Catalog catalog(directory_ / GetParam(), {.share_files = share_files, .shared_memory_limit = 0});
     if (GetParam() == "tokens") return rota::open(catalog, TokensOptions{.length = 7});
     return rota::open(catalog, GetParam());

@@ -46,7 +46,7 @@ bool may_be_left(const Contents& part, const Contents& whole, Left left) {
 
 class CutFiles : public PythonTest, public WithParamInterface<Case> {
  protected:
-  [[nodiscard]] Contents read() const {
+  Contents read() const {
     return contents(*GetParam().open(Catalog(directory_.path(), {.indexing_threads = 1})));
   }
 };

@@ -145,7 +145,7 @@ for i in range(30):
   for (int i = 0; i < 30; ++i) {
     const Samples samples(*open(directory_ / fmt::format("{}.h5", i), "hdf5"),
                           ids({0, 100, 249, 6000, 7999}));
-    std::vector<std::int64_t> read;
+    Numbers read;
     for (std::size_t k = 0; k < 5; ++k) read.push_back(samples.values<std::int64_t>(0, k)[0]);
     EXPECT_THAT(read, ElementsAre(0, 100, 249, 6000, 0)) << i;
   }

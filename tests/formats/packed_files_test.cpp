@@ -42,7 +42,7 @@ class PackedFiles : public PythonTest, public WithParamInterface<std::string> {
  protected:
   PackedFiles() : PythonTest(kWriter, "random.seed(3); " + GetParam() + "()\n") {}
   // The dataset, packed in each way, and plain in the last directory.
-  [[nodiscard]] std::vector<fs::path> write_all_ways() const {
+  std::vector<fs::path> write_all_ways() const {
     std::vector<std::string> scripts;
     for (const std::string way :
          {"gz", "gz of members", "gz with a name", "zst", "zst of frames", "zst, streamed",
@@ -52,7 +52,7 @@ class PackedFiles : public PythonTest, public WithParamInterface<std::string> {
     scripts.emplace_back();
     return write_each(scripts);
   }
-  [[nodiscard]] static fs::path first_file(const fs::path& directory) {
+  static fs::path first_file(const fs::path& directory) {
     return directory / (GetParam() == "tar" ? "a.tar" : "a.jsonl");
   }
   static auto opening(const fs::path& directory) {

@@ -63,7 +63,7 @@ TEST(OrderValues, PlansAreRefusedByName) {
   refused({"0 to 2^62"}, [] { ShardPlan::equal(-1, 1); });
   refused({"1 to 2^24"}, [] { ShardPlan::equal(1, 0); });
   refused({"interleave"}, [] { ShardPlan::equal(1, 1, kLeast); });
-  refused({"a shard's length"}, [] { ShardPlan::ragged(std::vector<std::int64_t>{3, -1}); });
+  refused({"a shard's length"}, [] { ShardPlan::ragged(Numbers{3, -1}); });
   refused({"a shard's length", "2^62"}, [] { ShardPlan::ragged(std::vector{kTwo62, kTwo62}); });
   refused({"the number of shards is 0"}, [] { ShardPlan::ragged({}); });
 }
@@ -79,7 +79,7 @@ TEST(OrderValues, EnumeratorsThatThereAreNotAreUnknown) {
 TEST(OrderValues, ShardsThatThereAreNotHaveNoCursors) {
   const Loader loader(told(10), {.shards = 4, .workers = 0});
   const Loader mix_plan(Mixture{.datasets = {{.source = told(10)}}}, {.shards = 4, .workers = 0});
-  std::vector<std::int64_t> cursors(4);
+  Numbers cursors(4);
   for (const std::int64_t first :
        {kLeast, std::int64_t{-1}, std::int64_t{3}, std::int64_t{5}, kMost - 1, kMost}) {
     for (const Loader* one : {&loader, &mix_plan}) {
@@ -91,7 +91,7 @@ TEST(OrderValues, ShardsThatThereAreNotHaveNoCursors) {
 }
 
 using Weights = std::vector<double>;
-using Quantised = std::vector<std::int64_t>;
+using Quantised = Numbers;
 
 TEST(OrderValues, WeightsFarApartAreQuantisedAllTheSame) {
   constexpr double kTiny = std::numeric_limits<double>::denorm_min();

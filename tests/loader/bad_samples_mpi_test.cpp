@@ -3,6 +3,7 @@
 
 #include "loader/ranks.hpp"
 #include "source/node_files.hpp"
+#include "test.hpp"
 
 namespace rota::test::bad_samples_mpi_test {
 
@@ -49,7 +50,7 @@ TEST_P(BadSamplesOnRanks, BeyondTheLimitEndTheRunOnAllOfThemAtTheSameStep) {
   std::mt19937 random(3);  // the same on all ranks
   for (int round = 0; round < 20; ++round) {
     source_ = faulty(300, round % 2 == 0);
-    std::vector<std::int64_t> bad;
+    Numbers bad;
     for (int i = 0; i < 12; ++i) bad.push_back(static_cast<std::int64_t>(random() % 300));
     source_->corrupt = {bad.begin(), bad.end()};
     const auto limit = static_cast<std::int64_t>(random() % source_->corrupt.size());
@@ -59,7 +60,7 @@ TEST_P(BadSamplesOnRanks, BeyondTheLimitEndTheRunOnAllOfThemAtTheSameStep) {
     // The limit is passed in the batch of the bad sample number `limit`, and the next step throws.
     const std::int64_t passing = *std::next(source_->corrupt.begin(), limit);
     EXPECT_EQ(loader.position().step, passing / 10 + 1);
-    ASSERT_THAT(end, is_error(ErrorCode::corrupt, {fmt::format("max_skipped is {}", limit)}));
+    ASSERT_THAT(end, is_error(corrupt, {fmt::format("max_skipped is {}", limit)}));
     EXPECT_STREQ(end_of(loader)->what(), end->what()) << "said again";
     expect_same(loader.position().step);
     expect_same(loader.skipped().count);

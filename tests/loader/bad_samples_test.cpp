@@ -28,11 +28,11 @@ class BadSamplesOf : public TestWithParam<std::tuple<int, bool, Kind>> {
 
   void make_source(std::int64_t size) { source_ = faulty(size, is_ragged()); }
 
-  [[nodiscard]] bool is_bad(SampleId id) const {
+  bool is_bad(SampleId id) const {
     return source_->is_corrupt(id.value) || (kind() != Kind::none && refused_.contains(id.value));
   }
 
-  [[nodiscard]] Loader make(World world = {}) const {
+  Loader make(World world = {}) const {
     LoaderOptions options = options_;
     options.workers = workers();
     options.transform = make_transform(kind(), refused_);
@@ -187,7 +187,7 @@ LoaderOptions skipping(std::function<void(const TransformContext&)> apply) {
 }
 
 TEST(Programs, ThatAreWrongAreNotSkipped) {
-  for (const ErrorCode code : {ErrorCode::mismatch, ErrorCode::out_of_range, ErrorCode::invalid_argument}) {
+  for (const ErrorCode code : {mismatch, out_of_range, invalid_argument}) {
     Loader loader(counting(60), skipping([&](const TransformContext& context) {
                     if (context.id.value == 7) throw Error(code, "wrong");
                   }));

@@ -53,7 +53,7 @@ void expect_padded(const Batch& batch) {
 
 class Collated : public TestWithParam<int> {
  protected:
-  [[nodiscard]] LoaderOptions options(Collate collate) const {
+  LoaderOptions options(Collate collate) const {
     return {.global_batch_size = 13, .epochs = 2, .workers = GetParam(), .collate = std::move(collate)};
   }
   std::shared_ptr<const ToldSource> source_ = counting(100);
@@ -155,12 +155,10 @@ TEST_P(Collated, RefusesRowsThatCannotBe) {
   EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(0, -1); }), refused("-1 rows"));
   EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(1, 1); }),
               refused("\"length\": it is of fixed shape"));
-  EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(3, 1); }),
-              refused("there are 3", ErrorCode::out_of_range));
+  EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(3, 1); }), refused("there are 3", out_of_range));
   EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(2, Numbers(3)); }),
               refused("3 row counts were given for 13 samples"));
-  EXPECT_THAT(thrown([](BatchOutput& out) { (void)out.as<float>(1); }),
-              refused("int32", ErrorCode::mismatch));
+  EXPECT_THAT(thrown([](BatchOutput& out) { (void)out.as<float>(1); }), refused("int32", mismatch));
   EXPECT_FALSE(thrown([](BatchOutput& out) { out.resize(0, 3); }));
 }
 

@@ -153,11 +153,11 @@ struct Course {
   Numbers batch_sizes = {};                                  ///< in turn, three steps each
   std::map<std::int64_t, std::vector<double>> weights = {};  ///< that are set at a step
 
-  [[nodiscard]] Loader make(World world) const {
+  Loader make(World world) const {
     return source ? Loader(source, options, world) : Loader(mixture, options, world);
   }
   /// **Collective.**
-  [[nodiscard]] Loader make(const Communicator& comm) const {
+  Loader make(const Communicator& comm) const {
     return source ? Loader(comm, source, options) : Loader(comm, mixture, options);
   }
 
@@ -180,7 +180,7 @@ struct Course {
   }
 
   /// The steps of a world that nobody stops.
-  [[nodiscard]] std::vector<Step> unbroken(int size = 1) const {
+  std::vector<Step> unbroken(int size = 1) const {
     SideBySide ranks(size, [&](World world) { return make(world); });
     std::vector<Step> steps;
     for (;;) {

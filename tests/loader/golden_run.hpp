@@ -28,12 +28,12 @@ inline Loader golden_mixture(World world = {}) {
 
 /// Seven shards, mixed by a buffer that is in its cursors.
 inline StreamLoader golden_stream(const Communicator& comm = {}) {
-  const auto source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{20, 21, 0, 3, 40, 9, 33});
+  const auto source = std::make_shared<NumberedStream>(Numbers{20, 21, 0, 3, 40, 9, 33});
   return StreamLoader(comm, shuffle_buffer(source, 5, /*seed=*/7), {.global_batch_size = 6});
 }
 
 inline StreamLoader golden_dispatch(const Communicator& comm = {}) {
-  const auto source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{kGoldenItems});
+  const auto source = std::make_shared<NumberedStream>(Numbers{kGoldenItems});
   return StreamLoader(comm, Dispatch{.source = source, .shards = kGoldenShards},
                       {.global_batch_size = 7, .epochs = 2});
 }

@@ -2,8 +2,6 @@
 
 namespace rota::test::loader_errors_test {
 
-using enum ErrorCode;
-
 class LoaderErrors : public TestWithParam<int> {
  protected:
   std::shared_ptr<ToldSource> source_ = counting(100);

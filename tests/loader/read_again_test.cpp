@@ -4,8 +4,6 @@
 
 namespace rota::test::read_again_test {
 
-using enum ErrorCode;
-
 /// Batches of samples 0 to 9, 10 to 19, 20 to 29, with that many workers.
 class Skipping : public TestWithParam<int> {
  protected:

@@ -8,7 +8,7 @@ class ResumeSkipped : public Test {
  protected:
   ResumeSkipped() { source_->corrupt = {0, 3, 11, 12, 13, 50, 77}; }
 
-  [[nodiscard]] Loader make(BadSamples::Policy policy, World world = {}) const {
+  Loader make(BadSamples::Policy policy, World world = {}) const {
     LoaderOptions options = in_order(10, 1, {.policy = policy});
     options.epochs = 2;
     return Loader(source_, options, world);
@@ -128,9 +128,7 @@ class HostileSkips : public ResumeSkipped {
                       std::as_bytes(std::span(text)));
     });
   }
-  static auto is_corrupt(std::initializer_list<std::string> words) {
-    return is_error(ErrorCode::corrupt, words);
-  }
+  static auto is_corrupt(std::initializer_list<std::string> words) { return is_error(corrupt, words); }
 };
 
 TEST_F(HostileSkips, AreRefusedWithTheTensorAndTheReason) {

@@ -243,22 +243,19 @@ TEST(Run, RefusesTextsThatAreDamagedOrOfAnotherKind) {
   const auto refuses = [&](ErrorCode code, const std::vector<std::string>& words, const auto& how) {
     EXPECT_THAT(error_of([&] { (void)rota::Run::from(changed(text, how)); }), is_error(code, words));
   };
-  refuses(ErrorCode::unsupported, {"version 2"}, [](json& state) { state["rota_state"] = 2; });
-  refuses(ErrorCode::mismatch, {"version 7"}, [](json& state) { state["order"]["version"] = 7; });
-  refuses(ErrorCode::mismatch, {"StreamLoader"}, [](json& state) { state["kind"] = "StreamLoader"; });
-  refuses(ErrorCode::corrupt, {"shuffle", "none, within"},
-          [](json& state) { state["order"]["shuffle"] = "x"; });
-  refuses(ErrorCode::corrupt, {"seed"}, [](json& state) { state["order"]["seed"] = "-1"; });
-  refuses(ErrorCode::corrupt, {"seed"}, [](json& state) { state["order"]["seed"] = "18446744073709551616"; });
-  refuses(ErrorCode::corrupt, {"shards"}, [](json& state) { state["order"]["shards"] = 0; });
-  refuses(ErrorCode::corrupt, {"dataset"}, [](json& state) { state["order"]["dataset"] = "abc"; });
-  refuses(ErrorCode::corrupt, {"epochs"}, [](json& state) { state["run"]["epochs"] = "many"; });
-  refuses(ErrorCode::corrupt, {"global_batch_size is 0"},
-          [](json& state) { state["run"]["global_batch_size"] = 0; });
-  refuses(ErrorCode::corrupt, {"an epoch has 100"}, [](json& state) { state["position"]["consumed"] = 101; });
-  refuses(ErrorCode::corrupt, {"consumed"}, [](json& state) { state["position"]["consumed"] = -1; });
-  refuses(ErrorCode::unsupported, {"lengths"},
-          [](json& state) { state["order"]["lengths"] = std::string(32, '0'); });
+  refuses(unsupported, {"version 2"}, [](json& state) { state["rota_state"] = 2; });
+  refuses(mismatch, {"version 7"}, [](json& state) { state["order"]["version"] = 7; });
+  refuses(mismatch, {"StreamLoader"}, [](json& state) { state["kind"] = "StreamLoader"; });
+  refuses(corrupt, {"shuffle", "none, within"}, [](json& state) { state["order"]["shuffle"] = "x"; });
+  refuses(corrupt, {"seed"}, [](json& state) { state["order"]["seed"] = "-1"; });
+  refuses(corrupt, {"seed"}, [](json& state) { state["order"]["seed"] = "18446744073709551616"; });
+  refuses(corrupt, {"shards"}, [](json& state) { state["order"]["shards"] = 0; });
+  refuses(corrupt, {"dataset"}, [](json& state) { state["order"]["dataset"] = "abc"; });
+  refuses(corrupt, {"epochs"}, [](json& state) { state["run"]["epochs"] = "many"; });
+  refuses(corrupt, {"global_batch_size is 0"}, [](json& state) { state["run"]["global_batch_size"] = 0; });
+  refuses(corrupt, {"an epoch has 100"}, [](json& state) { state["position"]["consumed"] = 101; });
+  refuses(corrupt, {"consumed"}, [](json& state) { state["position"]["consumed"] = -1; });
+  refuses(unsupported, {"lengths"}, [](json& state) { state["order"]["lengths"] = std::string(32, '0'); });
   std::string flipped = text;
   flipped[text.find("\"step\":0") + 7] = '1';
   EXPECT_ERROR(rota::Run::from(flipped), corrupt, {"digest"});

@@ -35,7 +35,7 @@ class DifferentRanks : public Test {
     if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
   }
   void expect_refused(const std::string& what, const std::function<void()>& save) {
-    EXPECT_THAT(error_of(save), is_error(ErrorCode::mismatch, {what, "give all ranks the same"}));
+    EXPECT_THAT(error_of(save), is_error(mismatch, {what, "give all ranks the same"}));
     EXPECT_FALSE(checkpoints_.latest());
   }
 
@@ -90,7 +90,7 @@ TEST_F(DifferentRanks, MayLackABlobButNotAddOneThatRank0Lacks) {
       EXPECT_FALSE(error);
       EXPECT_EQ(checkpoints_.latest()->blob("own"), "y");
     } else {
-      EXPECT_THAT(error, is_error(ErrorCode::invalid_argument,
+      EXPECT_THAT(error, is_error(invalid_argument,
                                   {"rank 1: save a checkpoint: this rank adds blob \"own\"", "on rank 0"}));
     }
   }

@@ -6,6 +6,7 @@
 #include "formats/formats.hpp"
 #include "loader/ranks.hpp"
 #include "source/node_files.hpp"
+#include "test.hpp"
 
 namespace rota::test::shared_test {
 
@@ -65,8 +66,7 @@ class Shared : public Test {
   }
 
   /// **Collective.** As opened by ranks that are where `where` says.
-  [[nodiscard]] std::shared_ptr<const Source> open(int ranks_per_node = 0,
-                                                   const CatalogOptions& options = {}) const {
+  std::shared_ptr<const Source> open(int ranks_per_node = 0, const CatalogOptions& options = {}) const {
     auto context = std::make_shared<OpenContext>(everyone(), options);
     context->nodes = ranks::Nodes(everyone().duplicate(), ranks_per_node);
     return make_lines_source({context, ChangeDetection::by_size, [&](const NameVisitor& visit) {
@@ -74,9 +74,7 @@ class Shared : public Test {
                               }});
   }
   /// With no room for files that are not needed.
-  [[nodiscard]] std::shared_ptr<const Source> open_tight() const {
-    return open(0, {.shared_memory_limit = 0});
-  }
+  std::shared_ptr<const Source> open_tight() const { return open(0, {.shared_memory_limit = 0}); }
   static std::int64_t sum(std::int64_t value) {
     everyone().sum(std::span(&value, 1));
     return value;

@@ -128,7 +128,7 @@ void expect_words(const Batch& batch) {
 
 class MadeRows : public TestWithParam<std::tuple<int, Split>> {
  protected:
-  [[nodiscard]] LoaderOptions options() const {
+  LoaderOptions options() const {
     const auto [workers, split] = GetParam();
     return {.global_batch_size = 17,
             .shards = 7,
@@ -217,13 +217,13 @@ TEST(SampleOutput, RefusesRowsThatCannotBe) {
   EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize(0, std::int64_t{1} << 60); }),
               refused("rows of 8 bytes"));
   EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize(1, 1); }),
-              refused("there are 1", ErrorCode::out_of_range));
+              refused("there are 1", out_of_range));
   EXPECT_THAT(thrown({kWords, kId}, [](SampleOutput& out) { out.resize(1, 1); }),
               refused("\"id\": it is of fixed shape"));
   EXPECT_THAT(thrown({}, [](SampleOutput& out) { out.resize(1, 1); }),
               refused("give the fields of the transform"));
   EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize<float>(0, 1); }),
-              refused("float32", ErrorCode::mismatch));
+              refused("float32", mismatch));
   EXPECT_FALSE(thrown({kWords, kId}, [](SampleOutput& out) { out.resize(0, 7); }));
 }
 

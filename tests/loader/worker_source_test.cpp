@@ -142,9 +142,9 @@ TEST_F(WorkerSource, OfOtherSamplesOrFieldsIsRefused) {
       return error_of([&] { (void)Loader(source_, {.workers = workers}).next(); });
     };
     EXPECT_THAT(refused(1001, source_->fields()),
-                is_error(ErrorCode::callback, {"worker 0 of", "1000 samples", "1001", "for_worker()"}));
-    EXPECT_THAT(refused(1000, kOneNumber), is_error(ErrorCode::callback, {"the source has 1000 samples of",
-                                                                          "for_worker() makes has 1000 of"}));
+                is_error(callback, {"worker 0 of", "1000 samples", "1001", "for_worker()"}));
+    EXPECT_THAT(refused(1000, kOneNumber),
+                is_error(callback, {"the source has 1000 samples of", "for_worker() makes has 1000 of"}));
   }
 }
 
@@ -153,7 +153,7 @@ TEST_F(WorkerSource, ThatCannotBeMadeIsTriedAgain) {
     const auto before = instances_->told().size();
     std::atomic<bool> fails = true;
     source_->on_worker = [&](const WorkerInfo& worker) {
-      if (fails && worker.worker == worker.workers - 1) throw Error(ErrorCode::corrupt, "no licence");
+      if (fails && worker.worker == worker.workers - 1) throw Error(corrupt, "no licence");
       return make_(worker);
     };
     Loader loader(source_, {.global_batch_size = 100, .workers = workers});
@@ -171,7 +171,7 @@ TEST_F(WorkerSource, ThatCannotBeMadeIsTriedAgain) {
 TEST_F(WorkerSource, IsTriedAgainByItselfAfterAnIoError) {
   std::atomic<int> times = 0;
   source_->on_worker = [&](const WorkerInfo& worker) {
-    if (++times < 3) throw Error(ErrorCode::io, "no answer");
+    if (++times < 3) throw Error(io, "no answer");
     return make_(worker);
   };
   Loader loader(source_, {.workers = 1, .bad_samples = {.io_retries = 2, .retry_wait = {}}});

@@ -37,7 +37,7 @@ class Wrapped : public SourceAdaptor {
   using SourceAdaptor::SourceAdaptor;
 
  private:
-  [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const override {
+  std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const override {
     return std::make_unique<Self>(std::move(inner));
   }
 };
@@ -56,12 +56,12 @@ struct UpperCase final : Wrapped<UpperCase> {
 
 struct FirstHalf final : Wrapped<FirstHalf> {
   using Wrapped::Wrapped;
-  [[nodiscard]] std::int64_t size() const override { return inner().size() / 2; }
+  std::int64_t size() const override { return inner().size() / 2; }
 };
 
 struct Forgetful final : SourceAdaptor {
   using SourceAdaptor::SourceAdaptor;
-  [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> /*inner*/) const override {
+  std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> /*inner*/) const override {
     return nullptr;
   }
 };

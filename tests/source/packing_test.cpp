@@ -4,7 +4,7 @@
 
 namespace rota::test::packing_test {
 
-using Lengths = std::vector<std::int64_t>;
+using Lengths = Numbers;
 using Packed = std::shared_ptr<const Source>;
 
 constexpr std::int64_t kMostLength = std::numeric_limits<std::int32_t>::max();
@@ -14,7 +14,7 @@ std::shared_ptr<Documents> documents(Lengths lengths, DType dtype = DType::int64
 }
 
 struct Sequence {
-  std::vector<std::int64_t> tokens;
+  Numbers tokens;
   std::vector<std::int32_t> segments;
   std::vector<std::int32_t> positions;
   friend bool operator==(const Sequence&, const Sequence&) = default;
@@ -136,7 +136,7 @@ TEST(Packing, OrdersDocumentsBySeedAloneWhateverTheThreads) {
 
 TEST(Packing, NeverChangesFromOneReleaseToTheNext) {
   const auto got = read(*pack(documents(Lengths(10, 1)), {.length = 10, .seed = 7}));
-  std::vector<std::int64_t> order;
+  Numbers order;
   for (const std::int64_t token : got[0].tokens) order.push_back(token >> 20);
   EXPECT_THAT(order, ElementsAre(5, 7, 4, 9, 0, 6, 2, 3, 8, 1));
   EXPECT_EQ(to_string(pack(documents({1, 2}), {.length = 4, .bos = 1, .seed = 7})->fingerprint()),
