@@ -7,7 +7,6 @@
 #include "ranks/collectives.hpp"
 #include "ranks_main.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
@@ -38,7 +37,7 @@ class SharedDirectory {
   ~SharedDirectory() { ranks::agree(everyone(), "leave a directory", nullptr); }
   SharedDirectory(const SharedDirectory&) = delete;
   SharedDirectory& operator=(const SharedDirectory&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
+  const fs::path& path() const { return path_; }
 
  private:
   std::optional<TemporaryDirectory> owner_;
@@ -96,10 +95,9 @@ inline void wait_without(int missing, const std::function<void()>& work) {
 }
 
 /// **Collective.** The numbers of all ranks of `comm`, in order of rank, on every rank.
-inline std::vector<std::int64_t> all_of_ranks(const Communicator& comm,
-                                              const std::vector<std::int64_t>& mine) {
+inline Numbers all_of_ranks(const Communicator& comm, const Numbers& mine) {
   const auto bytes = std::as_bytes(std::span(mine));
-  std::vector<std::int64_t> all;
+  Numbers all;
   for (const auto& part : ranks::exchange(comm, "share numbers", [&](ranks::Messages& messages) {
          for (auto& message : messages) message.assign(bytes.begin(), bytes.end());
        })) {

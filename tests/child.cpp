@@ -2,8 +2,6 @@
 
 #include "child.hpp"
 
-#include <iostream>
-
 int main(int argc, char** argv) {
   using namespace rota::test;  // NOLINT(google-build-using-namespace)
   const std::map<std::string, int (*)(int, char**)> children{{"guarded", guarded},

@@ -3,7 +3,6 @@
 // What is asked of objects that are empty, or were moved from.
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

@@ -4,9 +4,7 @@
 #include "ranks_main.hpp"
 
 #include <barrier>
-#include <memory>
 
-#include "test.hpp"
 #include "thread_ranks.hpp"
 
 namespace rota::test {

@@ -9,7 +9,7 @@ struct Tensor {
   bool is_dealt;  // round robin
   std::int64_t columns = 0;
   std::int64_t rows = 0;
-  [[nodiscard]] std::int64_t row_bytes() const { return columns * static_cast<std::int64_t>(size_of(dtype)); }
+  std::int64_t row_bytes() const { return columns * static_cast<std::int64_t>(size_of(dtype)); }
 };
 
 std::uint64_t mixed(std::uint64_t x) {

@@ -74,6 +74,19 @@ inline std::int64_t draw(std::mt19937_64& random, std::int64_t low, std::int64_t
   return std::uniform_int_distribution<std::int64_t>(low, high)(random);
 }
 
+inline std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Does `work` with a generator of each seed from 0 to `count` - 1, which a failure names.
+inline void for_seeds(std::uint64_t count, const std::function<void(std::uint64_t, std::mt19937_64&)>& work) {
+  for (std::uint64_t seed = 0; seed < count; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    work(seed, random);
+  }
+}
+
 /// first, ..., end - 1.
 inline Numbers numbers_from(std::int64_t first, std::int64_t end) {
   Numbers numbers(static_cast<std::size_t>(end - first));

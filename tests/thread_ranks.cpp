@@ -140,7 +140,7 @@ class ThreadTransport final : public Transport {
   }
 
  private:
-  [[nodiscard]] std::size_t ranks() const { return static_cast<std::size_t>(size()); }
+  std::size_t ranks() const { return static_cast<std::size_t>(size()); }
 
   Begun exchange(const Parts<const std::byte>& outgoing, const Parts<std::byte>& incoming,
                  ThreadCall::End end) {

@@ -3,7 +3,6 @@
 // What a user meets who may not do everything, in tests that root runs, too.
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

@@ -2,8 +2,6 @@
 
 #include "all_of_ranks.hpp"
 #include "formats/memory_storage.hpp"
-#include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::catalog_ranks_test {
 
@@ -31,11 +29,11 @@ class CatalogTogether : public Test {
     }
     wait();
   }
-  [[nodiscard]] Catalog together(ChangeDetection change_detection = ChangeDetection::by_size) const {
+  Catalog together(ChangeDetection change_detection = ChangeDetection::by_size) const {
     return Catalog(comm(), data_, {.change_detection = change_detection});
   }
   /// How many files each rank looks into to open the dataset.
-  [[nodiscard]] std::vector<std::int64_t> looked_into_by_each() const {
+  Numbers looked_into_by_each() const {
     std::int64_t mine = 0;
     const ProgressFunction note = [&](const Progress& progress) {
       if (progress.is_over && progress.task == "index files") mine = progress.done;
@@ -202,8 +200,8 @@ class PatternTogether : public CatalogTogether {
     wait();
   }
   static std::string name(int i) { return fmt::format("{}/img_{:04}", i % 3, i); }
-  [[nodiscard]] Catalog make(const PatternOptions& options = kTold,
-                             const std::string& pattern = "/{folder}/img_{index:04}") {
+  Catalog make(const PatternOptions& options = kTold,
+               const std::string& pattern = "/{folder}/img_{index:04}") {
     return Catalog::from_pattern(comm(), data_ + pattern, options,
                                  {.progress = [this](const Progress& progress) {
                                    if (progress.is_over) looked_for_ = progress.done;

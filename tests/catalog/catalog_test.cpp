@@ -1,5 +1,4 @@
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::catalog_test {
 
@@ -23,7 +22,7 @@ std::string npy_of_two(int seed) {
 class Catalogs : public Test {
  protected:
   // What it tells while it looks into files.
-  [[nodiscard]] CatalogOptions counting() {
+  CatalogOptions counting() {
     return {.progress = [this](const Progress& progress) {
       if (progress.is_over && progress.task == "index files") indexed_ += progress.done;
     }};
@@ -34,8 +33,8 @@ class Catalogs : public Test {
     (void)open(Catalog(path, counting()));
     return indexed_;
   }
-  [[nodiscard]] std::string data() const { return (directory_ / "data").string(); }
-  [[nodiscard]] std::string saved() const { return (directory_ / "catalog.rota").string(); }
+  std::string data() const { return (directory_ / "data").string(); }
+  std::string saved() const { return (directory_ / "catalog.rota").string(); }
   void write_lines(int files) const {
     for (int i = 0; i < files; ++i) {
       directory_.write(fmt::format("data/{:03}.jsonl", i), fmt::format("{{\"i\": {}}}\n{{}}\n", i));
@@ -58,7 +57,7 @@ class Catalogs : public Test {
     return ended;
   }
   /// A catalog of a manifest of that text.
-  [[nodiscard]] Catalog manifest_of(const std::string& text) const {
+  Catalog manifest_of(const std::string& text) const {
     return Catalog::from_manifest(directory_.write("list.txt", text));
   }
 

@@ -1,6 +1,5 @@
 #include "catalog/listing.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::file_index_test {
 

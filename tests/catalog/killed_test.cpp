@@ -1,7 +1,6 @@
 // Ranks that are killed leave nothing in shared memory, nor among temporary files.
 
 #include "run_command.hpp"
-#include "test.hpp"
 
 namespace rota::test::killed_test {
 

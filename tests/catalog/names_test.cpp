@@ -5,7 +5,6 @@
 #include "catalog/name_pattern.hpp"
 #include "catalog/name_table.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::names_test {
 

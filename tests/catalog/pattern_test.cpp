@@ -3,7 +3,6 @@
 #include "catalog/files.hpp"
 #include "catalog/name_pattern.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::pattern_test {
 
@@ -27,7 +26,7 @@ struct Written {
   int folder_width = 1;
   int total_width = 0;  // 0: none
 
-  [[nodiscard]] std::string pattern() const {
+  std::string pattern() const {
     const auto field = [](std::string_view name, std::int64_t first, int digits) {
       return fmt::format("{{{}{}{}}}", name, first == 0 ? "" : fmt::format("+{}", first),
                          digits == 1 ? "" : fmt::format(":0{}", digits));
@@ -36,16 +35,14 @@ struct Written {
            field("index", first_index, width) +
            (total_width > 0 ? "_of_" + field("total", 0, total_width) : "") + ".h5";
   }
-  [[nodiscard]] std::string name(std::int64_t folder, std::int64_t index) const {
+  std::string name(std::int64_t folder, std::int64_t index) const {
     return (folders > 0 ? fmt::format("part-{:0{}}/", first_folder + folder, folder_width) : "") +
            fmt::format("img_{:0{}}", first_index + index, width) +
            (total_width > 0 ? fmt::format("_of_{:0{}}", files, total_width) : "") + ".h5";
   }
-  [[nodiscard]] PatternOptions options() const {
-    return {.files = files, .folders = folders, .layout = layout};
-  }
+  PatternOptions options() const { return {.files = files, .folders = folders, .layout = layout}; }
   // One file after the other.
-  [[nodiscard]] std::vector<std::string> names() const {
+  std::vector<std::string> names() const {
     std::vector<std::string> names;
     const std::int64_t f = std::max<std::int64_t>(folders, 1);
     for (std::int64_t i = 0; i < files; ++i) {
@@ -62,7 +59,7 @@ struct Written {
 
 class Pattern : public Test {
  public:
-  [[nodiscard]] std::string at(std::string_view name) const { return (directory / name).string(); }
+  std::string at(std::string_view name) const { return (directory / name).string(); }
   void write(const std::vector<std::string>& names) const {
     for (const std::string& name : names) directory.write(name, name);
   }
@@ -70,7 +67,7 @@ class Pattern : public Test {
   void write_images(std::int64_t from, std::int64_t to) const {
     for (std::int64_t i = from; i < to; ++i) directory.write(fmt::format("img_{}.x", i), "");
   }
-  [[nodiscard]] Catalog make(std::string_view pattern, const PatternOptions& options = {}) const {
+  Catalog make(std::string_view pattern, const PatternOptions& options = {}) const {
     return Catalog::from_pattern(at(pattern), options);
   }
   TemporaryDirectory directory;

@@ -3,7 +3,6 @@
 
 #include "catalog/name_pattern.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::probes_test {
 
@@ -19,7 +18,7 @@ TEST(StratifiedSample, IsAsLargeAsItsPromiseTakes) {
 }
 
 // The most items one behind the other that none of the sample is among.
-std::int64_t longest_gap(const std::vector<std::int64_t>& sample) {
+std::int64_t longest_gap(const Numbers& sample) {
   std::int64_t longest = 0;
   for (std::size_t i = 1; i < sample.size(); ++i) longest = std::max(longest, sample[i] - sample[i - 1] - 1);
   return longest;
@@ -68,10 +67,10 @@ struct Disk {
   std::optional<std::int64_t> gone_folder = {};
   std::set<std::string> others = {};
 
-  [[nodiscard]] bool has_folder(std::int64_t folder) const {
+  bool has_folder(std::int64_t folder) const {
     return folder >= 0 && folder < series.folders && folder != gone_folder;
   }
-  [[nodiscard]] bool has_file(std::int64_t folder, std::int64_t index) const {
+  bool has_file(std::int64_t folder, std::int64_t index) const {
     std::int64_t i = index;
     if (series.layout == FolderLayout::restart) {
       const std::int64_t in_folder = series.files / series.folders;
@@ -80,7 +79,7 @@ struct Disk {
     }
     return i >= 0 && i < series.files && series.folder_of(i) == folder && !is_gone(i);
   }
-  [[nodiscard]] int ask(const Probe& probe) const {
+  int ask(const Probe& probe) const {
     const auto [first_index, first_folder] = numbers_in(series.pattern.name({}));
     const auto [index, folder] = numbers_in(probe.name);
     const bool is_there = probe.is_directory ? has_folder(folder - first_folder)
@@ -211,8 +210,8 @@ TEST(Probes, FindEveryFolderThatIsGoneOrTooMany) {
 }
 
 /// The indices of the files in a folder, ascending.
-std::vector<std::int64_t> indices_in(const NameSeries& series, std::int64_t folder) {
-  std::vector<std::int64_t> indices;
+Numbers indices_in(const NameSeries& series, std::int64_t folder) {
+  Numbers indices;
   for (std::int64_t i = 0; i < series.files; ++i) {
     if (series.folder_of(i) == folder) indices.push_back(i % series.indices());
   }

@@ -3,7 +3,6 @@
 #include <sys/syscall.h>
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::saved_faults_test {
 
@@ -43,8 +42,8 @@ class SavedFaults : public Test {
     Catalog(data()).save(saved());
     directory_.write("data/b", "22");
   }
-  [[nodiscard]] fs::path data() const { return directory_ / "data"; }
-  [[nodiscard]] fs::path saved() const { return directory_ / "catalog.rota"; }
+  fs::path data() const { return directory_ / "data"; }
+  fs::path saved() const { return directory_ / "catalog.rota"; }
   /// Saves two files over what was saved of one; call number `fails` fails.
   std::optional<Error> save(std::size_t fails) {
     const Catalog catalog(data());
@@ -54,7 +53,7 @@ class SavedFaults : public Test {
     watch = nullptr;
     return error;
   }
-  [[nodiscard]] std::int64_t files_saved() const {
+  std::int64_t files_saved() const {
     const CatalogChanges changes = Catalog(saved()).changes();
     return 2 - changes.appeared;
   }

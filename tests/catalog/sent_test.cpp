@@ -1,7 +1,6 @@
 // Catalogs as bytes, for processes that do not list.
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::sent_test {
 
@@ -11,10 +10,10 @@ class SentCatalogs : public Test {
     for (int i = 0; i < 50; ++i) directory_.write(name(i), std::string(static_cast<std::size_t>(i + 1), 'x'));
   }
   static std::string name(int i) { return fmt::format("data/{:03}.jsonl", i); }
-  [[nodiscard]] std::string data() const { return (directory_ / "data").string(); }
+  std::string data() const { return (directory_ / "data").string(); }
 
   /// One of each kind.
-  [[nodiscard]] std::vector<Catalog> all_kinds() const {
+  std::vector<Catalog> all_kinds() const {
     directory_.write("list", R"({"path": "data/007.jsonl", "samples": 1})"
                              "\n{\"path\": \"data/001.jsonl\", \"samples\": 1}\n");
     const Catalog with_index(data());

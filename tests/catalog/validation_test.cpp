@@ -1,7 +1,5 @@
 // Generated files that are looked for on a disk.
 
-#include "source/reading.hpp"
-#include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::validation_test {

@@ -8,7 +8,7 @@ using Names = std::vector<std::string>;
 
 class Walks : public Test {
  protected:
-  [[nodiscard]] Names walk(int threads) const {
+  Names walk(int threads) const {
     const Descriptor root = open_for_reading(AT_FDCWD, directory_.path().c_str());
     Names names;
     walk_directory(root.get(),
@@ -19,7 +19,7 @@ class Walks : public Test {
     return names;
   }
 
-  [[nodiscard]] Names naive() const {
+  Names naive() const {
     Names names;
     for (const auto& entry : fs::recursive_directory_iterator(directory_.path())) {
       if (entry.is_regular_file()) names.push_back(entry.path().lexically_relative(directory_.path()));

@@ -53,7 +53,7 @@ TEST(AnyDamage, AFlipOfAnyBitIsFoundAndNamed) {
   for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     const std::size_t byte = bit / 8;
     bytes[byte] ^= std::byte{1} << bit % 8;
-    ASSERT_EQ(code_of(bytes), ErrorCode::corrupt) << "bit " << bit;
+    ASSERT_EQ(code_of(bytes), corrupt) << "bit " << bit;
     if (bit % 8 == byte % 8) {
       ASSERT_TRUE(names(verify_bytes(bytes).damage, byte)) << "bit " << bit;
     }
@@ -65,7 +65,7 @@ TEST(AnyDamage, ATruncationToAnyLengthIsFoundAndNamed) {
   const Bytes bytes = make_pair(40).good;
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     const auto part = std::span(bytes).first(length);
-    ASSERT_EQ(code_of(part), ErrorCode::corrupt) << length << " bytes left";
+    ASSERT_EQ(code_of(part), corrupt) << length << " bytes left";
     const auto damage = verify_bytes(part).damage;
     ASSERT_FALSE(damage.empty()) << length << " bytes left";
     ASSERT_EQ(damage[0].part,
@@ -122,7 +122,7 @@ void expect_found(std::int64_t rows, std::size_t mutants, std::uint64_t seed) {
   Mutator mutator(pair, seed);
   for (std::size_t i = 0; i < mutants; ++i) {
     const Bytes bytes = mutator.next();
-    ASSERT_EQ(code_of(bytes), ErrorCode::corrupt) << "mutant " << i << " of seed " << seed;
+    ASSERT_EQ(code_of(bytes), corrupt) << "mutant " << i << " of seed " << seed;
     ASSERT_FALSE(i % 10 == 0 && verify_bytes(bytes).is_good()) << "mutant " << i << " of seed " << seed;
   }
 }

@@ -1,6 +1,5 @@
 // A save in the background, whatever the loop does meanwhile.
 
-#include "all_of_ranks.hpp"
 #include "messages.hpp"
 #include "ranks_fixture.hpp"
 

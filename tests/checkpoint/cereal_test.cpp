@@ -26,7 +26,7 @@ struct Leaf {
 struct Tree {
   std::string name;
   std::vector<Leaf> leaves;
-  std::map<std::string, std::vector<std::vector<std::int64_t>>> table;
+  std::map<std::string, std::vector<Numbers>> table;
   std::optional<double> rate;
   std::vector<bool> mask;
   friend bool operator==(const Tree&, const Tree&) = default;
@@ -41,7 +41,7 @@ struct Tree {
 struct Celsius {
   double degrees = 0;
   template <typename Archive>
-  [[nodiscard]] double save_minimal(const Archive& /*archive*/) const {
+  double save_minimal(const Archive& /*archive*/) const {
     return degrees;
   }
   template <typename Archive>
@@ -109,7 +109,7 @@ TEST(FromBlob, OfFlippedBitsTakesNoMoreMemoryThanAMultipleOfTheBlob) {
     try {
       (void)from_blob<Tree>(blob);
     } catch (const Error& error) {
-      ASSERT_EQ(error.code(), ErrorCode::corrupt);
+      ASSERT_EQ(error.code(), corrupt);
       ++refused;
     }
     const auto [most, largest] = watched_memory();

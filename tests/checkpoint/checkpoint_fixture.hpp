@@ -4,7 +4,6 @@
 // depends on their name and row.
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

@@ -22,11 +22,11 @@ class FaultyFileSystem : public internal::FileSystem {
   std::function<int(std::string_view kind)> on_call;
   /// Writes of less than what was asked for, from now on.
   void write_short() { writes_short_ = true; }
-  [[nodiscard]] int calls(const std::string& kind) const {
+  int calls(const std::string& kind) const {
     const auto found = calls_.find(kind);
     return found == calls_.end() ? 0 : found->second;
   }
-  [[nodiscard]] bool has_failed() const { return at_ < 0; }
+  bool has_failed() const { return at_ < 0; }
 
   int open(const char* path, int flags, mode_t mode) const override {
     return fails("open", (flags & O_CREAT) != 0 ? "create" : "open") ? -1

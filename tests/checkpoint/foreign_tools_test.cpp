@@ -15,7 +15,7 @@ std::string output_of(const std::string& command) {
 class ForeignTools : public CheckpointTest {
  protected:
   fs::path save() {
-    const std::vector<std::int64_t> cursors{0, 5, 0, 6, 1, 0};
+    const Numbers cursors{0, 5, 0, 6, 1, 0};
     const std::vector<float> weights{0.5F, -2, 8};
     const std::vector<std::uint16_t> halves{0x3C00, 0xC000};
     const std::vector<std::byte> flags{std::byte{1}, std::byte{0}};
@@ -57,7 +57,7 @@ TEST_F(ForeignTools, H5pyReadsTensorsBlobsAndAttributes) {
 }
 
 TEST_F(ForeignTools, FindEachTensorAtItsNameAndOnlyTensorsOutsideOfTheFilesOwnGroup) {
-  const std::vector<std::int64_t> values{1};
+  const Numbers values{1};
   std::vector<std::string> names{"blobs/index", "loader", "model/rota", "rotas", "stream/main", "tensors/a"};
   Snapshot snapshot;
   for (const std::string& name : names) snapshot.tensor(name, {}, 1, std::span<const std::int64_t>(values));

@@ -18,7 +18,7 @@ class Irregular : public CheckpointTest, public WithParamInterface<IrregularKind
     open().save(1, {});
     GetParam().make(nine_);
   }
-  [[nodiscard]] std::string is_what() const { return "it is " + GetParam().called; }
+  std::string is_what() const { return "it is " + GetParam().called; }
 
   fs::path nine_ = path_ / "checkpoint-000000000009.h5";
 };

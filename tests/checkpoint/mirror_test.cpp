@@ -111,7 +111,7 @@ TEST_F(Mirrored, WhatFailsThereCostsNoSave) {
   auto directory = open_in("a");
   storage_->on_write = [&](std::string_view) {
     saved.wait();  // or the report of the save would tell it
-    throw Error(ErrorCode::io, "the bucket is full");
+    throw Error(io, "the bucket is full");
   };
   EXPECT_EQ(save(directory, 1).mirror_error, "");
   saved.count_down();
@@ -123,7 +123,7 @@ TEST_F(Mirrored, WhatFailsThereCostsNoSave) {
 
 TEST_F(Mirrored, WhatFailedThereIsInTheNextReport) {
   auto directory = open_in("a");
-  storage_->on_write = [&](std::string_view) { throw Error(ErrorCode::io, "the bucket is full"); };
+  storage_->on_write = [&](std::string_view) { throw Error(io, "the bucket is full"); };
   std::string told;
   for (int step = 0; told.empty() && step < 1000; ++step) {  // the copy may fail during any of them
     told = ranks::broadcast(comm(), save(directory, step).mirror_error);
@@ -156,11 +156,11 @@ TEST_F(Mirrored, ASlowOneHoldsNoSaveBack) {
 TEST_F(Mirrored, ThatCannotBeReadIsAnErrorOnAllRanks) {
   save_and_copy(open_in("a"), 1);
   auto directory = open_in("b");
-  storage_->on_read = [](const StoredBytes&) { throw Error(ErrorCode::io, "the wire is cut"); };
+  storage_->on_read = [](const StoredBytes&) { throw Error(io, "the wire is cut"); };
   EXPECT_ERROR_OF_ALL(directory.latest(), io, {"memory://b/run/checkpoint-000000000000.h5: the wire is cut"});
   EXPECT_THAT(names_in(path_ / "b"), IsEmpty());
   storage_->on_read = nullptr;
-  storage_->on_list = [] { throw Error(ErrorCode::io, "nobody is there"); };
+  storage_->on_list = [] { throw Error(io, "nobody is there"); };
   EXPECT_ERROR_OF_ALL(directory.latest(), io, {"nobody is there"});
   EXPECT_ERROR_OF_ALL(open_in("c"), io, {"memory://b/run/"});
   storage_->on_list = nullptr;

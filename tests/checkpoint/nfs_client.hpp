@@ -20,7 +20,7 @@ class NfsClient : public internal::FileSystem {
     fails_at_ = at;
     writes_ = 0;
   }
-  [[nodiscard]] std::int64_t writes() const {
+  std::int64_t writes() const {
     const std::scoped_lock lock(mutex_);
     return writes_;
   }

@@ -9,8 +9,8 @@ namespace rota::test::retention_test {
 
 class Retention : public CheckpointTest {
  protected:
-  static std::vector<std::int64_t> serials(CheckpointDirectory& directory) {
-    std::vector<std::int64_t> found;
+  static Numbers serials(CheckpointDirectory& directory) {
+    Numbers found;
     for (const auto& info : directory.list()) found.push_back(info.serial);
     return found;
   }
@@ -98,7 +98,7 @@ TEST_F(Retention, WhatARunThatWentBackLeftStaysOverRestarts) {
     if (start == 0) static_cast<void>(directory.open(0));
     if (start == 1) EXPECT_EQ(directory.latest()->info().step, 13);
     for (int step : {start == 0 ? 9 : 13, 12, 13}) directory.save(step, {});
-    const std::vector<std::int64_t> kept = {0, 1, 2, 5, 8};
+    const Numbers kept = {0, 1, 2, 5, 8};
     EXPECT_EQ(serials(directory), std::vector(kept.begin(), kept.end() - 1 + start));
   }
   EXPECT_THAT(told.lines,

@@ -30,7 +30,7 @@ TEST_F(RoundTrip, KeepsEveryElementType) {
 }
 
 TEST_F(RoundTrip, KeepsShapesOfAnyNumberOfDimensions) {
-  const std::vector<std::vector<std::int64_t>> row_shapes{{}, {4}, {2, 3}, {2, 1, 3}, {3, 2, 2, 2}, {3, 0}};
+  const std::vector<Numbers> row_shapes{{}, {4}, {2, 3}, {2, 1, 3}, {3, 2, 2, 2}, {3, 0}};
   Snapshot snapshot;
   for (const auto& shape : row_shapes) {
     std::size_t row_bytes = 2;
@@ -188,14 +188,14 @@ TEST(SnapshotNames, MustBePathsThatDoNotCollide) {
 
 TEST(SnapshotData, MustFitItsShape) {
   const Bytes four(4);
-  const auto expect = [&](std::vector<std::int64_t> shape, std::int64_t rows, const char* why) {
+  const auto expect = [&](Numbers shape, std::int64_t rows, const char* why) {
     EXPECT_ERROR(Snapshot().tensor("t", DType::int16, shape, rows, std::span(four)), invalid_argument, {why});
   };
   expect({}, 3, "4 bytes given");
   expect({-1}, 1, "negative");
   expect({}, -2, "-2 rows");
   expect({std::int64_t{1} << 40, std::int64_t{1} << 40}, 1, "too large");
-  expect(std::vector<std::int64_t>(32, 1), 2, "31");
+  expect(Numbers(32, 1), 2, "31");
 }
 
 }  // namespace rota::test::round_trip_test

@@ -1,6 +1,5 @@
 // All ranks return, or all throw the same: whatever goes wrong on one of them.
 
-#include "all_of_ranks.hpp"
 #include "ranks_fixture.hpp"
 
 namespace rota::test::together_test {

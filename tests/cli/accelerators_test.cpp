@@ -3,7 +3,6 @@
 #include <regex>
 
 #include "cli/programs.hpp"
-#include "test.hpp"
 
 namespace rota::test::accelerators_test {
 

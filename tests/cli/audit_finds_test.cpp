@@ -1,5 +1,4 @@
 #include "cli/audit_fixture.hpp"
-#include "test.hpp"
 
 namespace rota::test::audit_finds_test {
 

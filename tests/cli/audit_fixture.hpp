@@ -4,7 +4,6 @@
 
 #include "cli/audit.hpp"
 #include "cli/fake_run.hpp"
-#include "test.hpp"
 
 inline std::vector<rota::cli::ProblemKind> kinds(const rota::cli::AuditReport& report) {
   std::vector<rota::cli::ProblemKind> kinds;

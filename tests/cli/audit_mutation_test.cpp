@@ -5,7 +5,6 @@
 
 #include "cli/audit.hpp"
 #include "cli/fake_stream.hpp"
-#include "test.hpp"
 #include "trace/traced_run.hpp"
 
 namespace rota::test::audit_mutation_test {

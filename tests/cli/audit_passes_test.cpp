@@ -1,5 +1,4 @@
 #include "cli/audit_fixture.hpp"
-#include "test.hpp"
 #include "trace/traced_run.hpp"
 
 namespace rota::test::audit_passes_test {

@@ -2,7 +2,6 @@
 
 #include "cli/programs.hpp"
 #include "irregular_file.hpp"
-#include "test.hpp"
 
 namespace rota::test::dataset_verbs_test {
 

@@ -4,7 +4,6 @@
 #include "cli/fake_run.hpp"
 #include "cli/programs.hpp"
 #include "core/text.hpp"
-#include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::every_verb_test {
@@ -54,13 +53,13 @@ class EveryVerb : public ProgramTest {
 
   /// "io: <code>|<output>" of the tool, started by a user who may enter neither root's folders nor that of
   /// this build.
-  [[nodiscard]] std::string said_to_nobody(const std::string& arguments) const {
+  std::string said_to_nobody(const std::string& arguments) const {
     const std::string copy = (open_to_all_ / "rota").string();
     EXPECT_EQ(run("install -C " ROTA_PROGRAMS "/rota " + copy).code, 0);
     fs::permissions(open_to_all_.path(), fs::perms(0755));
     return error_as_nobody([&] {
       const Ended ended = run(fmt::format("timeout 60 {} {}", copy, arguments));
-      throw Error(ErrorCode::io, fmt::format("{}|{}", ended.code, ended.output));
+      throw Error(io, fmt::format("{}|{}", ended.code, ended.output));
     });
   }
 

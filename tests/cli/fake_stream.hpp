@@ -4,7 +4,6 @@
 // writes traces or audits them.
 
 #include "cli/fake_run.hpp"
-#include "test.hpp"
 
 /// One line of a trace, to be changed at will.
 struct FakeStreamBatch {

@@ -2,7 +2,6 @@
 // is not ours reads it (formats/read.py) in a dataset that a writer that is not ours made (formats/write.py).
 
 #include "cli/programs.hpp"
-#include "test.hpp"
 
 namespace rota::test::formats_test {
 
@@ -22,14 +21,14 @@ class FormatTest : public DemoTest {
     const Ended ended = python("write.py " + format, kData);
     ASSERT_EQ(ended.code, 0) << ended.output;
   }
-  [[nodiscard]] Ended run_demo(const std::string& format, const std::string& options) const {
+  Ended run_demo(const std::string& format, const std::string& options) const {
     return demo(
         fmt::format("--data '{}' --format {} --work work --epochs 2 --batch 8 {}", kData, format, options));
   }
-  [[nodiscard]] Ended compare(const std::string& format) const {
+  Ended compare(const std::string& format) const {
     return python(fmt::format("read.py {} '{}' work/trace", format, kData), ".");
   }
-  [[nodiscard]] Ended python(const std::string& arguments, const std::string& directory) const {
+  Ended python(const std::string& arguments, const std::string& directory) const {
     return run("cd '" + directory + "' && timeout 60 " ROTA_TEST_PYTHON " '" ROTA_TESTS "/formats/'" +
                arguments);
   }

@@ -5,20 +5,19 @@
 #include <future>
 
 #include "run_command.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
 /// A directory, in which commands run.
 class ProgramTest : public Test {
  protected:
-  [[nodiscard]] Ended run(const std::string& command) const {
+  Ended run(const std::string& command) const {
     return run_command("cd " + dir_.path().string() + " && { " + command + "; }");
   }
-  [[nodiscard]] static std::string rota_command(const std::string& arguments) {
+  static std::string rota_command(const std::string& arguments) {
     return "timeout 60 " ROTA_PROGRAMS "/rota " + arguments;
   }
-  [[nodiscard]] Ended rota(const std::string& arguments) const { return run(rota_command(arguments)); }
+  Ended rota(const std::string& arguments) const { return run(rota_command(arguments)); }
   void expect_says(const std::string& arguments, int code, const Matcher<std::string>& output) const {
     EXPECT_THAT(rota(arguments), ends(code, output)) << arguments;
   }
@@ -26,7 +25,7 @@ class ProgramTest : public Test {
   std::string write(std::string_view name, std::string_view text) const {
     return dir_.write(name, text).string();
   }
-  [[nodiscard]] std::string path(std::string_view name) const { return (dir_ / name).string(); }
+  std::string path(std::string_view name) const { return (dir_ / name).string(); }
 
   TemporaryDirectory dir_;
 };
@@ -42,7 +41,7 @@ class DemoTest : public ProgramTest {
   }
 
   /// rescale_demo alone, that is, the whole demo.
-  [[nodiscard]] Ended demo(const std::string& arguments) const {
+  Ended demo(const std::string& arguments) const {
     return run("timeout -k 5 150 " ROTA_PROGRAMS "/rescale_demo " + arguments);
   }
   /// The demo of so many samples succeeds, and says so.
@@ -52,12 +51,12 @@ class DemoTest : public ProgramTest {
   }
 
   /// One phase of it on each rank, which leaves the id of its process in pid.<rank>.
-  [[nodiscard]] Ended phase(int ranks, const std::string& arguments) const {
+  Ended phase(int ranks, const std::string& arguments) const {
     return run(fmt::format(
         "timeout -k 5 150 mpirun -n {} sh -c 'echo $$ > pid.${{OMPI_COMM_WORLD_RANK}}; exec \"$@\"' - {} {}",
         ranks, kPhase, arguments));
   }
-  [[nodiscard]] std::future<Ended> start_phase(int ranks, const std::string& arguments) const {
+  std::future<Ended> start_phase(int ranks, const std::string& arguments) const {
     return std::async(std::launch::async, [=, this] { return phase(ranks, arguments); });
   }
 

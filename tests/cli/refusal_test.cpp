@@ -3,7 +3,6 @@
 #include <xxhash.h>
 
 #include "cli/programs.hpp"
-#include "test.hpp"
 
 namespace rota::test::refusal_test {
 
@@ -13,7 +12,7 @@ class Refusal : public DemoTest {
  protected:
   /// Runs a phase on two ranks, which must fail, and returns its one error message. The shell ends well
   /// whatever the program does, so that mpirun lets each rank end by itself.
-  [[nodiscard]] std::string refused(const std::string& arguments, const char* program = kPhase) const {
+  std::string refused(const std::string& arguments, const char* program = kPhase) const {
     const Ended ended = run(fmt::format(
         "timeout -k 5 150 mpirun -n 2 sh -c '\"$@\"; echo $? > code.${{OMPI_COMM_WORLD_RANK}}' - {} {}",
         program, arguments));

@@ -3,7 +3,6 @@
 #include "cli/audit.hpp"
 #include "cli/fake_stream.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::stream_audit_test {
 

@@ -1,9 +1,7 @@
 // The `rota` tool, as a user calls it.
 
-#include "cli/fake_run.hpp"
 #include "cli/fake_stream.hpp"
 #include "cli/programs.hpp"
-#include "test.hpp"
 
 namespace rota::test::tool_test {
 

@@ -7,7 +7,6 @@
 #include "irregular_file.hpp"
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::verify_test {
@@ -17,16 +16,14 @@ class Verify : public ProgramTest {
   void save(int checkpoints) const {
     CheckpointDirectory directory({}, dir_.path(), {.keep_last = 9});
     for (int step = 1; step <= checkpoints; ++step) {
-      const std::vector<std::int64_t> rows(4000, step);
+      const Numbers rows(4000, step);
       Snapshot snapshot;
       snapshot.tensor("model/w", {4}, 1000, rows);
       snapshot.blob("state", fmt::format("step {}", step));
       directory.save(100 * step, snapshot);
     }
   }
-  [[nodiscard]] std::string file(int serial) const {
-    return path(fmt::format("checkpoint-{:012}.h5", serial));
-  }
+  std::string file(int serial) const { return path(fmt::format("checkpoint-{:012}.h5", serial)); }
 };
 
 TEST_F(Verify, SaysOfAGoodFileWhatItHolds) {
@@ -113,7 +110,7 @@ std::string verified_as_nobody(const fs::path& directory) {
     std::FILE* out = ::open_memstream(&text, &bytes);
     rota::cli::verify(directory, out);
     std::fclose(out);
-    throw Error(ErrorCode::io, text);
+    throw Error(io, text);
   });
 }
 
@@ -159,9 +156,7 @@ TEST_F(Verify, PassesOverWhatIsNoRegularFileAndSaysWhatItIs) {
 }
 
 TEST_F(Verify, AndInspectNamesEachLoaderByItsKind) {
-  const auto stream = [](std::int64_t length) {
-    return std::make_shared<NumberedStream>(std::vector<std::int64_t>{length});
-  };
+  const auto stream = [](std::int64_t length) { return std::make_shared<NumberedStream>(Numbers{length}); };
   Snapshot snapshot;
   rota::save(Loader(counting(100), {.shards = 4}), snapshot, "train");
   rota::save(StreamLoader(stream(50), {}), snapshot, "logs");
@@ -178,7 +173,7 @@ TEST_F(Verify, AndInspectNamesEachLoaderByItsKind) {
 TEST_F(Verify, FindsALoaderWhoseCursorsAreNotThoseOfItsPosition) {
   save(1);
   Loader loader(counting(100), {.global_batch_size = 7, .shards = 4});
-  std::vector<std::int64_t> cursors(8);
+  Numbers cursors(8);
   loader.cursors(0, cursors);
   (void)loader.next();
   Snapshot snapshot;

@@ -4,7 +4,6 @@
 
 #include "cli/programs.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::when_verb_test {
 
@@ -21,12 +20,12 @@ class WhenVerb : public ProgramTest {
       write(fmt::format("data/{}.jsonl", lines), text);
     }
   }
-  [[nodiscard]] Loader loader(LoaderOptions options, World world = {}) const {
+  Loader loader(LoaderOptions options, World world = {}) const {
     options.global_batch_size = 4;
     options.workers = 0;
     return Loader(open(path("data")), std::move(options), world);
   }
-  [[nodiscard]] json told(const std::string& arguments) const {
+  json told(const std::string& arguments) const {
     const Ended ended = rota("when --json " + arguments);
     EXPECT_EQ(ended.code, 0) << ended.output;
     return json::parse(ended.output, nullptr, false);

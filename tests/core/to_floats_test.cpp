@@ -1,5 +1,4 @@
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::to_floats_test {
 
@@ -67,12 +66,12 @@ TEST(ToFloats, RefusesOtherTypesAndRoomForMoreOrFewer) {
   for (int d = 0; d <= static_cast<int>(DType::float64); ++d) {
     const auto dtype = static_cast<DType>(d);
     if (dtype != DType::float16 && dtype != DType::bfloat16 && dtype != DType::float32) {
-      EXPECT_THAT(error(dtype, 2 * size_of(dtype), 2), is_error(ErrorCode::mismatch, {}));
+      EXPECT_THAT(error(dtype, 2 * size_of(dtype), 2), is_error(mismatch, {}));
       continue;
     }
     EXPECT_FALSE(error(dtype, 2 * size_of(dtype), 2));
-    EXPECT_THAT(error(dtype, 2 * size_of(dtype), 1), is_error(ErrorCode::invalid_argument, {}));
-    EXPECT_THAT(error(dtype, 2 * size_of(dtype) - 1, 2), is_error(ErrorCode::invalid_argument, {}));
+    EXPECT_THAT(error(dtype, 2 * size_of(dtype), 1), is_error(invalid_argument, {}));
+    EXPECT_THAT(error(dtype, 2 * size_of(dtype) - 1, 2), is_error(invalid_argument, {}));
   }
 }
 

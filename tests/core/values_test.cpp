@@ -1,5 +1,4 @@
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::values_test {
 

@@ -1,5 +1,4 @@
 #include "cli/programs.hpp"
-#include "test.hpp"
 
 namespace rota::test::examples_test {
 

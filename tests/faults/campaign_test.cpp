@@ -19,7 +19,7 @@ struct Case {
   CaseReport in_the_end = {};  // and after the next
 
   // Whether the job does not live on after such a fault.
-  [[nodiscard]] bool ends_job() const { return kind == Kind::kill || kind == Kind::late; }
+  bool ends_job() const { return kind == Kind::kill || kind == Kind::late; }
 };
 
 // ---- what must be true of each ----

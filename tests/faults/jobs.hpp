@@ -49,10 +49,10 @@ class Job {
   /// Does `work` with each line of the cases.
   void run(void (*work)(Job&, std::istream&));
 
-  [[nodiscard]] const Communicator& comm() const { return session_->comm(); }
-  [[nodiscard]] World world() const { return session_->world(); }
-  [[nodiscard]] const fs::path& report() const { return report_; }
-  [[nodiscard]] std::size_t number() const { return number_; }
+  const Communicator& comm() const { return session_->comm(); }
+  World world() const { return session_->world(); }
+  const fs::path& report() const { return report_; }
+  std::size_t number() const { return number_; }
 
   /// The line is out before anything else happens, whatever becomes of the process then. *Any thread.*
   void say(std::string_view what, std::string text) const;

@@ -11,7 +11,7 @@ namespace rota::test {
 using Said = std::map<std::string, std::string>;
 
 /// What was said under `what`; "(nothing)" where that was nothing.
-[[nodiscard]] std::string said(const Said& by_rank, const std::string& what);
+std::string said(const Said& by_rank, const std::string& what);
 
 /// What all ranks said of one case, by rank.
 using CaseReport = std::vector<Said>;
@@ -25,14 +25,14 @@ struct Launched {
 };
 
 /// Runs a job on `ranks` ranks, for at most `seconds`, with `environment` before it.
-[[nodiscard]] Launched launch(const std::string& job, int ranks, const std::vector<std::string>& cases,
-                              int seconds = 90, const std::string& environment = {});
+Launched launch(const std::string& job, int ranks, const std::vector<std::string>& cases, int seconds = 90,
+                const std::string& environment = {});
 
 /// A directory for a test, in memory where that can be had: the tests care for calls, and not for disks.
-[[nodiscard]] TemporaryDirectory make_fast_directory();
+TemporaryDirectory make_fast_directory();
 
 /// The environment under which faults happen to calls, and are recorded, below `directory`.
-[[nodiscard]] std::string interposed_below(const fs::path& directory);
+std::string interposed_below(const fs::path& directory);
 
 /// Does `work` with 0, 1, ... below `count`, by `workers` threads: where each mostly waits.
 void do_at_once(std::size_t workers, std::size_t count, const std::function<void(std::size_t)>& work);

@@ -12,7 +12,7 @@ struct Change {
   bool sets_size = false;
   std::int64_t end = 0;
   bool is_durable = false;
-  [[nodiscard]] std::int64_t reaches() const { return offset + std::ssize(data); }
+  std::int64_t reaches() const { return offset + std::ssize(data); }
 };
 
 struct File {
@@ -69,8 +69,8 @@ class History {
     for (const auto& [time, event] : order) replay(*event);
   }
 
-  [[nodiscard]] const std::vector<File>& files() const { return files_; }
-  [[nodiscard]] const std::vector<NameChange>& names() const { return names_; }
+  const std::vector<File>& files() const { return files_; }
+  const std::vector<NameChange>& names() const { return names_; }
 
  private:
   void replay(const TraceEvent& event) {

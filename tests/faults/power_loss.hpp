@@ -24,19 +24,19 @@ struct TraceEvent : RecordHeader {
 using Trace = std::vector<TraceEvent>;
 
 /// Reads what the interposed library recorded in `directory`.
-[[nodiscard]] Trace read_trace(const fs::path& directory);
+Trace read_trace(const fs::path& directory);
 
 /// Where in `trace` the fsyncs are: those of directories, or of files.
-[[nodiscard]] std::vector<std::size_t> syncs_in(const Trace& trace, bool of_directories);
+std::vector<std::size_t> syncs_in(const Trace& trace, bool of_directories);
 
 /// The same trace without the calls at `places`.
-[[nodiscard]] Trace without(const Trace& trace, const std::vector<std::size_t>& places);
+Trace without(const Trace& trace, const std::vector<std::size_t>& places);
 
 /// One more than the number of any begin or end of a call.
-[[nodiscard]] std::int64_t end_of(const Trace& trace);
+std::int64_t end_of(const Trace& trace);
 
 /// The highest mark that was set before moment `cut`; -1 where there was none.
-[[nodiscard]] std::int64_t highest_mark(const Trace& trace, std::int64_t cut);
+std::int64_t highest_mark(const Trace& trace, std::int64_t cut);
 
 /// A moment of the trace, and which of all that can be left then: the same seed leaves the same.
 struct PowerLoss {

@@ -32,8 +32,8 @@ class Log {
     sequence_ = static_cast<Sequence*>(memory);
   }
 
-  [[nodiscard]] bool is_on() const { return sequence_ != nullptr; }
-  [[nodiscard]] std::int64_t next() const { return sequence_->fetch_add(1); }
+  bool is_on() const { return sequence_ != nullptr; }
+  std::int64_t next() const { return sequence_->fetch_add(1); }
   void append(std::string_view record) const {
     if (::syscall(SYS_write, log_, record.data(), record.size()) != static_cast<std::int64_t>(record.size()))
       fail();

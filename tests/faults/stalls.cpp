@@ -122,7 +122,7 @@ class Stall {
   }
 
  private:
-  [[nodiscard]] State state(std::int64_t step) const { return {.step = step, .world = job_.world()}; }
+  State state(std::int64_t step) const { return {.step = step, .world = job_.world()}; }
 
   std::int64_t operate(CheckpointDirectory& directory) {
     static_cast<void>(hitch().reach("before"));

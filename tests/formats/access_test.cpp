@@ -34,7 +34,7 @@ class AccessTest : public Test {
     pretend_memory(0);
   }
 
-  [[nodiscard]] std::shared_ptr<const Source> open(Access access, int most_open = 256) const {
+  std::shared_ptr<const Source> open(Access access, int most_open = 256) const {
     return rota::open(Catalog(directory_.path(), {.max_open_files = most_open, .access = access}), "lines");
   }
   // From the page cache, where there is a disk below.
@@ -45,9 +45,7 @@ class AccessTest : public Test {
       ::close(fd);
     }
   }
-  [[nodiscard]] const std::string& line(SampleId id) const {
-    return lines_[static_cast<std::size_t>(id.value)];
-  }
+  const std::string& line(SampleId id) const { return lines_[static_cast<std::size_t>(id.value)]; }
   void expect_samples(const Source& source, const Ids& wanted) const {
     const Samples samples(source, wanted);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -56,13 +54,11 @@ class AccessTest : public Test {
   }
   void expect_lines(const Batch& batch) const {
     for (std::int64_t i = 0; i < batch.size(); ++i) {
-      const auto text = batch.bytes(0, i);
-      EXPECT_EQ(std::string(reinterpret_cast<const char*>(text.data()), text.size()),
-                line(batch.ids()[static_cast<std::size_t>(i)]));
+      EXPECT_EQ(text_of(batch.bytes(0, i)), line(batch.ids()[static_cast<std::size_t>(i)]));
     }
   }
   // Some of which no two lie so near to each other that one call reads both.
-  [[nodiscard]] Ids scattered(std::size_t count) {
+  Ids scattered(std::size_t count) {
     Ids all;
     for (std::int64_t id = 0; id + 1 < std::ssize(lines_); id += 2) {
       if (line({id + 1}).size() > 9000 && line({id}).size() < 20'000) all.push_back({id});
@@ -229,9 +225,7 @@ void AccessTest::drop_loaders(std::uint64_t seeds) {
   }
   std::uint64_t right = 0;
   std::uint64_t failed = 0;
-  for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(seeds, [&](std::uint64_t seed, std::mt19937_64& random) {
     const auto below = [&](std::uint64_t end) { return static_cast<std::int64_t>(random() % end); };
     if (seed % 4 == 0) evict();
     {
@@ -257,7 +251,7 @@ void AccessTest::drop_loaders(std::uint64_t seeds) {
       }
     }
     fail_reads_at_random(0, 0);
-  }
+  });
   EXPECT_GT(right, seeds / 2);
   EXPECT_GT(failed, seeds / 20);
   sources.clear();

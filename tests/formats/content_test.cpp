@@ -34,7 +34,7 @@ int change_in_place(const fs::path& directory, const std::string& sought) {
 
 class ContentOf : public TestWithParam<const char*> {
  protected:
-  [[nodiscard]] std::shared_ptr<const Source> open_data(const fs::path& data) const {
+  std::shared_ptr<const Source> open_data(const fs::path& data) const {
     return GetParam() == std::string("tar") ? open(data, TarOptions{.fields = {"jpg"}})
                                             : open(data, GetParam());
   }
@@ -72,7 +72,7 @@ class Content : public Test {
   void write(char content, int files = 100) {
     for (int i = 0; i < files; ++i) directory_.write(fmt::format("data/{:03}", i), std::string(9, content));
   }
-  [[nodiscard]] std::shared_ptr<const Source> open_data() const { return open(directory_ / "data", "files"); }
+  std::shared_ptr<const Source> open_data() const { return open(directory_ / "data", "files"); }
   TemporaryDirectory directory_;
 };
 
@@ -124,7 +124,7 @@ TEST_F(Content, OfWhatCannotBeReadDoesNotCount) {
 
 TEST(ReadContent, LooksAtFewSamplesFromTheFirstToTheLast) {
   for (const std::int64_t size : {0, 1, 2, 31, 32, 33, 1'000'000'007}) {
-    std::vector<std::int64_t> read;
+    Numbers read;
     const auto source = told(size, {{.name = "x", .shape = {5000}}});
     source->fill = [&](SampleId id, std::size_t, std::int64_t, std::span<std::byte> to) {
       read.push_back(id.value);

@@ -33,7 +33,7 @@ class CopiedFiles : public PythonTest, public WithParamInterface<std::string> {
     plain_ = open(false);
     shared_ = open(true);
   }
-  [[nodiscard]] std::shared_ptr<const Source> open(bool share_files) const {
+  std::shared_ptr<const Source> open(bool share_files) const {
     const Catalog catalog(directory_ / GetParam(), {.share_files = share_files, .shared_memory_limit = 0});
     if (GetParam() == "tokens") return rota::open(catalog, TokensOptions{.length = 7});
     return rota::open(catalog, GetParam());
@@ -44,9 +44,7 @@ class CopiedFiles : public PythonTest, public WithParamInterface<std::string> {
       const Samples samples(source, {batch->ids().begin(), batch->ids().end()}, false);
       for (std::size_t f = 0; f < source.fields().size(); ++f) {
         for (std::int64_t i = 0; i < batch->size(); ++i) {
-          const auto bytes = batch->bytes(f, i);
-          EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
-                    samples.sample(f, static_cast<std::size_t>(i)));
+          EXPECT_EQ(text_of(batch->bytes(f, i)), samples.sample(f, static_cast<std::size_t>(i)));
         }
       }
     }

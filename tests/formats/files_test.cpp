@@ -20,8 +20,8 @@ class Files : public Test {
       fs::permissions(directory / name, fs::perms::owner_all, ignored);
     }
   }
-  [[nodiscard]] std::string at(std::string_view name) const { return (directory / name).string(); }
-  [[nodiscard]] auto opening(std::string_view name) const {
+  std::string at(std::string_view name) const { return (directory / name).string(); }
+  auto opening(std::string_view name) const {
     return error_of([&] { open(directory / name, "files"); });
   }
 

@@ -1,8 +1,6 @@
 // Compressed chunks of many rows: each is decoded once where memory allows, whatever the order, the workers
 // and what is made of the rows.
 
-#include <numeric>
-
 #include "formats/hdf5/chunk_memory.hpp"
 #include "formats/open_files.hpp"
 #include "formats/python.hpp"
@@ -27,7 +25,7 @@ class Hdf5Chunks : public PythonTest {
         "with h5py.File('a.h5', 'w') as f:\n"
         "    f.create_dataset('x', data=rows(0, 2400), chunks=(24, 64), compression='gzip', shuffle=True)\n");
   }
-  [[nodiscard]] std::shared_ptr<const Source> open_with(std::int64_t decoded_bytes) const {
+  std::shared_ptr<const Source> open_with(std::int64_t decoded_bytes) const {
     return open(Catalog(directory_ / "a.h5", {.decoded_bytes = decoded_bytes}), "hdf5");
   }
 };
@@ -170,7 +168,7 @@ with h5py.File('ragged.h5', 'w') as f:
     f['t_offsets'] = np.array([0, 5, 10, 11, 35, 39, 100])
 with h5py.File('plain.h5', 'w') as f: f['x'] = rows(0, 10)
 )");
-  std::vector<std::int64_t> units{24, 24, 24, 24, 4, 24, 1};
+  Numbers units{24, 24, 24, 24, 4, 24, 1};
   units.resize(units.size() + 20, 24);
   testing::internal::CaptureStderr();  // where HDF5 would tell what several threads look for in vain
   EXPECT_THAT(open(directory_.path() / "many-*.h5", "hdf5")->unit_sizes(), ElementsAreArray(units));

@@ -15,7 +15,7 @@ def new(name, **options):
 class Hdf5Links : public PythonTest {
  protected:
   Hdf5Links() : PythonTest(kFiles) {}
-  [[nodiscard]] auto open_linked(std::vector<std::string> datasets = {}) const {
+  auto open_linked(std::vector<std::string> datasets = {}) const {
     return open(directory_ / "a.h5",
                 Hdf5Options{.datasets = std::move(datasets), .allow_external_links = true});
   }

@@ -1,8 +1,6 @@
 // Numbers that stand for others, as NetCDF's attributes have it; and rows whose offsets have a name of their
 // own, as in AnnData's files.
 
-#include <cmath>
-
 #include "formats/python.hpp"
 #include "messages.hpp"
 #include "rota/catalog.hpp"
@@ -19,7 +17,7 @@ def put(f, name, values, dtype, **attributes):
     f.create_dataset(name, data=np.array(values, dtype), chunks=(2,), compression='gzip')
     for key, value in attributes.items(): f[name].attrs[key] = value
 )") {}
-  [[nodiscard]] auto unpacked() const { return open(directory_.path(), Hdf5Options{.unpack = true}); }
+  auto unpacked() const { return open(directory_.path(), Hdf5Options{.unpack = true}); }
 };
 
 constexpr const char* kTwoFiles = R"(
@@ -58,7 +56,7 @@ TEST_F(NetCdf, WindowsOverFilesAreUnpackedTooAndTheDatasetStaysTheSame) {
   const auto over = windows(source, {.length = 4, .across_files = true});
   EXPECT_THAT(Samples(*over, ids({1})).values<double>(1, 0), ElementsAre(101.5, testing::IsNan(), -1, 5));
   EXPECT_EQ(source->fingerprint(), open(directory_.path(), "hdf5")->fingerprint());
-  EXPECT_EQ(source->part_sizes(), (std::vector<std::int64_t>{3, 3}));
+  EXPECT_EQ(source->part_sizes(), (Numbers{3, 3}));
 }
 
 TEST_F(NetCdf, ASavedCatalogKeepsWhatFilesMean) {

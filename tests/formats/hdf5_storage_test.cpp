@@ -55,9 +55,7 @@ d.id.write_direct_chunk((6,), zlib.compress(bytes([7, 8, 0, 0])), filter_mask=0)
 // belong.
 TEST_F(Hdf5Storage, ZstdIsUndoneWithAndWithoutShuffle) {
   const auto source = open_h5(R"(
-import subprocess
-def compress(data):
-    return subprocess.run(['zstd', '-q', '--stream-size=400'], input=data, stdout=subprocess.PIPE, check=True).stdout
+from writers import zstd
 for name in ('plain', 'shuffled'):
     p = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     p.set_chunk((100,))
@@ -68,7 +66,7 @@ for name in ('plain', 'shuffled'):
     for at in (0, 100):
         chunk = np.arange(at, at + 100, dtype='i4')
         raw = np.frombuffer(chunk.tobytes(), 'u1').reshape(100, 4)
-        d.write_direct_chunk((at,), compress((raw.T if name == 'shuffled' else raw).tobytes()))
+        d.write_direct_chunk((at,), zstd((raw.T if name == 'shuffled' else raw).tobytes(), "--stream-size=400"))
 )");
   ASSERT_EQ(source->fields().size(), 2U);
   const Samples samples(*source, all_ids(*source));
@@ -147,7 +145,7 @@ for i in range(30):
   for (int i = 0; i < 30; ++i) {
     const Samples samples(*open(directory_ / fmt::format("{}.h5", i), "hdf5"),
                           ids({0, 100, 249, 6000, 7999}));
-    std::vector<std::int64_t> read;
+    Numbers read;
     for (std::size_t k = 0; k < 5; ++k) read.push_back(samples.values<std::int64_t>(0, k)[0]);
     EXPECT_THAT(read, ElementsAre(0, 100, 249, 6000, 0)) << i;
   }

@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <sys/file.h>
 
 #include "files/descriptor.hpp"
@@ -134,7 +133,7 @@ open('d/readme.txt', 'w').close()
     const Samples samples(source, wanted);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const std::int64_t id = wanted[i].value;
-      const std::vector<std::int64_t> repeated(static_cast<std::size_t>(id % 5), id);
+      const Numbers repeated(static_cast<std::size_t>(id % 5), id);
       ASSERT_EQ(samples.values<std::int64_t>(0, i), repeated);
       ASSERT_THAT(samples.values<std::int64_t>(1, i), ElementsAre(id));
       ASSERT_THAT(samples.values<std::int64_t>(2, i), ElementsAre(id * 10));

@@ -4,7 +4,7 @@ namespace rota::test::lines_test {
 
 class Lines : public PythonTest {
  protected:
-  [[nodiscard]] std::vector<std::string> lines() const {
+  std::vector<std::string> lines() const {
     std::vector<std::string> lines;
     for (const auto& sample : contents(*open(directory_.path(), "lines"))) lines.push_back(sample[0]);
     return lines;

@@ -9,7 +9,7 @@ class Mds : public PythonTest {
   Mds()
       : PythonTest(
             "import json, subprocess, numpy as np\nfrom writers import change, pack, write_mds as write\n") {}
-  [[nodiscard]] auto opening(const MdsOptions& options = {}) const {
+  auto opening(const MdsOptions& options = {}) const {
     return error_of([&] { open(directory_.path(), options); });
   }
 };

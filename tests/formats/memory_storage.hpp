@@ -45,7 +45,7 @@ class MemoryStorage final : public Storage {
     }
   }
 
-  [[nodiscard]] std::optional<StoredFile> find(std::string_view name) const override {
+  std::optional<StoredFile> find(std::string_view name) const override {
     ++finds;
     const std::scoped_lock lock(mutex_);
     const auto file = files.find(std::string(name));

@@ -16,10 +16,8 @@ class OpenFilesTest : public Test {
     for (int i = 0; i < kFiles; ++i)
       directory_.write(fmt::format("{:03}.txt", i), fmt::format("file {}\n", i));
   }
-  [[nodiscard]] FileList list(int most) const {
-    return files_of(Catalog(directory_.path(), {.max_open_files = most}));
-  }
-  [[nodiscard]] std::int64_t descriptors() const { return descriptors_in(directory_.path()); }
+  FileList list(int most) const { return files_of(Catalog(directory_.path(), {.max_open_files = most})); }
+  std::int64_t descriptors() const { return descriptors_in(directory_.path()); }
 
   TemporaryDirectory directory_;
 };

@@ -59,7 +59,7 @@ std::vector<Communicator> replications() {
 
 TEST_F(OpenRanks, ReplicasOpenAndPackWhatOneProcessDoesAndMakeItOfAPattern) {
   const std::string pattern = path("lines/{index:03}.jsonl");
-  const auto documents = std::make_shared<Documents>(std::vector<std::int64_t>{3, 0, 40, 7, 1, 16, 5, 9});
+  const auto documents = std::make_shared<Documents>(Numbers{3, 0, 40, 7, 1, 16, 5, 9});
   const PackOptions options{.length = 8, .seed = 4};
   for (const Communicator& data : replications()) {
     SCOPED_TRACE(data.world().size);

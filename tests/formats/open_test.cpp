@@ -1,4 +1,3 @@
-#include <sys/resource.h>
 
 #include <set>
 
@@ -46,17 +45,12 @@ TEST_F(Open, SaysThatAFileIsDamagedThatIsNotWhatItIsNamedAs) {
   directory_.write("z.txt", "text");
   const std::string gzip("\x1F\x8B\b\0\0\0\0\0", 8);
   const std::string zstd("\x28\xB5\x2F\xFD\x24\x09", 6);
-  for (const auto& [name, text] : {std::pair{"c.tar", std::string("damaged")},
-                                   {"c.tgz", gzip},
-                                   {"c.tar.gz", gzip + "damaged"},
-                                   {"c.tar.gz", "\x1F\x8B"},
-                                   {"c.tar.gz", ""},
-                                   {"c.tar.zst", zstd},
-                                   {"c.tar.zst", zstd + "damaged"},
-                                   {"c.tar.zst", "damaged"},
-                                   {"c.tfrecord", "damaged"},
-                                   {"c.npy", "damaged"},
-                                   {"c.h5", "damaged"}}) {
+  using Named = std::pair<const char*, std::string>;
+  for (const auto& [name, text] :
+       {Named{"c.tar", "damaged"}, Named{"c.tgz", gzip}, Named{"c.tar.gz", gzip + "damaged"},
+        Named{"c.tar.gz", "\x1F\x8B"}, Named{"c.tar.gz", ""}, Named{"c.tar.zst", zstd},
+        Named{"c.tar.zst", zstd + "damaged"}, Named{"c.tar.zst", "damaged"}, Named{"c.tfrecord", "damaged"},
+        Named{"c.npy", "damaged"}, Named{"c.h5", "damaged"}}) {
     const auto path = directory_.write(name, text);
     for (const auto& opened : {path, directory_.path()}) {
       EXPECT_ERROR(open(opened), corrupt, {path.string(), "byte ", "restore it"}) << text;

@@ -7,10 +7,8 @@ namespace rota::test::packed_files_test {
 
 // Three files as both formats, plain; `pack` compresses the first and the last in one way or another.
 constexpr const char* kWriter = R"(
-import bz2, gzip, lzma, subprocess
-from writers import write_tar
-def zstd(data, *options):
-    return subprocess.run(['zstd', '-q', *options], input=data, stdout=subprocess.PIPE, check=True).stdout
+import bz2, gzip, lzma
+from writers import write_tar, zstd
 def halves(data, compress):
     return compress(data[:len(data) // 3]) + compress(b'') + compress(data[len(data) // 3:])
 ways = {
@@ -44,7 +42,7 @@ class PackedFiles : public PythonTest, public WithParamInterface<std::string> {
  protected:
   PackedFiles() : PythonTest(kWriter, "random.seed(3); " + GetParam() + "()\n") {}
   // The dataset, packed in each way, and plain in the last directory.
-  [[nodiscard]] std::vector<fs::path> write_all_ways() const {
+  std::vector<fs::path> write_all_ways() const {
     std::vector<std::string> scripts;
     for (const std::string way :
          {"gz", "gz of members", "gz with a name", "zst", "zst of frames", "zst, streamed",
@@ -54,7 +52,7 @@ class PackedFiles : public PythonTest, public WithParamInterface<std::string> {
     scripts.emplace_back();
     return write_each(scripts);
   }
-  [[nodiscard]] static fs::path first_file(const fs::path& directory) {
+  static fs::path first_file(const fs::path& directory) {
     return directory / (GetParam() == "tar" ? "a.tar" : "a.jsonl");
   }
   static auto opening(const fs::path& directory) {

@@ -3,11 +3,8 @@
 // Datasets made by Python's libraries, writers and readers that are not ours, and what rota reads of them.
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test {
-
-using enum ErrorCode;
 
 /// Runs `script`, with `directory` as the current one. Returns the bytes that it told by `tell(*parts)`, in
 /// order. Throws std::runtime_error where Python fails.
@@ -65,28 +62,27 @@ class PythonTest : public Test {
     return python(directory_, preamble_ + each_ + script);
   }
   /// Runs each script in a directory of its own, all by one Python. Returns the directories.
-  [[nodiscard]] std::vector<fs::path> write_each(const std::vector<std::string>& scripts) const {
+  std::vector<fs::path> write_each(const std::vector<std::string>& scripts) const {
     return write_each(scripts, each_);
   }
   /// The same in a Python that has in each directory the open file `f` = a.h5.
-  [[nodiscard]] std::vector<fs::path> h5py_each(const std::vector<std::string>& scripts) const {
+  std::vector<fs::path> h5py_each(const std::vector<std::string>& scripts) const {
     return write_each(scripts, "import h5py, numpy as np\nwith h5py.File('a.h5', 'w') as f: ");
   }
   /// `opening` what each of the scripts makes, in a directory of its own, is its error, which names that.
   void expect_refused(const std::vector<Refused>& cases,
                       const std::function<void(const fs::path&)>& opening) const;
   /// The file that h5py makes by `script`, opened.
-  [[nodiscard]] auto open_h5(std::string_view script, std::string_view options = "") const {
+  auto open_h5(std::string_view script, std::string_view options = "") const {
     return open(h5py(directory_, "a.h5", script, options), "hdf5");
   }
-  [[nodiscard]] std::string at(std::string_view name) const { return (directory_ / name).string(); }
+  std::string at(std::string_view name) const { return (directory_ / name).string(); }
 
   TemporaryDirectory directory_;
   std::string preamble_;
 
  private:
-  [[nodiscard]] std::vector<fs::path> write_each(const std::vector<std::string>& scripts,
-                                                 std::string_view before) const;
+  std::vector<fs::path> write_each(const std::vector<std::string>& scripts, std::string_view before) const;
 
   std::string each_;
 };

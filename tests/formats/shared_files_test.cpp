@@ -35,8 +35,7 @@ class SharedFilesTest : public Test {
       directory_.write(std::string(1, letter), packed(std::string(kRawBytes, letter)));
     }
   }
-  [[nodiscard]] std::shared_ptr<SharedFiles> share(std::int64_t kept_bytes,
-                                                   std::chrono::milliseconds patience = 1min) {
+  std::shared_ptr<SharedFiles> share(std::int64_t kept_bytes, std::chrono::milliseconds patience = 1min) {
     list_ = files_of(Catalog(directory_.path(), {.shared_memory_limit = kept_bytes}));
     return SharedFiles::make(
         *list_, std::vector<FileEncoding>(4, {.compression = Compression::zstd, .raw_bytes = kRawBytes}),

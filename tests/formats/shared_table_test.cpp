@@ -2,7 +2,6 @@
 
 #include "formats/shared_files.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::shared_table_test {
 
@@ -25,7 +24,7 @@ class SharedTableTest : public Test {
     make(i);
     (void)table_.end_use(i, was_all);
   }
-  [[nodiscard]] State state(std::size_t i) {
+  State state(std::size_t i) {
     const auto found = claim(i);
     if (found.state == State::absent) table_.forget(i, found.version);
     return found.state;

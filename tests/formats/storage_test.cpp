@@ -89,14 +89,14 @@ class StorageTest : public PythonTest {
     storage_->files["b/train/"] = {};  // as object stores mark directories
     storage_->files["b/val/0.txt"] = {"one\ntwo\nthree"};
   }
-  [[nodiscard]] CatalogOptions options() const { return options_of(storage_); }
-  [[nodiscard]] std::shared_ptr<const Source> train() const {
+  CatalogOptions options() const { return options_of(storage_); }
+  std::shared_ptr<const Source> train() const {
     return open(Catalog("memory://b/train", options()), "files");
   }
-  [[nodiscard]] auto opening(const std::string& path) const {
+  auto opening(const std::string& path) const {
     return error_of([&] { (void)Catalog(path, options()); });
   }
-  [[nodiscard]] std::vector<std::string> names(const std::string& path) const {
+  std::vector<std::string> names(const std::string& path) const {
     const Catalog catalog(path, options());
     std::vector<std::string> all;
     for (std::int64_t i = 0; i < catalog.size(); ++i) all.push_back(catalog.path(i));
@@ -219,7 +219,7 @@ TEST_F(StorageTest, LoadersTryAgainAndSkip) {
     Loader loader(train(), {.global_batch_size = 10,
                             .workers = workers,
                             .bad_samples = {.policy = BadSamples::Policy::skip, .retry_wait = {}}});
-    std::vector<std::int64_t> bytes(50);
+    Numbers bytes(50);
     while (const auto batch = loader.next()) {
       for (std::int64_t i = 0; i < batch->size(); ++i) {
         bytes[static_cast<std::size_t>(batch->ids()[static_cast<std::size_t>(i)].value)] =
@@ -284,8 +284,8 @@ class StoredFiles : public StorageTest {
     write(script);
     storage_->copy(directory_.path(), "h");
   }
-  [[nodiscard]] Catalog here() const { return Catalog(directory_.path()); }
-  [[nodiscard]] Catalog there() const { return Catalog("memory://h", options()); }
+  Catalog here() const { return Catalog(directory_.path()); }
+  Catalog there() const { return Catalog("memory://h", options()); }
 };
 
 TEST_F(StoredFiles, OfHdf5AreLookedIntoBesideEachOther) {

@@ -5,7 +5,7 @@ namespace rota::test::tar_test {
 class Tar : public PythonTest {
  protected:
   Tar() : PythonTest("import tarfile\nfrom writers import add, write_tar as write\n") {}
-  [[nodiscard]] auto opening(const TarOptions& options = {}) const {
+  auto opening(const TarOptions& options = {}) const {
     return error_of([&] { open(directory_.path(), options); });
   }
 };

@@ -8,7 +8,7 @@ class TfRecords : public PythonTest {
   TfRecords() : PythonTest("from writers import write_tfrecord as write\n") {}
   // What is there of these records in Python, in a.tfrecord.
   void write_one(const std::string& records) const { write("write('a.tfrecord', [" + records + "])"); }
-  [[nodiscard]] auto opening() const {
+  auto opening() const {
     return error_of([&] { open(directory_.path(), "tfrecord"); });
   }
   void change(std::size_t at, char mask) const {

@@ -28,6 +28,10 @@ def write_tar(name, members, form=tarfile.GNU_FORMAT):
             add(tar, member, data)
 
 
+def zstd(data, *options):
+    return subprocess.run(["zstd", "-q", *options], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
 def write_tfrecord(name, records):
     with open(name, "wb") as out:
         for record in records:

@@ -24,7 +24,7 @@ const bool kManifest = add_file_target(
     },
     [](Bytes input) {
       const auto path = write_file("list", input);
-      succeeds({ErrorCode::invalid_argument, ErrorCode::not_found}, [&] {
+      succeeds({invalid_argument, not_found}, [&] {
         std::size_t names = 0;
         const auto add = [&](std::string_view directory, std::string_view name) {
           EXPECT_TRUE(directory.empty() && !name.empty() && name.find('\0') == name.npos);
@@ -49,7 +49,7 @@ const bool kNames = add_target(
     },
     [](Bytes input) {
       constexpr std::size_t kMost = 5000;
-      succeeds({ErrorCode::corrupt}, [&] {
+      succeeds({corrupt}, [&] {
         const NameTable table(input, nullptr);
         NameReader reader(table);
         for (std::size_t i = 0; i < std::min(table.size(), kMost); ++i) {
@@ -68,7 +68,7 @@ const bool kPattern = add_target(
       return Seeds{"train/{folder+1:02}/img_{index:08}_of_{total}.npz", "{{a}}/{index}", "no field at all"};
     },
     [](Bytes input) {
-      succeeds({ErrorCode::invalid_argument}, [&] {
+      succeeds({invalid_argument}, [&] {
         const NamePattern pattern(to_text(input));
         EXPECT_GE(pattern.total_in(pattern.name({.total = 3})), 0);
         pattern.require_names();
@@ -108,7 +108,7 @@ const bool kSaved = add_file_target(
       std::memcpy(bytes.data() + kBytesAt, &content, sizeof(content));
       std::memcpy(bytes.data() + kDigestAt, words.data(), sizeof(words));
       const auto path = write_file("fuzzed", bytes);
-      succeeds({ErrorCode::corrupt, ErrorCode::unsupported}, [&] {
+      succeeds({corrupt, unsupported}, [&] {
         const SavedCatalog catalog = read_catalog(path.native(), {});
         EXPECT_FALSE(compare(*catalog.files, *catalog.files).any());
         for (const auto& [signature, index] : catalog.kept.indices) {
@@ -139,7 +139,7 @@ const bool kSent = add_target(
           FingerprintBuilder().add(std::string_view(bytes).substr(kDigestEnd)).finish();
       std::memcpy(bytes.data() + kDigestAt, &digest, sizeof(digest));
       // The directory in the bytes is opened: a mutant's may not be there.
-      succeeds({ErrorCode::corrupt, ErrorCode::unsupported, ErrorCode::not_found, ErrorCode::io}, [&] {
+      succeeds({corrupt, unsupported, not_found, io}, [&] {
         const Catalog catalog = Catalog::deserialize(bytes);
         for (std::int64_t i = 0; i < std::min<std::int64_t>(catalog.size(), 100); ++i) {
           static_cast<void>(catalog.path(i));
@@ -193,7 +193,7 @@ const bool kRemote = add_target(
       } else if (kind == 'p') {
         for (const auto& [name, section] : parse_profiles(text)) EXPECT_EQ(name.find('\n'), name.npos);
       } else {
-        succeeds({ErrorCode::io}, [&] {
+        succeeds({io}, [&] {
           const auto found = kind == 'j' ? parse_credentials(text, "ask") : parse_identity(text, "ask");
           EXPECT_FALSE(found.access_key.empty() || found.secret_key.empty());
         });

@@ -45,8 +45,8 @@ const bool kBlob = add_target(
         entry.codec = codec;
         std::string out;
         const auto decode = [&] { out = decode_blob(entry, stored, "decode"); };
-        const bool decodes = succeeds({ErrorCode::corrupt}, decode);
-        EXPECT_EQ(decodes, succeeds({ErrorCode::corrupt}, [&] { verify_blob(entry, stored, "verify"); }));
+        const bool decodes = succeeds({corrupt}, decode);
+        EXPECT_EQ(decodes, succeeds({corrupt}, [&] { verify_blob(entry, stored, "verify"); }));
         EXPECT_TRUE(!decodes || out.size() == entry.bytes);
       }
     });
@@ -82,7 +82,7 @@ const bool kCereal = add_target(
                    to_blob(Whole{.parts = {part, {}, part}, .mask = {true, false}, .rate = 1})};
     },
     [](Bytes input) {
-      succeeds({ErrorCode::corrupt}, [&] {
+      succeeds({corrupt}, [&] {
         const auto whole = from_blob<Whole>(to_text(input));
         EXPECT_LE(to_blob(whole).size(), input.size());  // less where a key of a map came twice
       });
@@ -121,7 +121,7 @@ const bool kContents = add_target(
     [](Bytes input) {
       if (input.size() < 16) return;
       const Bytes bytes = input.subspan(16);
-      succeeds({ErrorCode::corrupt}, [&] {
+      succeeds({corrupt}, [&] {
         const auto contents =
             checkpoint::decode_contents(bytes, load<std::uint64_t>(input), load<std::int64_t>(input, 8), "");
         EXPECT_TRUE(std::ranges::equal(encode_contents(contents), bytes)) << "there are two ways to say it";
@@ -173,8 +173,8 @@ Outcome outcome_of(const std::function<bool()>& work) {
   try {
     return work() ? Outcome::good : Outcome::corrupt;
   } catch (const Error& error) {
-    EXPECT_THAT(error.code(), AnyOf(ErrorCode::unsupported, ErrorCode::corrupt)) << error.what();
-    return error.code() == ErrorCode::unsupported ? Outcome::unsupported : Outcome::corrupt;
+    EXPECT_THAT(error.code(), AnyOf(unsupported, corrupt)) << error.what();
+    return error.code() == unsupported ? Outcome::unsupported : Outcome::corrupt;
   }
 }
 
@@ -207,11 +207,11 @@ Loader make_mixture() {
   return {{.datasets = {{counting(20), 1}, {counting(30), 2}}}, {.shards = 3, .workers = 0}};
 }
 StreamLoader make_stream() {
-  const auto source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{5, 0, 9});
+  const auto source = std::make_shared<NumberedStream>(Numbers{5, 0, 9});
   return StreamLoader(shuffle_buffer(source, 2, 1), {.global_batch_size = 4, .workers = 0});
 }
 StreamLoader make_dispatch() {
-  const auto source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{12});
+  const auto source = std::make_shared<NumberedStream>(Numbers{12});
   return StreamLoader(Dispatch{.source = source, .shards = 5}, {.global_batch_size = 4, .workers = 0});
 }
 
@@ -225,7 +225,7 @@ std::string state_after_steps(Make make) {
 template <typename Make>
 void take(Make make, std::string_view text) {
   auto loader = make();
-  const auto codes = {ErrorCode::corrupt, ErrorCode::unsupported, ErrorCode::mismatch};
+  const auto codes = {corrupt, unsupported, mismatch};
   if (!succeeds(codes, [&] { restore(loader, text); })) return;
   try {
     const std::string then = state(loader);

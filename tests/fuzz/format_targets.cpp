@@ -14,8 +14,8 @@
 
 namespace rota::test::format_targets {
 
-std::vector<std::int64_t> naive_lengths(std::string_view text) {
-  std::vector<std::int64_t> lengths;
+Numbers naive_lengths(std::string_view text) {
+  Numbers lengths;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     const bool is_crlf = end != std::string_view::npos && end > 0 && text[end - 1] == '\r';

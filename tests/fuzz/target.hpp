@@ -7,7 +7,6 @@
 #include <zstd.h>
 
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
@@ -89,7 +88,7 @@ inline void try_format(const std::function<std::shared_ptr<const Source>()>& ope
       EXPECT_THAT(source->where({id}), Not(IsEmpty()));
     }
   } catch (const Error& error) {
-    EXPECT_NE(error.code(), ErrorCode::out_of_range) << error.what();
+    EXPECT_NE(error.code(), out_of_range) << error.what();
   }
 }
 

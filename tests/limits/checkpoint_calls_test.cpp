@@ -1,14 +1,11 @@
 #include "limits/refusals.hpp"
-#include "test.hpp"
 
 namespace rota::test::checkpoint_calls_test {
 
 const std::vector<float> kNumbers{1, 2, 3, 4};
 
 TEST(SnapshotCalls, RefuseShapesThatAreNotThoseOfTheData) {
-  const auto shaped = [](std::vector<std::int64_t> row, std::int64_t rows) {
-    Snapshot().tensor("t", row, rows, kNumbers);
-  };
+  const auto shaped = [](Numbers row, std::int64_t rows) { Snapshot().tensor("t", row, rows, kNumbers); };
   shaped({}, 4);
   shaped({4}, 1);
   refused({"\"t\""}, [&] { shaped({}, 5); });
@@ -50,7 +47,7 @@ class CheckpointCalls : public testing::Test {
     snapshot.rank_blob("r", "mine");
     file_ = directory().save(7, snapshot).info.path;
   }
-  [[nodiscard]] CheckpointDirectory directory() const { return {{}, temporary_ / "c"}; }
+  CheckpointDirectory directory() const { return {{}, temporary_ / "c"}; }
 
   TemporaryDirectory temporary_;
   fs::path file_;

@@ -1,7 +1,5 @@
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
-#include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::dataset_calls_test {
 

@@ -1,6 +1,5 @@
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::option_values_test {
 

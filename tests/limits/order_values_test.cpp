@@ -2,7 +2,6 @@
 #include "limits/told_stream.hpp"
 #include "order/schedule.hpp"
 #include "order/weighted_turns.hpp"
-#include "test.hpp"
 
 namespace rota::test::order_values_test {
 
@@ -10,17 +9,10 @@ TEST(OrderValues, PlacesThatNoRunHasAreRefused) {
   Loader loader(told(10), {.global_batch_size = 4, .epochs = kEndless, .workers = 0});
   const Steps steps(10, Tail::carry, kEndless);
   GlobalBatch batch;
-  for (const Position& at : std::vector<Position>{{.epoch = -1},
-                                                  {.epoch = kLeast},
-                                                  {.epoch = kTwo62 + 1},
-                                                  {.epoch = kMost},
-                                                  {.consumed = -1},
-                                                  {.consumed = 11},
-                                                  {.consumed = kMost},
-                                                  {.step = -1},
-                                                  {.step = kLeast},
-                                                  {.step = kTwo62 + 1},
-                                                  {.step = kMost}}) {
+  for (const Position& at : {Position{.epoch = -1}, Position{.epoch = kLeast}, Position{.epoch = kTwo62 + 1},
+                             Position{.epoch = kMost}, Position{.consumed = -1}, Position{.consumed = 11},
+                             Position{.consumed = kMost}, Position{.step = -1}, Position{.step = kLeast},
+                             Position{.step = kTwo62 + 1}, Position{.step = kMost}}) {
     const auto place = fmt::format("epoch {}, sample {}, step {}", at.epoch, at.consumed, at.step);
     SCOPED_TRACE(place);
     refused(kRange, {place, "10 samples", "2^62"}, [&] { loader.seek(at); });
@@ -71,7 +63,7 @@ TEST(OrderValues, PlansAreRefusedByName) {
   refused({"0 to 2^62"}, [] { ShardPlan::equal(-1, 1); });
   refused({"1 to 2^24"}, [] { ShardPlan::equal(1, 0); });
   refused({"interleave"}, [] { ShardPlan::equal(1, 1, kLeast); });
-  refused({"a shard's length"}, [] { ShardPlan::ragged(std::vector<std::int64_t>{3, -1}); });
+  refused({"a shard's length"}, [] { ShardPlan::ragged(Numbers{3, -1}); });
   refused({"a shard's length", "2^62"}, [] { ShardPlan::ragged(std::vector{kTwo62, kTwo62}); });
   refused({"the number of shards is 0"}, [] { ShardPlan::ragged({}); });
 }
@@ -87,7 +79,7 @@ TEST(OrderValues, EnumeratorsThatThereAreNotAreUnknown) {
 TEST(OrderValues, ShardsThatThereAreNotHaveNoCursors) {
   const Loader loader(told(10), {.shards = 4, .workers = 0});
   const Loader mix_plan(Mixture{.datasets = {{.source = told(10)}}}, {.shards = 4, .workers = 0});
-  std::vector<std::int64_t> cursors(4);
+  Numbers cursors(4);
   for (const std::int64_t first :
        {kLeast, std::int64_t{-1}, std::int64_t{3}, std::int64_t{5}, kMost - 1, kMost}) {
     for (const Loader* one : {&loader, &mix_plan}) {
@@ -99,7 +91,7 @@ TEST(OrderValues, ShardsThatThereAreNotHaveNoCursors) {
 }
 
 using Weights = std::vector<double>;
-using Quantised = std::vector<std::int64_t>;
+using Quantised = Numbers;
 
 TEST(OrderValues, WeightsFarApartAreQuantisedAllTheSame) {
   constexpr double kTiny = std::numeric_limits<double>::denorm_min();

@@ -2,7 +2,6 @@
 
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
-#include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::process_calls_test {

@@ -3,7 +3,6 @@
 #include "core/parallel.hpp"
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::scarce_test {
 
@@ -11,7 +10,7 @@ namespace rota::test::scarce_test {
 struct Shifted {
   std::ptrdiff_t shift;
   std::shared_ptr<std::atomic<int>> live = std::make_shared<std::atomic<int>>(0);
-  [[nodiscard]] Allocator allocator() const {
+  Allocator allocator() const {
     return {.allocate = [*this](std::size_t bytes) -> void* {
               ++*live;
               return static_cast<std::byte*>(::operator new (bytes + 64, std::align_val_t{64})) + shift;

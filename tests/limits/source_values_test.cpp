@@ -1,7 +1,6 @@
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
 #include "loader/loader_impl.hpp"
-#include "test.hpp"
 
 namespace rota::test::source_values_test {
 
@@ -65,7 +64,7 @@ TEST(SourceValues, ExtentsOfZeroAndOneFieldWithoutANameAreRead) {
 }
 
 TEST(SourceValues, LengthsThatDoNotAddUpAreRefused) {
-  const std::vector<std::pair<std::vector<std::int64_t>, std::string>> wrong{
+  const std::vector<std::pair<Numbers, std::string>> wrong{
       {{4, 5}, "all together have 9"}, {{-1, 11}, "one has -1"},         {{11, -1}, "one has 11"},
       {{kMost, kMost}, "one has 92"},  {{kTwo62, kTwo62}, "one has 46"}, {{kLeast, kLeast}, "one has -92"},
       {{kMost, 11}, "one has 92"}};
@@ -140,7 +139,7 @@ TEST(SourceValues, ASizeThatChangesIsAskedOnceOrRefused) {
 }
 
 TEST(SourceValues, ManyDocumentsAreNoAllocationBeyondAllMemory) {
-  refused(ErrorCode::io, {"4611686018427387904", "not so much memory"},
+  refused(io, {"4611686018427387904", "not so much memory"},
           [] { pack(told(kTwo62, {{.name = "t", .dtype = DType::int32, .ragged = true}}), {}); });
 }
 

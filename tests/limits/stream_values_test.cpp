@@ -1,6 +1,5 @@
 #include "limits/refusals.hpp"
 #include "limits/told_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::stream_values_test {
 
@@ -75,9 +74,7 @@ TEST(StreamValues, OfTransformsAreTakenToTheirRim) {
 }
 
 TEST(StreamValues, AreReadWhereShardsAreEmptyAndWhereASourceIsReadTwice) {
-  const auto numbers = [](std::vector<std::int64_t> lengths) {
-    return std::make_shared<NumberedStream>(std::move(lengths));
-  };
+  const auto numbers = [](Numbers lengths) { return std::make_shared<NumberedStream>(std::move(lengths)); };
   EXPECT_EQ(count_of(numbers({0, 0})), 0);
   EXPECT_EQ(count_of(shuffle_buffer(numbers({7, 0, 5}), 2, 1)), 12);
   EXPECT_EQ(count_of(Dispatch{.source = numbers({0})}), 0);

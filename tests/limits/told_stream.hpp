@@ -5,7 +5,6 @@
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
@@ -15,17 +14,16 @@ class ToldStream : public StreamSource {
   explicit ToldStream(std::int64_t shards, Fields fields = kOneNumber, std::int64_t cursor_numbers = 1)
       : shards_(shards), cursor_numbers_(cursor_numbers), fields_(std::move(fields)) {}
 
-  [[nodiscard]] const Fields& fields() const override {
+  const Fields& fields() const override {
     return times_asked++ == 0 || later_fields.empty() ? fields_ : later_fields;
   }
-  [[nodiscard]] std::int64_t shards() const override { return shards_; }
-  [[nodiscard]] std::int64_t cursor_numbers() const override { return cursor_numbers_; }
-  [[nodiscard]] std::optional<std::int64_t> remaining(ShardId /*shard*/,
-                                                      const StreamCursor& /*cursor*/) const override {
+  std::int64_t shards() const override { return shards_; }
+  std::int64_t cursor_numbers() const override { return cursor_numbers_; }
+  std::optional<std::int64_t> remaining(ShardId /*shard*/, const StreamCursor& /*cursor*/) const override {
     return left;
   }
-  [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId /*shard*/, std::int64_t /*epoch*/,
-                                                  const StreamCursor& cursor) const override {
+  std::unique_ptr<ShardStream> open(ShardId /*shard*/, std::int64_t /*epoch*/,
+                                    const StreamCursor& cursor) const override {
     if (gives_none) return nullptr;
     return std::make_unique<Shard>(cursor.is_start() ? 0 : cursor.numbers[0], first_output);
   }
@@ -72,7 +70,7 @@ struct Impossible {
 
 inline std::vector<Impossible> impossible_fields() {
   constexpr std::int64_t kHalf = std::int64_t{1} << 49;
-  const auto of = [](std::vector<std::int64_t> shape, DType dtype = DType::int64, bool ragged = false) {
+  const auto of = [](Numbers shape, DType dtype = DType::int64, bool ragged = false) {
     return Fields{{.name = "x", .dtype = dtype, .shape = std::move(shape), .ragged = ragged}};
   };
   Fields many;

@@ -3,7 +3,6 @@
 // A source that makes an instance for each worker, and what is seen of them.
 
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
@@ -24,16 +23,16 @@ class Instances {
     complaints_.push_back(what);
   }
   /// What each was told, in the order in which they were made.
-  [[nodiscard]] std::vector<WorkerInfo> told() const {
+  std::vector<WorkerInfo> told() const {
     const std::lock_guard lock(mutex_);
     return told_;
   }
-  [[nodiscard]] int live() const {
+  int live() const {
     const std::lock_guard lock(mutex_);
     return live_;
   }
   /// What was not as it should be.
-  [[nodiscard]] std::vector<std::string> complaints() const {
+  std::vector<std::string> complaints() const {
     const std::lock_guard lock(mutex_);
     return complaints_;
   }

@@ -24,12 +24,8 @@ class BadSamplesOnRanks : public TestWithParam<int> {
   }
 
   std::shared_ptr<ToldSource> source_ = faulty(300, true);
-  LoaderOptions options_{
-      .global_batch_size = 10,
-      .shards = 1,
-      .shuffle = Shuffle::none,
-      .workers = GetParam(),
-      .bad_samples = {.policy = BadSamples::Policy::skip, .io_retries = 0, .retry_wait = {}}};
+  LoaderOptions options_ =
+      in_order(10, GetParam(), {.policy = BadSamples::Policy::skip, .io_retries = 0, .retry_wait = {}});
 };
 
 /// Shared memory that is gone on the last rank, as a loader finds when it is made.
@@ -53,7 +49,7 @@ TEST_P(BadSamplesOnRanks, BeyondTheLimitEndTheRunOnAllOfThemAtTheSameStep) {
   std::mt19937 random(3);  // the same on all ranks
   for (int round = 0; round < 20; ++round) {
     source_ = faulty(300, round % 2 == 0);
-    std::vector<std::int64_t> bad;
+    Numbers bad;
     for (int i = 0; i < 12; ++i) bad.push_back(static_cast<std::int64_t>(random() % 300));
     source_->corrupt = {bad.begin(), bad.end()};
     const auto limit = static_cast<std::int64_t>(random() % source_->corrupt.size());
@@ -63,7 +59,7 @@ TEST_P(BadSamplesOnRanks, BeyondTheLimitEndTheRunOnAllOfThemAtTheSameStep) {
     // The limit is passed in the batch of the bad sample number `limit`, and the next step throws.
     const std::int64_t passing = *std::next(source_->corrupt.begin(), limit);
     EXPECT_EQ(loader.position().step, passing / 10 + 1);
-    ASSERT_THAT(end, is_error(ErrorCode::corrupt, {fmt::format("max_skipped is {}", limit)}));
+    ASSERT_THAT(end, is_error(corrupt, {fmt::format("max_skipped is {}", limit)}));
     EXPECT_STREQ(end_of(loader)->what(), end->what()) << "said again";
     expect_same(loader.position().step);
     expect_same(loader.skipped().count);
@@ -188,9 +184,7 @@ TEST_P(BadSamplesOnRanks, EndInTheMiddleOfARunWithoutWaitingForEver) {
 
 TEST(SkippedSamples, OfAChainOfWorldsAreListedOnceWhateverStopsAndCrashes) {
   static constexpr std::array kTails = {Tail::partial, Tail::carry, Tail::pad};
-  for (std::uint64_t seed = 0; seed < 12; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(12, [&](std::uint64_t seed, std::mt19937_64& random) {
     const auto source = faulty(draw(random, 1, 200), seed % 2 == 0);
     for (std::int64_t i = draw(random, 0, 30); i > 0; --i) {
       (draw(random, 0, 1) == 0 ? source->corrupt : source->corrupt_sizes)
@@ -202,10 +196,10 @@ TEST(SkippedSamples, OfAChainOfWorldsAreListedOnceWhateverStopsAndCrashes) {
                                     .seed = seed,
                                     .tail = kTails.at(seed % 3),
                                     .epochs = 2,
-                                    .bad_samples = {.policy = BadSamples::Policy::skip}}};
+                                    .bad_samples = kSkip}};
     const SharedDirectory directory;
     const auto steps = through_ranks(course, random_turns(random, everyone().size()), directory.path());
-    if (!is_root()) continue;
+    if (!is_root()) return;
     EXPECT_EQ(steps, course.unbroken());
     Loader loader(source, course.options, World{});
     restore(loader, *CheckpointDirectory(Communicator(), directory.path()).latest());
@@ -222,7 +216,7 @@ TEST(SkippedSamples, OfAChainOfWorldsAreListedOnceWhateverStopsAndCrashes) {
       if (source->is_corrupt(sample[2])) bad.emplace_back(sample[1], sample[2]);
     }
     EXPECT_EQ(listed, bad);
-  }
+  });
 }
 
 TEST_P(BadSamplesOnRanks, OfStepsThatARestoreUndoesAreNotCounted) {

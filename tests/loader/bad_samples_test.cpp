@@ -1,8 +1,6 @@
 // Samples that are corrupt, or that a transform refuses: their places stay, and nothing else is passed over.
 
 #include "loader/course.hpp"
-#include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::bad_samples_test {
 
@@ -30,11 +28,11 @@ class BadSamplesOf : public TestWithParam<std::tuple<int, bool, Kind>> {
 
   void make_source(std::int64_t size) { source_ = faulty(size, is_ragged()); }
 
-  [[nodiscard]] bool is_bad(SampleId id) const {
+  bool is_bad(SampleId id) const {
     return source_->is_corrupt(id.value) || (kind() != Kind::none && refused_.contains(id.value));
   }
 
-  [[nodiscard]] Loader make(World world = {}) const {
+  Loader make(World world = {}) const {
     LoaderOptions options = options_;
     options.workers = workers();
     options.transform = make_transform(kind(), refused_);
@@ -182,17 +180,14 @@ INSTANTIATE_TEST_SUITE_P(Loaders, BadSamplesOf,
 // ---- what is not the samples' fault ----
 
 LoaderOptions skipping(std::function<void(const TransformContext&)> apply) {
-  return {
-      .global_batch_size = 30,
-      .shards = 1,
-      .shuffle = Shuffle::none,
-      .transform = {.apply = [apply = std::move(apply)](const TransformContext& context, const SampleView&,
-                                                        SampleOutput&) { apply(context); }},
-      .bad_samples = {.policy = BadSamples::Policy::skip}};
+  LoaderOptions options = in_order(30, 1, kSkip);
+  options.transform.apply = [apply = std::move(apply)](const TransformContext& context, const SampleView&,
+                                                       SampleOutput&) { apply(context); };
+  return options;
 }
 
 TEST(Programs, ThatAreWrongAreNotSkipped) {
-  for (const ErrorCode code : {ErrorCode::mismatch, ErrorCode::out_of_range, ErrorCode::invalid_argument}) {
+  for (const ErrorCode code : {mismatch, out_of_range, invalid_argument}) {
     Loader loader(counting(60), skipping([&](const TransformContext& context) {
                     if (context.id.value == 7) throw Error(code, "wrong");
                   }));
@@ -200,7 +195,7 @@ TEST(Programs, ThatAreWrongAreNotSkipped) {
   }
   Loader loader(counting(60), {.transform = {.apply = [](const TransformContext&, const SampleView& in,
                                                          SampleOutput&) { (void)in.as<float>(0); }},
-                               .bad_samples = {.policy = BadSamples::Policy::skip}});
+                               .bad_samples = kSkip});
   EXPECT_ERROR((void)loader.next(), mismatch, {"transform sample", "field \"x\" as float32", "int64"});
 }
 
@@ -220,7 +215,7 @@ TEST(Programs, ThatFindAHundredBadSamplesFirstEnd) {
 TEST(BadSamples, OfOtherRanksAreNotKnownToABatch) {
   const auto nothing = [](const Batch&, BatchOutput&) {};
   for (const bool is_collated : {false, true}) {
-    LoaderOptions options{.global_batch_size = 1, .bad_samples = {.policy = BadSamples::Policy::skip}};
+    LoaderOptions options{.global_batch_size = 1, .bad_samples = kSkip};
     if (is_collated) options.collate = {.apply = nothing, .fields = kOneNumber};
     for (const int rank : {0, 1}) {
       Loader loader(counting(3), options, World{rank, 2});

@@ -3,7 +3,6 @@
 
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::blocks_ahead_test {
 

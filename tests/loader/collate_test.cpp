@@ -1,5 +1,4 @@
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::collate_test {
 
@@ -54,7 +53,7 @@ void expect_padded(const Batch& batch) {
 
 class Collated : public TestWithParam<int> {
  protected:
-  [[nodiscard]] LoaderOptions options(Collate collate) const {
+  LoaderOptions options(Collate collate) const {
     return {.global_batch_size = 13, .epochs = 2, .workers = GetParam(), .collate = std::move(collate)};
   }
   std::shared_ptr<const ToldSource> source_ = counting(100);
@@ -152,18 +151,14 @@ TEST_P(Collated, RefusesRowsThatCannotBe) {
     how.collate.apply = [&](const Batch&, BatchOutput& out) { work(out); };
     return error_of([&] { (void)Loader(source_, how).next(); });
   };
-  const auto refused = [](const std::string& why, ErrorCode code = ErrorCode::callback) {
-    return is_error(code, {why});
-  };
+  const auto refused = [](const char* why, ErrorCode code = callback) { return is_error(code, {why}); };
   EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(0, -1); }), refused("-1 rows"));
   EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(1, 1); }),
               refused("\"length\": it is of fixed shape"));
-  EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(3, 1); }),
-              refused("there are 3", ErrorCode::out_of_range));
+  EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(3, 1); }), refused("there are 3", out_of_range));
   EXPECT_THAT(thrown([](BatchOutput& out) { out.resize(2, Numbers(3)); }),
               refused("3 row counts were given for 13 samples"));
-  EXPECT_THAT(thrown([](BatchOutput& out) { (void)out.as<float>(1); }),
-              refused("int32", ErrorCode::mismatch));
+  EXPECT_THAT(thrown([](BatchOutput& out) { (void)out.as<float>(1); }), refused("int32", mismatch));
   EXPECT_FALSE(thrown([](BatchOutput& out) { out.resize(0, 3); }));
 }
 

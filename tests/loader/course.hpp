@@ -5,8 +5,6 @@
 #include "source/documents.hpp"
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
-#include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
@@ -63,8 +61,7 @@ struct Step {
     for (std::size_t i = 0; i < batch.ids().size(); ++i) {
       FingerprintBuilder content;
       for (std::size_t f = 0; f < batch.fields().size(); ++f) {
-        const auto bytes = batch.bytes(f, static_cast<std::int64_t>(i));
-        content.add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+        content.add(text_of(batch.bytes(f, static_cast<std::int64_t>(i))));
       }
       slots.push_back({batch.slots()[i], batch.ids()[i].value, batch.epochs()[i], batch.datasets()[i],
                        static_cast<std::int64_t>(batch.kinds()[i]),
@@ -156,11 +153,11 @@ struct Course {
   Numbers batch_sizes = {};                                  ///< in turn, three steps each
   std::map<std::int64_t, std::vector<double>> weights = {};  ///< that are set at a step
 
-  [[nodiscard]] Loader make(World world) const {
+  Loader make(World world) const {
     return source ? Loader(source, options, world) : Loader(mixture, options, world);
   }
   /// **Collective.**
-  [[nodiscard]] Loader make(const Communicator& comm) const {
+  Loader make(const Communicator& comm) const {
     return source ? Loader(comm, source, options) : Loader(comm, mixture, options);
   }
 
@@ -183,7 +180,7 @@ struct Course {
   }
 
   /// The steps of a world that nobody stops.
-  [[nodiscard]] std::vector<Step> unbroken(int size = 1) const {
+  std::vector<Step> unbroken(int size = 1) const {
     SideBySide ranks(size, [&](World world) { return make(world); });
     std::vector<Step> steps;
     for (;;) {

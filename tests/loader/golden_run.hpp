@@ -4,7 +4,6 @@
 
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
@@ -17,10 +16,7 @@ inline constexpr std::int64_t kGoldenShards = 5;  // of the dispatch
 inline Loader golden_loader(World world = {}) {
   auto source = faulty(kGoldenSamples, true);
   for (std::int64_t id = 0; id < kGoldenSamples; id += kGoldenBad) source->corrupt.insert(id);
-  return {
-      source,
-      {.global_batch_size = 8, .shards = 9, .seed = 3, .bad_samples = {.policy = BadSamples::Policy::skip}},
-      world};
+  return {source, {.global_batch_size = 8, .shards = 9, .seed = 3, .bad_samples = kSkip}, world};
 }
 
 /// Of two datasets.
@@ -32,12 +28,12 @@ inline Loader golden_mixture(World world = {}) {
 
 /// Seven shards, mixed by a buffer that is in its cursors.
 inline StreamLoader golden_stream(const Communicator& comm = {}) {
-  const auto source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{20, 21, 0, 3, 40, 9, 33});
+  const auto source = std::make_shared<NumberedStream>(Numbers{20, 21, 0, 3, 40, 9, 33});
   return StreamLoader(comm, shuffle_buffer(source, 5, /*seed=*/7), {.global_batch_size = 6});
 }
 
 inline StreamLoader golden_dispatch(const Communicator& comm = {}) {
-  const auto source = std::make_shared<NumberedStream>(std::vector<std::int64_t>{kGoldenItems});
+  const auto source = std::make_shared<NumberedStream>(Numbers{kGoldenItems});
   return StreamLoader(comm, Dispatch{.source = source, .shards = kGoldenShards},
                       {.global_batch_size = 7, .epochs = 2});
 }

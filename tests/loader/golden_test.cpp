@@ -3,14 +3,13 @@
 
 #include "loader/course.hpp"
 #include "loader/golden_run.hpp"
-#include "test.hpp"
 
 namespace rota::test::golden_test {
 
 class Golden : public Test {
  protected:
   /// What the ranks had read before they saved.
-  [[nodiscard]] Numbers read_before(const std::string& name) const {
+  Numbers read_before(const std::string& name) const {
     return checkpoint_.read<std::int64_t>("read/" + name);
   }
   static void go_to_the_end(Loader& loader, Numbers& ids) {

@@ -2,16 +2,11 @@
 // after all.
 
 #include "loader/ranks.hpp"
-#include "test.hpp"
 
 namespace rota::test::late_ranks_test {
 
 LoaderOptions options(std::chrono::milliseconds deadline = kDeadline) {
-  return {.global_batch_size = 8,
-          .shards = 1,
-          .shuffle = Shuffle::none,
-          .deadline = deadline,
-          .bad_samples = {.policy = BadSamples::Policy::skip}};
+  return {.global_batch_size = 8, .shuffle = Shuffle::none, .deadline = deadline, .bad_samples = kSkip};
 }
 
 void expect_timeout(Loader& loader, int missing) {
@@ -46,10 +41,10 @@ TEST(LateRank, LeavesThePositionBehindTheLastBatch) {
   std::int64_t steps = 0;
   for (; steps < 3; ++steps) step_together(loader);
   wait_without(everyone().size() - 1, [&] {
-    EXPECT_THAT(error_of([&] {
-                  while (loader.next()) ++steps;
-                }),
-                is_error(ErrorCode::timeout, {"did not arrive"}));
+    const auto run_on = [&] {
+      while (loader.next()) ++steps;
+    };
+    EXPECT_ERROR(run_on(), timeout, {"did not arrive"});
   });
   EXPECT_EQ(loader.position(), (Position{.epoch = 0, .consumed = 8 * steps, .step = steps}));
 }

@@ -1,9 +1,6 @@
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::loader_errors_test {
-
-using enum ErrorCode;
 
 class LoaderErrors : public TestWithParam<int> {
  protected:

@@ -1,6 +1,5 @@
 #include "loader/course.hpp"
 #include "messages.hpp"
-#include "test.hpp"
 
 namespace rota::test::loader_test {
 

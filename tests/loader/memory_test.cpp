@@ -3,7 +3,6 @@
 #include "allocations.hpp"
 #include "ranks/messages.hpp"
 #include "source/documents.hpp"
-#include "test.hpp"
 
 namespace rota::test::memory_test {
 
@@ -28,9 +27,8 @@ std::size_t most_for(std::size_t largest_batch) { return (kAhead + 5 * largest_b
 /// Samples of 64 KiB of bytes, or of sizes about that, of which some are much larger.
 std::shared_ptr<const Source> large(bool is_ragged) {
   constexpr std::int64_t kBytes = 64 << 10;
-  const auto source = told(3000, {{.name = "data",
-                                   .shape = is_ragged ? std::vector<std::int64_t>{} : std::vector{kBytes},
-                                   .ragged = is_ragged}});
+  const auto source = told(
+      3000, {{.name = "data", .shape = is_ragged ? Numbers{} : std::vector{kBytes}, .ragged = is_ragged}});
   source->rows_of = [](SampleId id, std::size_t) {
     return id.value % 97 == 0 ? 16 * kBytes : kBytes / 2 + id.value % kBytes;
   };
@@ -41,8 +39,7 @@ std::shared_ptr<const Source> large(bool is_ragged) {
 }
 
 std::shared_ptr<const Source> packed() {
-  return pack(std::make_shared<Documents>(std::vector<std::int64_t>(3000, 3000), DType::int32),
-              {.length = 4096});
+  return pack(std::make_shared<Documents>(Numbers(3000, 3000), DType::int32), {.length = 4096});
 }
 
 struct Case {

@@ -1,13 +1,10 @@
 // Several datasets in one loader: their shares, their epochs, and that a run of them goes on anywhere.
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::mixture_test {
 
-using enum ErrorCode;
-
-Mixture mixture_of(const std::vector<std::int64_t>& sizes, const std::vector<double>& weights) {
+Mixture mixture_of(const Numbers& sizes, const std::vector<double>& weights) {
   Mixture mixture;
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     mixture.datasets.push_back({.source = counting(sizes[d]), .weight = weights[d]});

@@ -1,13 +1,8 @@
 // What is not a bad sample: I/O errors are tried again, all else fails, and there is a limit to bad samples.
 
 #include "loader/course.hpp"
-#include "source/reading.hpp"
-#include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::read_again_test {
-
-using enum ErrorCode;
 
 /// Batches of samples 0 to 9, 10 to 19, 20 to 29, with that many workers.
 class Skipping : public TestWithParam<int> {
@@ -28,11 +23,7 @@ class Skipping : public TestWithParam<int> {
   }
 
   std::shared_ptr<ToldSource> source_ = faulty(30, true);
-  LoaderOptions options_{.global_batch_size = 10,
-                         .shards = 1,
-                         .shuffle = Shuffle::none,
-                         .workers = GetParam(),
-                         .bad_samples = {.policy = BadSamples::Policy::skip, .retry_wait = {}}};
+  LoaderOptions options_ = in_order(10, GetParam(), {.policy = BadSamples::Policy::skip, .retry_wait = {}});
 };
 
 TEST_P(Skipping, IsForThoseWhoAskForIt) {

@@ -2,7 +2,6 @@
 
 #include "loader/buffer_pool.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::read_ahead_test {
 

@@ -3,13 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::refused_restore_test {
 
 using nlohmann::json;
-using enum ErrorCode;
-
 constexpr std::int64_t kSamples = 100;
 
 LoaderOptions options() {
@@ -76,7 +73,7 @@ class RefusedRestore : public Test {
   }
   /// The state of the loader, changed.
   template <typename Change>
-  [[nodiscard]] std::string changed(Change change) const {
+  std::string changed(Change change) const {
     json state = json::parse(saved_state(loader_));
     change(state);
     return state.dump();

@@ -1,7 +1,6 @@
 // Processes that share a place see the same data, one of them writes, and how many they are may change.
 
 #include "loader/ranks.hpp"
-#include "test.hpp"
 
 namespace rota::test::replicas_test {
 
@@ -81,9 +80,8 @@ TEST(World, ThatIsLeftOutIsAnErrorUnlessTheProcessIsAlone) {
     if (ranks == 1) {
       EXPECT_NO_THROW(make());
     } else {
-      EXPECT_THAT(error_of(make),
-                  is_error(ErrorCode::invalid_argument, {fmt::format("MPI runs {} ranks", ranks),
-                                                         "pass the communicator first, or World{} last"}));
+      EXPECT_ERROR(make(), invalid_argument,
+                   {fmt::format("MPI runs {} ranks", ranks), "pass the communicator first, or World{} last"});
     }
   }
   EXPECT_EQ((*Loader(source, {}, World{}).next()).size(), 10);

@@ -3,7 +3,6 @@
 
 #include "loader/ranks.hpp"
 #include "moved_from.hpp"
-#include "test.hpp"
 
 namespace rota::test::rescale_mpi_test {
 
@@ -86,10 +85,10 @@ TEST(Resume, LoadersOfWhichOneWasMovedAloneAreFoundAtTheNextForAndBehindTheNextC
   Loader loader(everyone(), counting(100), {.global_batch_size = 10});
   ASSERT_TRUE(loader.next());
   if (is_root()) loader.seek({.consumed = 50, .step = 5});
-  const auto differ = is_error(ErrorCode::mismatch, {"go on with loaders", "sample 50", "sample 10"});
-  EXPECT_THAT(error_of([&] { loader.begin_for(); }), differ);
+  const std::vector<std::string> words{"go on with loaders", "sample 50", "sample 10"};
+  EXPECT_ERROR(loader.begin_for(), mismatch, words);
   loader.set_global_batch_size(20);
-  EXPECT_THAT(error_of([&] { (void)loader.next(); }), differ);
+  EXPECT_ERROR(loader.next(), mismatch, words);
   if (is_root()) loader.seek({.consumed = 10, .step = 1});
   EXPECT_TRUE(loader.next());
 }
@@ -98,16 +97,13 @@ TEST(Resume, LoadersOfWhichOneWasMovedAloneAreFoundAtTheNextForAndBehindTheNextC
 std::shared_ptr<const Source> unnamed() {
   const auto source = counting(100);
   if (everyone().rank() == everyone().size() - 1) {
-    source->on_fingerprint = [](Fingerprint) -> Fingerprint {
-      throw Error(ErrorCode::io, "its list is gone");
-    };
+    source->on_fingerprint = [](Fingerprint) -> Fingerprint { throw Error(io, "its list is gone"); };
   }
   return source;
 }
 
 TEST(Resume, LoadersOfWhichOneCannotSayWhatItReadsAreMadeOnNoRank) {
-  EXPECT_THAT(error_of([&] { const Loader loader(everyone(), unnamed(), {}); }),
-              is_error(ErrorCode::io, {"its list is gone"}));
+  EXPECT_ERROR(Loader(everyone(), unnamed(), {}), io, {"its list is gone"});
 }
 
 TEST(Resume, LoadersOfWhichOneWasMovedFromAreNotRescaledOnAnyRank) {

@@ -2,7 +2,6 @@
 // read once, in the batches of a run that never stopped.
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::rescale_test {
 
@@ -48,9 +47,7 @@ void expect_content(const Course& course) {
     const Samples samples(loader.source(), {batch.ids().begin(), batch.ids().end()}, false);
     for (std::size_t i = 0; i < batch.ids().size(); ++i) {
       for (std::size_t f = 0; f < batch.fields().size(); ++f) {
-        const auto bytes = batch.bytes(f, static_cast<std::int64_t>(i));
-        ASSERT_EQ(samples.sample(f, i),
-                  std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+        ASSERT_EQ(samples.sample(f, i), text_of(batch.bytes(f, static_cast<std::int64_t>(i))));
       }
     }
   }
@@ -59,9 +56,7 @@ void expect_content(const Course& course) {
 class Rescale : public TestWithParam<std::string> {};
 
 TEST_P(Rescale, AnyChainOfWorldsReadsEverySampleOnceInTheSameBatches) {
-  for (std::uint64_t seed = 0; seed < 12; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(12, [&](std::uint64_t, std::mt19937_64& random) {
     const Course course = random_course(GetParam(), random);
     auto turns = random_turns(random, 8);
     for (std::size_t i = 0; i < 6; ++i) turns[i].ranks = std::array{8, 7, 13, 1, 32, 5}[i];
@@ -69,7 +64,7 @@ TEST_P(Rescale, AnyChainOfWorldsReadsEverySampleOnceInTheSameBatches) {
     ASSERT_EQ(steps, course.unbroken());
     expect_every_sample_once(course, steps);
     expect_content(course);
-  }
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, Rescale, ValuesIn(kCourses), [](const auto& of) { return of.param; });

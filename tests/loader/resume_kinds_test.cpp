@@ -2,7 +2,6 @@
 
 #include "loader/course.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::resume_kinds_test {
 

@@ -1,7 +1,6 @@
 // What was skipped, in a checkpoint: there again at any world size, and not believed blindly.
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::resume_skipped_test {
 
@@ -9,14 +8,10 @@ class ResumeSkipped : public Test {
  protected:
   ResumeSkipped() { source_->corrupt = {0, 3, 11, 12, 13, 50, 77}; }
 
-  [[nodiscard]] Loader make(BadSamples::Policy policy, World world = {}) const {
-    return Loader(source_,
-                  {.global_batch_size = 10,
-                   .shards = 1,
-                   .shuffle = Shuffle::none,
-                   .epochs = 2,
-                   .bad_samples = {.policy = policy}},
-                  world);
+  Loader make(BadSamples::Policy policy, World world = {}) const {
+    LoaderOptions options = in_order(10, 1, {.policy = policy});
+    options.epochs = 2;
+    return Loader(source_, options, world);
   }
   static void go(Loader& loader, int steps) {
     for (int k = 0; k < steps; ++k) EXPECT_TRUE(loader.next());
@@ -133,9 +128,7 @@ class HostileSkips : public ResumeSkipped {
                       std::as_bytes(std::span(text)));
     });
   }
-  static auto is_corrupt(std::initializer_list<std::string> words) {
-    return is_error(ErrorCode::corrupt, words);
-  }
+  static auto is_corrupt(std::initializer_list<std::string> words) { return is_error(corrupt, words); }
 };
 
 TEST_F(HostileSkips, AreRefusedWithTheTensorAndTheReason) {

@@ -1,6 +1,5 @@
 #include "loader/course.hpp"
 #include "messages.hpp"
-#include "test.hpp"
 
 namespace rota::test::resume_test {
 
@@ -60,7 +59,7 @@ struct Noting {
     restored.push_back(checkpoint.info().serial);
     if (fails) throw std::runtime_error("the user's own");
   }
-  std::vector<std::int64_t> restored;
+  Numbers restored;
   bool fails = false;
 };
 
@@ -68,7 +67,7 @@ TEST_F(Resume, GoesBackPastALoaderThatIsCorruptInItselfAndRestoresAllStatesAgain
   Loader loader = make();
   Noting other;
   checkpoints_->save_all(0, other, loader);
-  const std::vector<std::int64_t> cursors(18);
+  const Numbers cursors(18);
   (void)loader.next();
   Snapshot snapshot;
   other.save(snapshot);

@@ -6,7 +6,6 @@
 
 #include "core/state_text.hpp"
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::run_test {
 
@@ -70,9 +69,7 @@ void change(std::mt19937_64& random, Loader& loader, rota::Run& run, const std::
 }
 
 TEST(Run, GivesEachRankOfAnyWorldWhatALoaderHandsOut) {
-  for (std::uint64_t seed = 0; seed < 500; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(500, [&](std::uint64_t, std::mt19937_64& random) {
     Loader loader = random_loader(random);
     rota::Run run = loader.run();
     std::vector<Position> seen{run.position()};
@@ -89,7 +86,7 @@ TEST(Run, GivesEachRankOfAnyWorldWhatALoaderHandsOut) {
       ASSERT_EQ(handed(before, loader), handed(*batch)) << "a copy stays where it was";
       seen.push_back(run.position());
     }
-  }
+  });
 }
 
 /// A run of legs, each by a loader of its own in some world with a batch size of its own: what the first rank
@@ -151,16 +148,14 @@ class Chain {
 };
 
 TEST(Run, OfAStateTellsEachStepSinceTheLastChangeAndRefusesThoseBefore) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(100, [&](std::uint64_t, std::mt19937_64& random) {
     Chain chain(random);
     for (int legs = 0; legs < 12; ++legs) {
       const bool is_there = chain.go_on();
       ASSERT_NO_FATAL_FAILURE(chain.expect_known());
       if (!is_there) break;
     }
-  }
+  });
 }
 
 TEST(Run, AtReachesAnyStepOfAMixtureToo) {
@@ -182,9 +177,7 @@ TEST(Run, AtReachesAnyStepOfAMixtureToo) {
 // ---- texts ----
 
 TEST(Run, AndLoadersReadOneAnothersStates) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(100, [&](std::uint64_t, std::mt19937_64& random) {
     const Course course = random_course(kCourses[random() % kCourses.size()], random);
     Loader loader = course.make(World{});
     for (std::int64_t steps = draw(random, 0, 5); steps > 0; --steps) (void)loader.next();
@@ -200,7 +193,7 @@ TEST(Run, AndLoadersReadOneAnothersStates) {
     ASSERT_EQ(other.run(), run);
     restore(other, run.recipe());
     ASSERT_EQ(other.run(), run);
-  }
+  });
 }
 
 TEST(Run, OfEqualShardsNeedsNoMoreThanAText) {
@@ -250,22 +243,19 @@ TEST(Run, RefusesTextsThatAreDamagedOrOfAnotherKind) {
   const auto refuses = [&](ErrorCode code, const std::vector<std::string>& words, const auto& how) {
     EXPECT_THAT(error_of([&] { (void)rota::Run::from(changed(text, how)); }), is_error(code, words));
   };
-  refuses(ErrorCode::unsupported, {"version 2"}, [](json& state) { state["rota_state"] = 2; });
-  refuses(ErrorCode::mismatch, {"version 7"}, [](json& state) { state["order"]["version"] = 7; });
-  refuses(ErrorCode::mismatch, {"StreamLoader"}, [](json& state) { state["kind"] = "StreamLoader"; });
-  refuses(ErrorCode::corrupt, {"shuffle", "none, within"},
-          [](json& state) { state["order"]["shuffle"] = "x"; });
-  refuses(ErrorCode::corrupt, {"seed"}, [](json& state) { state["order"]["seed"] = "-1"; });
-  refuses(ErrorCode::corrupt, {"seed"}, [](json& state) { state["order"]["seed"] = "18446744073709551616"; });
-  refuses(ErrorCode::corrupt, {"shards"}, [](json& state) { state["order"]["shards"] = 0; });
-  refuses(ErrorCode::corrupt, {"dataset"}, [](json& state) { state["order"]["dataset"] = "abc"; });
-  refuses(ErrorCode::corrupt, {"epochs"}, [](json& state) { state["run"]["epochs"] = "many"; });
-  refuses(ErrorCode::corrupt, {"global_batch_size is 0"},
-          [](json& state) { state["run"]["global_batch_size"] = 0; });
-  refuses(ErrorCode::corrupt, {"an epoch has 100"}, [](json& state) { state["position"]["consumed"] = 101; });
-  refuses(ErrorCode::corrupt, {"consumed"}, [](json& state) { state["position"]["consumed"] = -1; });
-  refuses(ErrorCode::unsupported, {"lengths"},
-          [](json& state) { state["order"]["lengths"] = std::string(32, '0'); });
+  refuses(unsupported, {"version 2"}, [](json& state) { state["rota_state"] = 2; });
+  refuses(mismatch, {"version 7"}, [](json& state) { state["order"]["version"] = 7; });
+  refuses(mismatch, {"StreamLoader"}, [](json& state) { state["kind"] = "StreamLoader"; });
+  refuses(corrupt, {"shuffle", "none, within"}, [](json& state) { state["order"]["shuffle"] = "x"; });
+  refuses(corrupt, {"seed"}, [](json& state) { state["order"]["seed"] = "-1"; });
+  refuses(corrupt, {"seed"}, [](json& state) { state["order"]["seed"] = "18446744073709551616"; });
+  refuses(corrupt, {"shards"}, [](json& state) { state["order"]["shards"] = 0; });
+  refuses(corrupt, {"dataset"}, [](json& state) { state["order"]["dataset"] = "abc"; });
+  refuses(corrupt, {"epochs"}, [](json& state) { state["run"]["epochs"] = "many"; });
+  refuses(corrupt, {"global_batch_size is 0"}, [](json& state) { state["run"]["global_batch_size"] = 0; });
+  refuses(corrupt, {"an epoch has 100"}, [](json& state) { state["position"]["consumed"] = 101; });
+  refuses(corrupt, {"consumed"}, [](json& state) { state["position"]["consumed"] = -1; });
+  refuses(unsupported, {"lengths"}, [](json& state) { state["order"]["lengths"] = std::string(32, '0'); });
   std::string flipped = text;
   flipped[text.find("\"step\":0") + 7] = '1';
   EXPECT_ERROR(rota::Run::from(flipped), corrupt, {"digest"});

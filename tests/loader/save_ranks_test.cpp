@@ -3,7 +3,6 @@
 
 #include "loader/ranks.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::save_ranks_test {
 
@@ -36,7 +35,7 @@ class DifferentRanks : public Test {
     if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
   }
   void expect_refused(const std::string& what, const std::function<void()>& save) {
-    EXPECT_THAT(error_of(save), is_error(ErrorCode::mismatch, {what, "give all ranks the same"}));
+    EXPECT_THAT(error_of(save), is_error(mismatch, {what, "give all ranks the same"}));
     EXPECT_FALSE(checkpoints_.latest());
   }
 
@@ -91,7 +90,7 @@ TEST_F(DifferentRanks, MayLackABlobButNotAddOneThatRank0Lacks) {
       EXPECT_FALSE(error);
       EXPECT_EQ(checkpoints_.latest()->blob("own"), "y");
     } else {
-      EXPECT_THAT(error, is_error(ErrorCode::invalid_argument,
+      EXPECT_THAT(error, is_error(invalid_argument,
                                   {"rank 1: save a checkpoint: this rank adds blob \"own\"", "on rank 0"}));
     }
   }
@@ -104,8 +103,7 @@ TEST(RankAlone, SavesTheStateOfAllOfItsWorld) {
   const int ranks = 5;
   for (const bool is_mixture : {false, true}) {
     const auto make = [&](const World& world) {
-      const LoaderOptions options{
-          .global_batch_size = 6, .shards = 5, .bad_samples = {.policy = BadSamples::Policy::skip}};
+      const LoaderOptions options{.global_batch_size = 6, .shards = 5, .bad_samples = kSkip};
       const Mixture mixture{.datasets = {{counting(40)}, {counting(30)}}};
       return is_mixture ? Loader(mixture, options, world) : Loader(counting(40), options, world);
     };
@@ -144,10 +142,7 @@ TEST(RankAlone, IsRefusedWhereItWouldSaveItsShareOnly) {
 TEST(RankAlone, LeavesOutWhatOthersHaveSkipped) {
   const auto source = faulty(100, false);
   source->corrupt = {3, 50};
-  const LoaderOptions options{.global_batch_size = 10,
-                              .shards = 1,
-                              .shuffle = Shuffle::none,
-                              .bad_samples = {.policy = BadSamples::Policy::skip}};
+  const LoaderOptions options = in_order(10, 1, kSkip);
   const Communicator alone;
   const TemporaryDirectory directory;
   CheckpointDirectory checkpoints(alone, directory.path());

@@ -27,8 +27,7 @@ std::string file_of_lines(int file, std::int64_t& first) {
 }
 
 bool is_line(const Batch& batch, std::int64_t i, std::int64_t line) {
-  const auto bytes = batch.bytes(0, i);
-  return std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()) == shared_line(line);
+  return text_of(batch.bytes(0, i)) == shared_line(line);
 }
 
 bool says_who_it_is(const Batch& batch) {
@@ -67,8 +66,7 @@ class Shared : public Test {
   }
 
   /// **Collective.** As opened by ranks that are where `where` says.
-  [[nodiscard]] std::shared_ptr<const Source> open(int ranks_per_node = 0,
-                                                   const CatalogOptions& options = {}) const {
+  std::shared_ptr<const Source> open(int ranks_per_node = 0, const CatalogOptions& options = {}) const {
     auto context = std::make_shared<OpenContext>(everyone(), options);
     context->nodes = ranks::Nodes(everyone().duplicate(), ranks_per_node);
     return make_lines_source({context, ChangeDetection::by_size, [&](const NameVisitor& visit) {
@@ -76,9 +74,7 @@ class Shared : public Test {
                               }});
   }
   /// With no room for files that are not needed.
-  [[nodiscard]] std::shared_ptr<const Source> open_tight() const {
-    return open(0, {.shared_memory_limit = 0});
-  }
+  std::shared_ptr<const Source> open_tight() const { return open(0, {.shared_memory_limit = 0}); }
   static std::int64_t sum(std::int64_t value) {
     everyone().sum(std::span(&value, 1));
     return value;
@@ -284,16 +280,14 @@ TEST_F(Shared, DatasetsThatAreMixedAreHeldEachByItsGroups) {
 
 TEST_F(Shared, OrdersThatNeedAllFilesAtAllTimesAreRefused) {
   const auto source = open();
-  const auto making = [&](const LoaderOptions& options) {
-    return error_of([&] { const Loader loader(source, options, everyone().world()); });
-  };
+  const World world = everyone().world();
   for (const Shuffle shuffle : {Shuffle::global, Shuffle::block}) {
-    EXPECT_THAT(making({.interleave = 4, .shuffle = shuffle}),
-                is_error(ErrorCode::invalid_argument, {"all of them at all times", "interleave > 0"}));
+    EXPECT_ERROR(Loader(source, {.interleave = 4, .shuffle = shuffle}, world), invalid_argument,
+                 {"all of them at all times", "interleave > 0"});
   }
   for (const Shuffle shuffle : {Shuffle::none, Shuffle::within}) {
-    EXPECT_THAT(making({.interleave = 0, .shuffle = shuffle}),
-                is_error(ErrorCode::invalid_argument, {"interleave 0", "all of them at all times"}));
+    EXPECT_ERROR(Loader(source, {.interleave = 0, .shuffle = shuffle}, world), invalid_argument,
+                 {"interleave 0", "all of them at all times"});
   }
 }
 
@@ -302,10 +296,10 @@ TEST_F(Shared, SamplesThatLieAllOverTheFilesAreRefused) {
   const std::array fractions = {0.5, 0.5};
   const auto source = open();
   for (const auto& all_over : {split(source, fractions, 1)[0], pack(source, {.length = 64})}) {
-    const auto refusal = is_error(ErrorCode::unsupported, {"shared in memory", "split", "unpack the files"});
-    EXPECT_THAT(error_of([&] { const Loader loader(all_over, options, everyone().world()); }), refusal);
+    const std::vector<std::string> words{"shared in memory", "split", "unpack the files"};
+    EXPECT_ERROR(Loader(all_over, options, everyone().world()), unsupported, words);
     const Mixture mixture{.datasets = {{.source = all_over, .weight = 1}}};
-    EXPECT_THAT(error_of([&] { const Loader loader(mixture, options, everyone().world()); }), refusal);
+    EXPECT_ERROR(Loader(mixture, options, everyone().world()), unsupported, words);
   }
 }
 

@@ -1,16 +1,13 @@
 // How a batch is shared out to ranks and workers. Whatever the split, all slots together are the same batch.
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::split_test {
 
 constexpr std::array kSplits = {Split::by_sample, Split::by_shard, Split::interleaved};
 
 TEST(Split, OfAnyKindGivesTheSameGlobalBatchesAtAnyRanksAndWorkers) {
-  for (std::uint64_t seed = 0; seed < 25; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(25, [&](std::uint64_t, std::mt19937_64& random) {
     Course course = random_course("Samples", random);
     const auto expected = course.unbroken();
     for (const auto ranks : kSplits) {
@@ -24,7 +21,7 @@ TEST(Split, OfAnyKindGivesTheSameGlobalBatchesAtAnyRanksAndWorkers) {
             << to_string(workers);
       }
     }
-  }
+  });
 }
 
 TEST(Split, ByShardGivesEachShardToOneRankAlone) {

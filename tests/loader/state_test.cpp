@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::state_test {
 
@@ -75,7 +74,7 @@ TEST(State, IsAFewHundredBytesWhateverSamplesAndShards) {
   }
   EXPECT_LE(longest, 600U);
   RecordProperty("bytes", static_cast<int>(longest));
-  const std::vector<std::int64_t> lengths(10'000, 2);
+  const Numbers lengths(10'000, 2);
   EXPECT_LE(state(Loader(counting(20'000, lengths), {.shards = 10'000})).size(), 600U) << "ragged";
 }
 
@@ -126,10 +125,7 @@ TEST(State, CountsWhatWasSkippedBeforeTheLastStepAndListsNothing) {
   const auto source = faulty(100, true);
   source->corrupt = {0, 3, 11, 25};
   const auto make = [&](std::int64_t limit) {
-    return Loader(source, {.global_batch_size = 10,
-                           .shards = 1,
-                           .shuffle = Shuffle::none,
-                           .bad_samples = {.policy = BadSamples::Policy::skip, .max_skipped = limit}});
+    return Loader(source, in_order(10, 1, {.policy = BadSamples::Policy::skip, .max_skipped = limit}));
   };
   Loader loader = make(1000);
   for (int k = 0; k < 2; ++k) (void)loader.next();
@@ -151,12 +147,12 @@ class HostileText : public Test {
  protected:
   void refuses(const std::string& text, const std::string& why) {
     const auto error = error_of([&] { restore(loader_, text); });
-    ASSERT_THAT(error, is_error(ErrorCode::corrupt, {why})) << text.substr(0, 200);
+    ASSERT_THAT(error, is_error(corrupt, {why})) << text.substr(0, 200);
     EXPECT_LT(std::strlen(error->what()), 2000U);
     EXPECT_EQ(loader_.position(), Position{});
   }
   /// The state with `key` of `object` set to what JSON `value` says.
-  [[nodiscard]] std::string with(const char* object, const char* key, const std::string& value) const {
+  std::string with(const char* object, const char* key, const std::string& value) const {
     json state = json::parse(good_);
     (*object == '\0' ? state : state[object])[key] = "HERE";
     std::string text = state.dump();

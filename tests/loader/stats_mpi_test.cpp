@@ -1,7 +1,6 @@
 // The ranks of a run are compared, and the one that others wait for is named.
 
 #include "loader/ranks.hpp"
-#include "test.hpp"
 
 namespace rota::test::stats_mpi_test {
 

@@ -3,7 +3,6 @@
 #include "files/descriptor.hpp"
 #include "formats/memory_storage.hpp"
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::stats_test {
 

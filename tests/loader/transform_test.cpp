@@ -1,5 +1,4 @@
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::transform_test {
 
@@ -71,11 +70,9 @@ TEST(Transform, ThrowsInItsBatchsPlaceWithTheSamplesName) {
     if (context.id.value == 13) throw std::runtime_error("unlucky");
   }};
   for (const int workers : {0, 2}) {
-    Loader loader(counting(50), {.global_batch_size = 5,
-                                 .shards = 1,
-                                 .shuffle = Shuffle::none,
-                                 .workers = workers,
-                                 .transform = transform});
+    LoaderOptions options = in_order(5, workers);
+    options.transform = transform;
+    Loader loader(counting(50), options);
     EXPECT_TRUE(loader.next());
     EXPECT_TRUE(loader.next());
     EXPECT_ERROR(loader.next(), callback, {"transform sample 13 (place-13): unlucky"});
@@ -131,7 +128,7 @@ void expect_words(const Batch& batch) {
 
 class MadeRows : public TestWithParam<std::tuple<int, Split>> {
  protected:
-  [[nodiscard]] LoaderOptions options() const {
+  LoaderOptions options() const {
     const auto [workers, split] = GetParam();
     return {.global_batch_size = 17,
             .shards = 7,
@@ -215,20 +212,18 @@ std::optional<Error> thrown(Fields fields, const std::function<void(SampleOutput
 }
 
 TEST(SampleOutput, RefusesRowsThatCannotBe) {
-  const auto refused = [](const std::string& why, ErrorCode code = ErrorCode::callback) {
-    return is_error(code, {why});
-  };
+  const auto refused = [](const char* why, ErrorCode code = callback) { return is_error(code, {why}); };
   EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize(0, -1); }), refused("-1 rows"));
   EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize(0, std::int64_t{1} << 60); }),
               refused("rows of 8 bytes"));
   EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize(1, 1); }),
-              refused("there are 1", ErrorCode::out_of_range));
+              refused("there are 1", out_of_range));
   EXPECT_THAT(thrown({kWords, kId}, [](SampleOutput& out) { out.resize(1, 1); }),
               refused("\"id\": it is of fixed shape"));
   EXPECT_THAT(thrown({}, [](SampleOutput& out) { out.resize(1, 1); }),
               refused("give the fields of the transform"));
   EXPECT_THAT(thrown({kWords}, [](SampleOutput& out) { out.resize<float>(0, 1); }),
-              refused("float32", ErrorCode::mismatch));
+              refused("float32", mismatch));
   EXPECT_FALSE(thrown({kWords, kId}, [](SampleOutput& out) { out.resize(0, 7); }));
 }
 

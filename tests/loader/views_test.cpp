@@ -1,7 +1,6 @@
 
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::views_test {
 
@@ -106,9 +105,8 @@ bool can_view(DType dtype) {
   EXPECT_EQ(as_const.has_value(), refusal.has_value());
   for (const auto& error : {refusal, as_sample, as_const}) {
     if (!error) return true;
-    EXPECT_THAT(error,
-                is_error(ErrorCode::mismatch, {fmt::format("field \"weights\" as {}", to_string(kDTypeOf<T>)),
-                                               fmt::format("its elements are {}", to_string(dtype))}));
+    EXPECT_THAT(error, is_error(mismatch, {fmt::format("field \"weights\" as {}", to_string(kDTypeOf<T>)),
+                                           fmt::format("its elements are {}", to_string(dtype))}));
   }
   return false;
 }
@@ -139,7 +137,7 @@ TEST(Views, OfShortFloatsSayHowToReadThem) {
 TEST(Views, OfFieldsAndSamplesThatThereAreNotAreRefused) {
   Loader loader = make_loader();
   const auto batch = loader.next();
-  const auto is_none = [](const std::string& why) { return is_error(ErrorCode::out_of_range, {why}); };
+  const auto is_none = [](const std::string& why) { return is_error(out_of_range, {why}); };
   EXPECT_THAT(error_of([&] { (void)batch->tensor(2); }), is_none("field 2: there are 2"));
   EXPECT_THAT(error_of([&] { (void)batch->bytes(2, 0); }), is_none("field 2: there are 2"));
   for (const std::int64_t i : {-1, 10}) {

@@ -5,7 +5,6 @@
 
 #include "core/wait.hpp"
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::waits_test {
 

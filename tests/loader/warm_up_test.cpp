@@ -1,5 +1,4 @@
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::warm_up_test {
 

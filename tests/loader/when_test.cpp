@@ -1,7 +1,6 @@
 // Loader::when is held against what the loaders of all ranks hand out.
 
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::when_test {
 
@@ -51,9 +50,7 @@ Places told(const Loader& loader, std::int64_t epochs, std::int64_t first = 0, c
 }
 
 TEST(When, NamesStepRankAndSlotOfEverySampleFromWhereverTheRunIs) {
-  for (std::uint64_t seed = 0; seed < 500; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(500, [&](std::uint64_t, std::mt19937_64& random) {
     const Course course = small(random);
     const std::int64_t epochs = course.options.epochs + 1;
     Watched world(course, static_cast<int>(draw(random, 1, 6)));
@@ -64,13 +61,11 @@ TEST(When, NamesStepRankAndSlotOfEverySampleFromWhereverTheRunIs) {
     ASSERT_EQ(from_the_start, world.seen);
     ASSERT_EQ(on_the_way, world.seen);
     ASSERT_EQ(told(world.ranks.front(), epochs), world.seen);
-  }
+  });
 }
 
 TEST(When, KnowsWhatLiesAheadWhateverTheBatchesAndWorldsWereBefore) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(400, [&](std::uint64_t, std::mt19937_64& random) {
     const Course course = small(random);
     Position at;
     Places seen;
@@ -91,13 +86,11 @@ TEST(When, KnowsWhatLiesAheadWhateverTheBatchesAndWorldsWereBefore) {
       at = world.ranks.front().position();
       seen.merge(world.seen);
     }
-  }
+  });
 }
 
 TEST(When, CountsAMixturesSamplesInTheirOwnEpochs) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(100, [&](std::uint64_t, std::mt19937_64& random) {
     Course course{.options = small(random).options};
     course.mixture.end = static_cast<MixtureEnd>(draw(random, 0, 2));
     if (course.mixture.end == MixtureEnd::steps) course.mixture.steps = draw(random, 1, 20);
@@ -110,7 +103,7 @@ TEST(When, CountsAMixturesSamplesInTheirOwnEpochs) {
     world.steps(kToTheEnd);
     std::erase_if(world.seen, [](const auto& seen) { return seen.first.first >= 40; });
     ASSERT_EQ(on_the_way, world.seen);
-  }
+  });
 }
 
 TEST(When, HasNoAnswerForWhatIsNeverRead) {
@@ -130,8 +123,9 @@ TEST(When, HasNoAnswerForWhatIsNeverRead) {
 TEST(When, RefusesSamplesThereAreNotAndAPastThatCannotBeKnown) {
   Loader loader(counting(10), {.global_batch_size = 4, .shuffle = Shuffle::none});
   for (const auto& [id, epoch] : {std::pair{-1, 0}, {10, 0}, {0, -1}}) {
-    EXPECT_THAT(error_of([&, id = id, epoch = epoch] { (void)loader.when({id}, epoch); }),
-                is_error(ErrorCode::out_of_range, {"samples 0 to 9"}));
+    const SampleId sample{id};
+    const std::int64_t at = epoch;
+    EXPECT_ERROR(loader.when(sample, at), out_of_range, {"samples 0 to 9"});
   }
   (void)loader.next();
   EXPECT_EQ(loader.when({0}, 0), (BatchSlot{.step = 0, .rank = 0, .slot = 0}));

@@ -2,7 +2,6 @@
 
 #include "loader/affine_source.hpp"
 #include "loader/course.hpp"
-#include "test.hpp"
 
 namespace rota::test::worker_source_test {
 
@@ -37,9 +36,7 @@ void expect_all_places(const std::vector<WorkerInfo>& told, int ranks, int worke
 }
 
 TEST_F(WorkerSource, IsMadeForEachWorkerAndReadByItsThreadAloneInItsShards) {
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(40, [&](std::uint64_t, std::mt19937_64& random) {
     const auto shards = 1 + static_cast<std::int64_t>(random() % 30);
     const auto instances = std::make_shared<Instances>();
     const auto source = sharded(instances, shards + static_cast<std::int64_t>(random() % 300), shards);
@@ -59,7 +56,7 @@ TEST_F(WorkerSource, IsMadeForEachWorkerAndReadByItsThreadAloneInItsShards) {
     EXPECT_THAT(instances->complaints(), IsEmpty());
     expect_all_places(instances->told(), size, std::max(options.workers, 1));
     EXPECT_EQ(instances->live(), 0);
-  }
+  });
 }
 
 TEST_F(WorkerSource, IsToldAllShardsOnceWhereTheyAreSplit) {
@@ -145,9 +142,9 @@ TEST_F(WorkerSource, OfOtherSamplesOrFieldsIsRefused) {
       return error_of([&] { (void)Loader(source_, {.workers = workers}).next(); });
     };
     EXPECT_THAT(refused(1001, source_->fields()),
-                is_error(ErrorCode::callback, {"worker 0 of", "1000 samples", "1001", "for_worker()"}));
-    EXPECT_THAT(refused(1000, kOneNumber), is_error(ErrorCode::callback, {"the source has 1000 samples of",
-                                                                          "for_worker() makes has 1000 of"}));
+                is_error(callback, {"worker 0 of", "1000 samples", "1001", "for_worker()"}));
+    EXPECT_THAT(refused(1000, kOneNumber),
+                is_error(callback, {"the source has 1000 samples of", "for_worker() makes has 1000 of"}));
   }
 }
 
@@ -156,7 +153,7 @@ TEST_F(WorkerSource, ThatCannotBeMadeIsTriedAgain) {
     const auto before = instances_->told().size();
     std::atomic<bool> fails = true;
     source_->on_worker = [&](const WorkerInfo& worker) {
-      if (fails && worker.worker == worker.workers - 1) throw Error(ErrorCode::corrupt, "no licence");
+      if (fails && worker.worker == worker.workers - 1) throw Error(corrupt, "no licence");
       return make_(worker);
     };
     Loader loader(source_, {.global_batch_size = 100, .workers = workers});
@@ -174,7 +171,7 @@ TEST_F(WorkerSource, ThatCannotBeMadeIsTriedAgain) {
 TEST_F(WorkerSource, IsTriedAgainByItselfAfterAnIoError) {
   std::atomic<int> times = 0;
   source_->on_worker = [&](const WorkerInfo& worker) {
-    if (++times < 3) throw Error(ErrorCode::io, "no answer");
+    if (++times < 3) throw Error(io, "no answer");
     return make_(worker);
   };
   Loader loader(source_, {.workers = 1, .bad_samples = {.io_retries = 2, .retry_wait = {}}});

@@ -3,7 +3,6 @@
 // Not after that version is released: what was written then must load for ever.
 
 #include "loader/golden_run.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 namespace {
@@ -20,7 +19,7 @@ class Rows {
 
   /// Numbers that begin at `first` and go up by `step`.
   template <typename T>
-  void add(const char* name, std::vector<std::int64_t> shape, T first, T step, DType dtype = kDTypeOf<T>) {
+  void add(const char* name, Numbers shape, T first, T step, DType dtype = kDTypeOf<T>) {
     std::int64_t width = 1;
     for (const std::int64_t length : shape) width *= length;
     std::vector<T> values;
@@ -31,8 +30,8 @@ class Rows {
   }
 
  private:
-  [[nodiscard]] std::int64_t begin() const { return world_.rank == 0 ? 0 : 2; }
-  [[nodiscard]] std::int64_t count() const { return world_.rank == 0 ? 2 : 3; }
+  std::int64_t begin() const { return world_.rank == 0 ? 0 : 2; }
+  std::int64_t count() const { return world_.rank == 0 ? 2 : 3; }
 
   Snapshot& snapshot_;
   World world_;
@@ -76,7 +75,7 @@ Snapshot tensors_of_all_types(World world) {
 }
 
 void add_loader(Snapshot& snapshot, Loader loader, const std::string& name) {
-  std::vector<std::int64_t> ids;
+  Numbers ids;
   for (int step = 0; step < 5; ++step) {
     const auto batch = loader.next();
     for (const SampleId id : batch->ids()) ids.push_back(id.value);
@@ -88,7 +87,7 @@ void add_loader(Snapshot& snapshot, Loader loader, const std::string& name) {
 }
 
 void add_stream(Snapshot& snapshot, StreamLoader loader, const std::string& name, int steps) {
-  std::vector<std::int64_t> ids;
+  Numbers ids;
   for (int step = 0; step < steps; ++step) {
     const auto batch = loader.next();
     for (const StreamId& id : batch->stream_ids()) ids.push_back(1000 * id.shard.value + id.input);

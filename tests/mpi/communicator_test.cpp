@@ -1,7 +1,5 @@
 #include "all_of_ranks.hpp"
 #include "rota/mpi.hpp"
-#include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::mpi_communicator_test {
 
@@ -25,7 +23,7 @@ TEST(MpiCommunicator, IsNotMadeForARankThatTakesNoPart) {
 }
 
 TEST(MpiCommunicator, HasNoNegativeDeadline) {
-  const auto refused = is_error(ErrorCode::invalid_argument, {"deadline is -0.005 s"});
+  const auto refused = is_error(invalid_argument, {"deadline is -0.005 s"});
   EXPECT_THAT(error_of([] { (void)mpi::communicator(MPI_COMM_WORLD, std::chrono::milliseconds(-5)); }),
               refused);
 }
@@ -54,7 +52,7 @@ TEST(MpiCommunicator, OfARingOrAGridSavesAsOthersDo) {
     const Communicator ranks = mpi::communicator(cartesian);
     CheckpointDirectory directory(ranks, path.path() / std::to_string(dimensions));
     for (const std::int64_t step : {1, 2}) {
-      const std::vector<std::int64_t> own(3, ranks.rank());
+      const Numbers own(3, ranks.rank());
       Snapshot state;
       state.tensor("ranks", {}, 3, own);
       directory.save(step, state);

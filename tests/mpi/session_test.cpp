@@ -1,5 +1,4 @@
 #include "run_command.hpp"
-#include "test.hpp"
 
 namespace rota::test::session_test {
 

@@ -2,7 +2,6 @@
 #include "order/naive_epoch.hpp"
 #include "order/weighted_turns.hpp"
 #include "rota/run.hpp"
-#include "test.hpp"
 
 namespace rota::test::mixture_test {
 
@@ -15,18 +14,18 @@ std::vector<double> random_weights(std::mt19937_64& random, std::int64_t dataset
   return weights;
 }
 
-MixtureState fresh(std::vector<std::int64_t> weights) {
+MixtureState fresh(Numbers weights) {
   const std::size_t datasets = weights.size();
-  return {.weights = std::move(weights), .counts = std::vector<std::int64_t>(datasets)};
+  return {.weights = std::move(weights), .counts = Numbers(datasets)};
 }
 
-std::vector<std::int64_t> lengths_of(const std::vector<Order>& orders) {
-  std::vector<std::int64_t> lengths;
+Numbers lengths_of(const std::vector<Order>& orders) {
+  Numbers lengths;
   for (const Order& order : orders) lengths.push_back(order.plan().samples());
   return lengths;
 }
 
-std::int64_t sum(const std::vector<std::int64_t>& values) {
+std::int64_t sum(const Numbers& values) {
   return std::accumulate(values.begin(), values.end(), std::int64_t{0});
 }
 
@@ -57,7 +56,7 @@ TEST(Weights, ThatAreNotAreRoundedByLittleAndNeverToNothing) {
 
 // |n w_d - P x_d| < P, in integers.
 void expect_fair(const WeightedTurns& turns, std::int64_t taken) {
-  const std::vector<std::int64_t>& weights = turns.state().weights;
+  const Numbers& weights = turns.state().weights;
   const std::int64_t period = sum(weights);
   const std::int64_t since = taken - turns.state().changed_at;
   for (std::size_t d = 0; d < weights.size(); ++d) {
@@ -131,7 +130,7 @@ class NaiveMixture {
       : orders_(orders), turns_(turns) {}
 
   /// Turns [begin, end) of the run in canonical order: dataset, epoch, sample.
-  std::vector<std::vector<std::int64_t>> batch(std::int64_t begin, std::int64_t end) {
+  std::vector<Numbers> batch(std::int64_t begin, std::int64_t end) {
     std::vector<Place> places;
     for (std::int64_t taken = begin; taken < end; ++taken) {
       for (std::size_t d = 0; d < orders_.size(); ++d) {
@@ -140,7 +139,7 @@ class NaiveMixture {
       }
     }
     std::ranges::sort(places);
-    std::vector<std::vector<std::int64_t>> out;
+    std::vector<Numbers> out;
     for (const auto& [dataset, epoch, place] : places) {
       const SampleId id = sample_at(orders_[dataset].epoch(epoch), place.shard, place.position);
       out.push_back({static_cast<std::int64_t>(dataset), epoch, id.value});
@@ -166,7 +165,7 @@ std::vector<Order> random_orders(std::mt19937_64& random, std::int64_t datasets)
   std::vector<Order> orders;
   const auto shards = draw(random, 1, 12);
   for (std::int64_t d = 0; d < datasets; ++d) {
-    std::vector<std::int64_t> lengths(static_cast<std::size_t>(shards));
+    Numbers lengths(static_cast<std::size_t>(shards));
     for (auto& length : lengths) length = draw(random, 0, 9);
     lengths.front() += 1;
     const std::int64_t interleave = draw(random, 0, shards);
@@ -178,9 +177,8 @@ std::vector<Order> random_orders(std::mt19937_64& random, std::int64_t datasets)
   return orders;
 }
 
-std::vector<std::vector<std::int64_t>> samples_of(const std::vector<Order>& orders,
-                                                  const std::vector<ShardSpan>& spans) {
-  std::vector<std::vector<std::int64_t>> out;
+std::vector<Numbers> samples_of(const std::vector<Order>& orders, const std::vector<ShardSpan>& spans) {
+  std::vector<Numbers> out;
   for (const ShardSpan& span : spans) {
     const EpochOrder order = orders[static_cast<std::size_t>(span.dataset)].epoch(span.epoch);
     for (const std::int64_t id : ids_of(order, span)) out.push_back({span.dataset, span.epoch, id});
@@ -189,9 +187,7 @@ std::vector<std::vector<std::int64_t>> samples_of(const std::vector<Order>& orde
 }
 
 TEST(MixtureSteps, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(150, [&](std::uint64_t, std::mt19937_64& random) {
     const std::int64_t datasets = draw(random, 1, 5);
     const auto orders = random_orders(random, datasets);
     const WeightedTurns turns(fresh(quantise(random_weights(random, datasets))));
@@ -202,7 +198,7 @@ TEST(MixtureSteps, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
     GlobalBatch batch;
     std::vector<ShardSpan> spans;
     while (steps.batch(at, draw(random, 1, 60), batch)) {
-      std::vector<std::vector<std::int64_t>> seen;
+      std::vector<Numbers> seen;
       const std::int64_t parts = draw(random, 1, 9);
       for (std::int64_t r = 0; r < parts; ++r) {
         Schedule::slice(schedules, batch, share(batch.size, r, parts), share(batch.size, r + 1, parts),
@@ -214,7 +210,7 @@ TEST(MixtureSteps, AgreesWithTheNaiveOneAtAnyOrdersWeightsBatchesAndSlices) {
       at = batch.next;
     }
     EXPECT_EQ(at.step, 40);
-  }
+  });
 }
 
 /// What the batches of a run count, and pad.
@@ -281,21 +277,21 @@ TEST(MixtureSteps, CountTheCursorsOfEachDatasetInItsOwnEpochs) {
       .global_batch_size = 7, .shards = 4, .weights = {4, 3, 2}, .end = MixtureEnd::steps, .steps = 40};
   rota::Run mixed(data, how);
   for (; !mixed.is_over(); mixed.advance()) {
-    std::vector<std::int64_t> expected;
+    Numbers expected;
     for (std::size_t d = 0; d < data.size(); ++d) {
       const std::int64_t count = WeightedTurns(fresh({4, 3, 2})).count(d, mixed.position().consumed);
       rota::Run alone(data[d].samples, {.shards = 4});  // of equal shards, whatever the seed
       alone.seek({.epoch = count / data[d].samples, .consumed = count % data[d].samples});
-      std::vector<std::int64_t> own(8);
+      Numbers own(8);
       alone.cursors(0, own);
       expected.insert(expected.end(), own.begin(), own.end());
     }
-    std::vector<std::int64_t> cursors(24);
+    Numbers cursors(24);
     mixed.cursors(0, cursors);
     ASSERT_EQ(cursors, expected);
-    std::vector<std::int64_t> part(18);  // all shards but the first two and the last
+    Numbers part(18);  // all shards but the first two and the last
     mixed.cursors(2, part);
-    ASSERT_EQ(part, std::vector<std::int64_t>(expected.begin() + 4, expected.end() - 2));
+    ASSERT_EQ(part, Numbers(expected.begin() + 4, expected.end() - 2));
   }
 }
 

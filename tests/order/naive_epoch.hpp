@@ -53,12 +53,12 @@ inline std::vector<Place> turns(const Order& order, std::int64_t epoch) {
 }
 
 /// Turns [begin, end) in canonical order, as sample ids.
-inline std::vector<std::int64_t> ids(const Order& order, std::int64_t epoch, const std::vector<Place>& turns,
-                                     std::int64_t begin, std::int64_t end) {
+inline Numbers ids(const Order& order, std::int64_t epoch, const std::vector<Place>& turns,
+                   std::int64_t begin, std::int64_t end) {
   std::vector<Place> part(turns.begin() + begin, turns.begin() + end);
   std::sort(part.begin(), part.end());
   const EpochOrder in_epoch = order.epoch(epoch);
-  std::vector<std::int64_t> out;
+  Numbers out;
   for (const Place& place : part) out.push_back(sample_at(in_epoch, place.shard, place.position).value);
   return out;
 }
@@ -68,10 +68,10 @@ inline std::vector<std::int64_t> ids(const Order& order, std::int64_t epoch, con
 namespace rota::test {
 
 /// The sample ids of a stretch of a shard.
-inline std::vector<std::int64_t> ids_of(const EpochOrder& in_epoch, const ShardSpan& span) {
+inline Numbers ids_of(const EpochOrder& in_epoch, const ShardSpan& span) {
   std::vector<SampleId> samples(static_cast<std::size_t>(span.count));
   in_epoch.samples(std::span(&span, 1), samples.data());
-  std::vector<std::int64_t> ids;
+  Numbers ids;
   for (const SampleId id : samples) ids.push_back(id.value);
   return ids;
 }

@@ -49,7 +49,7 @@ void expect_meetings_by_chance(const Setting& s) {
   constexpr double kExpected = 160'000;
   double expected = 0;
   std::int64_t met = 0;
-  std::vector<std::int64_t> batches(kRun);
+  Numbers batches(kRun);
   for (std::int64_t epoch = 0; expected < kExpected; ++epoch) {
     const EpochOrder in_epoch = order.epoch(epoch);
     for (std::int64_t start = epoch % 64 * kRun; start + kRun <= s.samples && expected < kExpected;

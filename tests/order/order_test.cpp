@@ -1,6 +1,5 @@
 #include "order/order.hpp"
 #include "order/naive_epoch.hpp"
-#include "test.hpp"
 
 namespace rota::test::order_test {
 
@@ -14,7 +13,7 @@ std::vector<ShardPlan> plans() {
       plans.push_back(ShardPlan::equal(n, shards, shards / 3));
   }
   for (const std::int64_t shards : {1, 5, 40}) {
-    std::vector<std::int64_t> lengths(static_cast<std::size_t>(shards));
+    Numbers lengths(static_cast<std::size_t>(shards));
     for (auto& length : lengths) length = draw(random, 0, 50);
     plans.push_back(ShardPlan::ragged(lengths, shards / 4));
   }
@@ -22,8 +21,8 @@ std::vector<ShardPlan> plans() {
 }
 
 /// The ids of all seats of an epoch, shard by shard.
-std::vector<std::int64_t> all_ids(const EpochOrder& order, const ShardPlan& plan) {
-  std::vector<std::int64_t> ids;
+Numbers all_ids(const EpochOrder& order, const ShardPlan& plan) {
+  Numbers ids;
   for (std::int64_t s = 0; s < plan.shards(); ++s) {
     const auto shard = ids_of(order, {.shard = {s}, .count = plan.length(s)});
     ids.insert(ids.end(), shard.begin(), shard.end());
@@ -87,16 +86,16 @@ TEST(Order, ABlockWindowTouchesNoMoreBlocksThanItHas) {
   EXPECT_FALSE(std::is_sorted(ids.begin(), ids.end()));
 }
 
-BlockBegins begins_of(const std::vector<std::int64_t>& lengths) {
-  std::vector<std::int64_t> begins{0};
+BlockBegins begins_of(const Numbers& lengths) {
+  Numbers begins{0};
   for (const std::int64_t length : lengths) begins.push_back(begins.back() + length);
-  return std::make_shared<const std::vector<std::int64_t>>(std::move(begins));
+  return std::make_shared<const Numbers>(std::move(begins));
 }
 
 TEST(Order, BlocksThatAreUnitsMoveAsWholesAndAreFoundAgain) {
   std::mt19937_64 random(5);
   for (const std::int64_t units : {1, 2, 40}) {
-    std::vector<std::int64_t> lengths(static_cast<std::size_t>(units));
+    Numbers lengths(static_cast<std::size_t>(units));
     for (auto& length : lengths) length = draw(random, 1, 30);
     const BlockBegins begins = begins_of(lengths);
     const ShardPlan plan = ShardPlan::equal(begins->back(), 3);

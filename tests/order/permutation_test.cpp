@@ -7,8 +7,8 @@ Permutation permutation(std::int64_t n, std::int64_t key) {
   return {n, derive_key(1, key, Purpose::global, 0)};
 }
 
-std::vector<std::int64_t> image(const Permutation& p) {
-  std::vector<std::int64_t> values(static_cast<std::size_t>(p.size()));
+Numbers image(const Permutation& p) {
+  Numbers values(static_cast<std::size_t>(p.size()));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = p(static_cast<std::int64_t>(i));
   return values;
 }
@@ -44,9 +44,8 @@ void expect_inverse(const Permutation& p, std::int64_t i) {
 }
 
 TEST(Permutation, IsABijectionAtEverySmallSizeAndAtPrimesPowersAndTheirNeighbours) {
-  std::vector<std::int64_t> sizes{1021,      1023,      1024,    1025,    4093,   4096,
-                                  4097,      65535,     65536,   65537,   99991,  999'999,
-                                  1'000'000, 1'000'003, 1048575, 1048576, 1048577};
+  Numbers sizes{1021,  1023,  1024,    1025,      4093,      4096,    4097,    65535,  65536,
+                65537, 99991, 999'999, 1'000'000, 1'000'003, 1048575, 1048576, 1048577};
   for (std::int64_t n = 1; n <= 600; ++n) sizes.push_back(n);
   for (const std::int64_t n : sizes) {
     const Permutation p = permutation(n, n);
@@ -69,7 +68,7 @@ TEST(Permutation, NeverChangesItsGoldenVectors) {
   EXPECT_THAT(image(permutation(10, 0)), ElementsAre(4, 3, 6, 0, 5, 8, 2, 1, 9, 7));
   const auto at = [](std::int64_t n) {
     const Permutation p = permutation(n, 7);
-    return std::vector<std::int64_t>{p(0), p(1), p(n / 2), p(n - 1)};
+    return Numbers{p(0), p(1), p(n / 2), p(n - 1)};
   };
   EXPECT_THAT(at(1000), ElementsAre(269, 337, 688, 801));
   EXPECT_THAT(at(100'000), ElementsAre(91, 38579, 58193, 38246));

@@ -2,12 +2,11 @@
 
 #include "allocations.hpp"
 #include "order/naive_epoch.hpp"
-#include "test.hpp"
 
 namespace rota::test::schedule_test {
 
-std::vector<std::int64_t> ids_of(const Order& order, const std::vector<ShardSpan>& spans) {
-  std::vector<std::int64_t> ids;
+Numbers ids_of(const Order& order, const std::vector<ShardSpan>& spans) {
+  Numbers ids;
   for (const ShardSpan& span : spans) {
     const auto part = test::ids_of(order.epoch(span.epoch), span);
     ids.insert(ids.end(), part.begin(), part.end());
@@ -19,7 +18,7 @@ ShardPlan random_plan(std::mt19937_64& random) {
   const std::int64_t shards = draw(random, 1, 40);
   const std::int64_t interleave = draw(random, 0, 3) == 0 ? draw(random, 1, shards) : 0;
   if (draw(random, 0, 1) == 0) return ShardPlan::equal(draw(random, 1, 300), shards, interleave);
-  std::vector<std::int64_t> lengths(static_cast<std::size_t>(shards));
+  Numbers lengths(static_cast<std::size_t>(shards));
   const std::int64_t kind = draw(random, 0, 2);
   for (auto& n : lengths)
     n = kind == 0 ? draw(random, 0, 20) : kind == 1 ? draw(random, 0, 1) * 7 : draw(random, 3, 5);
@@ -34,8 +33,8 @@ Order random_order(std::mt19937_64& random, std::uint64_t seed) {
 }
 
 /// The ids of a global batch as the documentation defines them.
-std::vector<std::int64_t> naive_batch(const Order& order, const GlobalBatch& batch) {
-  std::vector<std::int64_t> ids;
+Numbers naive_batch(const Order& order, const GlobalBatch& batch) {
+  Numbers ids;
   const std::int64_t n = order.plan().samples();
   for (const TurnRange& range : batch.turn_ranges) {
     const auto turns = naive::turns(order, range.epoch);
@@ -73,9 +72,7 @@ std::vector<ShardSpan> dealt(std::vector<Scheduled>& ranks, std::int64_t workers
 
 // The promise of rota, in one process. The batches are those of the naive schedule.
 TEST(Schedule, AnyChainOfWorldsSeesEverySampleOnceInTheSameBatches) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(400, [&](std::uint64_t seed, std::mt19937_64& random) {
     const Order order = random_order(random, seed);
     const std::int64_t samples = order.plan().samples();
     const auto tail = static_cast<Tail>(draw(random, 0, 3));
@@ -94,7 +91,7 @@ TEST(Schedule, AnyChainOfWorldsSeesEverySampleOnceInTheSameBatches) {
       const std::int64_t size = tail == Tail::drop ? largest : draw(random, 1, largest);
       const auto spans = dealt(ranks, workers, at, size, batch);
       if (spans.empty()) break;
-      std::vector<std::int64_t> ids;
+      Numbers ids;
       for (const ShardSpan& span : spans) {
         for (const std::int64_t id : ids_of(order, {span})) {
           ids.push_back(id);
@@ -105,19 +102,17 @@ TEST(Schedule, AnyChainOfWorldsSeesEverySampleOnceInTheSameBatches) {
       ASSERT_EQ(ids, naive_batch(order, batch)) << "step " << at.step;
       ASSERT_EQ(std::ssize(ids), batch.size);
     }
-    if (tail == Tail::drop && largest > samples) continue;
+    if (tail == Tail::drop && largest > samples) return;
     ASSERT_EQ(std::ssize(seen), epochs);
     for (const auto& [epoch, ids] : seen) {
       EXPECT_EQ(std::ssize(ids), tail == Tail::drop ? samples / largest * largest : samples)
           << "epoch " << epoch;
     }
-  }
+  });
 }
 
 TEST(Schedule, AnyPlaceIsReachedWithoutTheStepsBefore) {
-  for (std::uint64_t seed = 0; seed < 150; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(150, [&](std::uint64_t seed, std::mt19937_64& random) {
     const Order order = random_order(random, seed);
     Scheduled wanderer(order, Tail::carry, 2);
     std::vector<GlobalBatch> batches;
@@ -131,34 +126,32 @@ TEST(Schedule, AnyPlaceIsReachedWithoutTheStepsBefore) {
       Schedule(order).slice(there, 0, there.size, spans);
       ASSERT_EQ(spans, jumped);
     }
-  }
+  });
 }
 
 TEST(Schedule, CursorsCountTheTurnsOfEveryShardAndAddUpToTheConsumed) {
-  for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(200, [&](std::uint64_t seed, std::mt19937_64& random) {
     const Order order = random_order(random, seed);
     Schedule schedule(order);
     const auto turns = naive::turns(order, 1);
     const std::int64_t consumed = draw(random, 0, order.plan().samples());
-    std::vector<std::int64_t> expected(static_cast<std::size_t>(order.plan().shards()));
+    Numbers expected(static_cast<std::size_t>(order.plan().shards()));
     for (std::int64_t t = 0; t < consumed; ++t)
       ++expected[static_cast<std::size_t>(turns[static_cast<std::size_t>(t)].shard)];
     const std::int64_t first = draw(random, 0, order.plan().shards() - 1);
-    std::vector<std::int64_t> cursors(static_cast<std::size_t>(2 * (order.plan().shards() - first)));
+    Numbers cursors(static_cast<std::size_t>(2 * (order.plan().shards() - first)));
     schedule.cursors({.epoch = 1, .consumed = consumed, .step = 0}, first, cursors);
     for (std::size_t i = 0; i < cursors.size() / 2; ++i) {
       ASSERT_EQ(cursors[2 * i], 1);
       ASSERT_EQ(cursors[2 * i + 1], expected[static_cast<std::size_t>(first) + i]);
     }
-  }
+  });
 }
 
 struct TailCase {
   Tail tail;
   std::int64_t epochs;
-  std::vector<std::int64_t> sizes;  // of epochs of 10 samples in batches of 4
+  Numbers sizes;  // of epochs of 10 samples in batches of 4
   std::int64_t real;
 };
 
@@ -172,7 +165,7 @@ TEST(Steps, EndAnEpochAsTheTailSays) {
     SCOPED_TRACE(to_string(c.tail));
     const Steps schedule(10, c.tail, c.epochs);
     GlobalBatch batch;
-    std::vector<std::int64_t> sizes;
+    Numbers sizes;
     std::int64_t real = 0;
     Position at;
     for (; schedule.batch(at, 4, batch); at = batch.next) {
@@ -212,7 +205,7 @@ TEST(Schedule, OneShardWithoutShuffleIsPlainFileOrder) {
 
 TEST(Schedule, HoldsAtMost24BytesAShard) {
   constexpr std::int64_t kShards = 100'000;
-  std::vector<std::int64_t> lengths(kShards);
+  Numbers lengths(kShards);
   for (std::int64_t s = 0; s < kShards; ++s) lengths[static_cast<std::size_t>(s)] = 1 + s * 7919 % 20'000;
   for (const std::int64_t interleave : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1000}}) {
     for (const bool is_ragged : {true, false}) {

@@ -29,7 +29,7 @@ void restore(Loader& loader, CheckpointDirectory& directory) {
   fmt::print("{}\n{}\n{}\n", checkpoint.info().step, checkpoint.blob("note"),
              checkpoint.read<float>("model/w"));
   for (const Batch& batch : loader) {
-    std::vector<std::int64_t> ids;
+    Numbers ids;
     for (const SampleId id : batch.ids()) ids.push_back(id.value);
     fmt::print("{}\n", ids);
   }

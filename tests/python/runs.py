@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections import Counter
 
 import numpy as np
@@ -108,16 +109,48 @@ def loader(samples=40, global_batch_size=8, **options):
 
 def python(code, *arguments, ranks=None, returns=0, **options):
     """Runs `code` in a Python of its own, or in one for each rank of mpirun, that ends as `returns` says."""
-    command = [sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code), *map(str, arguments)]
-    mpirun = ["mpirun", "-n", str(ranks)] if ranks else []
-    done = subprocess.run([*mpirun, *command], capture_output=True, text=True, timeout=100, **options)
-    assert done.returncode == returns, (done.returncode, done.stdout, done.stderr)
+    mpirun = ["mpirun", "-n", ranks] if ranks else []
+    command = [*mpirun, sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code), *arguments]
+    return run(*command, returns=returns, **options)
+
+
+def run(*command, returns=0, **options):
+    """What `command` printed, and how it ended: as `returns` says, where that is not None."""
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=120, **options)
+    assert returns in (None, done.returncode), (done.returncode, done.stdout, done.stderr)
     return done
 
 
 def audit(folder, *options):
-    command = [os.environ["ROTA_TOOL"], "audit", folder, *map(str, options)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return run(os.environ["ROTA_TOOL"], "audit", folder, *options, returns=None)
+
+
+def in_threads(*works):
+    threads = [threading.Thread(target=work) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+
+
+class Dataset:
+    """So many samples, of which `get(i)` is one."""
+
+    def __init__(self, samples, get):
+        self.samples, self.get = samples, get
+
+    def __len__(self):
+        return self.samples
+
+    def __getitem__(self, i):
+        return self.get(i)
+
+
+def refused(call, error, words=None):
+    """The `error` that `call()` raises, in such words."""
+    with pytest.raises(error, match=words) as caught:
+        call()
+    return caught.value
 
 
 def in_child(work):

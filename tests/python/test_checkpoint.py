@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import rota
-from runs import DTYPES, HAS_MPI, error_of_mpi, ids, in_child, loader, python, source
+from runs import DTYPES, HAS_MPI, error_of_mpi, ids, in_child, loader, python, refused, source
 
 SAVE = """
 import sys, rota, numpy as np
@@ -80,18 +80,14 @@ def test_blobs_come_back(directory):
     assert len(checkpoint) == 0 and "text" not in checkpoint
 
 
-@pytest.mark.parametrize(
-    "value, advice",
-    [
-        (3, "np.asarray"), (0.5, "np.asarray"), (True, "np.asarray"), ([1, 2], "np.asarray"), ({"lr": 1}, "json.dumps"),
-        ({1, 2}, "pickle.dumps"), (None, "every rank"), (np.array([{}]), "dtype"), (np.zeros(2, ">i4"), "native"),
-        (np.zeros(2, complex), "dtype"), (rota.Rows(np.float32(1)), "rows"), (source(4), "no loader"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("value, advice", [
+    (3, "np.asarray"), (0.5, "np.asarray"), (True, "np.asarray"), ([1, 2], "np.asarray"), ({"lr": 1}, "json.dumps"),
+    ({1, 2}, "pickle.dumps"), (None, "every rank"), (np.array([{}]), "dtype"), (np.zeros(2, ">i4"), "native"),
+    (np.zeros(2, complex), "dtype"), (rota.Rows(np.float32(1)), "rows"), (source(4), "no loader"),
+])  # fmt: skip
 def test_other_values_are_refused_with_advice(directory, value, advice):
     for save in (directory.save, directory.save_async):
-        with pytest.raises((TypeError, ValueError), match=advice):
-            save(1, {"model/w": np.zeros(3), "other": value})
+        refused(lambda: save(1, {"model/w": np.zeros(3), "other": value}), (TypeError, ValueError), advice)
     assert directory.wait() is None and directory.latest() is None
     directory.save(1, {"model/w": np.zeros(3)})
 
@@ -99,16 +95,13 @@ def test_other_values_are_refused_with_advice(directory, value, advice):
 @pytest.mark.parametrize("name", ["", "/a", "a/", "a//b", "a b", "..", "rota/x", "ä", "a\0b"])
 def test_bad_names_are_refused(directory, name):
     for value in (np.zeros(1), b""):
-        with pytest.raises(rota.InvalidArgumentError, match="name"):
-            directory.save(0, {name: value})
+        refused(lambda: directory.save(0, {name: value}), rota.InvalidArgumentError, "name")
 
 
 def test_names_must_be_texts_and_differ(directory):
-    with pytest.raises(TypeError, match="must be a text"):
-        directory.save(0, {1: np.zeros(1)})
+    refused(lambda: directory.save(0, {1: np.zeros(1)}), TypeError, "must be a text")
     for name, states in ("loader/main", (loader(), loader())), ("w", ({"w": np.zeros(1)}, {"w": np.zeros(1)})):
-        with pytest.raises(rota.InvalidArgumentError, match=f'"{name}.* give each state a name of its own'):
-            directory.save(0, *states)
+        refused(lambda: directory.save(0, *states), rota.InvalidArgumentError, f'"{name}.* give each state a name of its own')
 
 
 @pytest.mark.parametrize("kind", ["save", "save_async"])
@@ -143,13 +136,10 @@ def test_a_restore_refuses_another_dataset_and_leaves_the_loader(directory):
     directory.save(0, loader(40))
     other = loader(41)
     other.next()
-    with pytest.raises(rota.MismatchError):
-        directory.restore(other)
+    refused(lambda: directory.restore(other), rota.MismatchError)
     assert other.position.step == 1
-    with pytest.raises(rota.NotFoundError):
-        directory.restore({"second": loader(40)})
-    with pytest.raises(TypeError, match="no loader"):
-        directory.restore({"w": np.zeros(3)})
+    refused(lambda: directory.restore({"second": loader(40)}), rota.NotFoundError)
+    refused(lambda: directory.restore({"w": np.zeros(3)}), TypeError, "no loader")
 
 
 def test_an_empty_directory_restores_nothing(directory):
@@ -157,8 +147,7 @@ def test_an_empty_directory_restores_nothing(directory):
     one.next()
     assert directory.restore(one) is None and directory.latest() is None and directory.list() == []
     assert one.position.step == 1
-    with pytest.raises(rota.NotFoundError, match="none"):
-        directory.open(1)
+    refused(lambda: directory.open(1), rota.NotFoundError, "none")
 
 
 def test_the_policy_says_what_stays(tmp_path):
@@ -182,8 +171,7 @@ def test_damage_is_told_and_passed_by(directory):
     checked = rota.verify(str(newest.path))
     assert not checked.is_good and checked.info.step == 2
     assert checked.damage[0].part in ("bytes", "rows") and "w" in checked.damage[0].what
-    with pytest.raises(rota.CorruptError):
-        rota.open_checkpoint(newest.path)
+    refused(lambda: rota.open_checkpoint(newest.path), rota.CorruptError)
     assert directory.latest().info.step == 1
     (rejected,) = directory.rejected
     assert rejected.path == newest.path and rejected.reason
@@ -196,22 +184,18 @@ def test_a_checkpoint_is_a_mapping_that_says_what_it_has(directory):
     assert set(checkpoint) == {"a/w", "loader/main/cursors"}
     assert checkpoint.get("b") is None and checkpoint == checkpoint and {checkpoint}
     for missing in (lambda: checkpoint["b"], lambda: checkpoint.blob("b"), lambda: checkpoint.share("b")):
-        with pytest.raises(KeyError):
-            missing()
+        refused(missing, KeyError)
     for first, count in ((-1, 1), (0, 4), (4, 0), (2**62, 2**62), (0, -1)):
-        with pytest.raises(rota.OutOfRangeError):
-            checkpoint.rows("a/w", first, count)
+        refused(lambda: checkpoint.rows("a/w", first, count), rota.OutOfRangeError)
     assert checkpoint.rows("a/w", 3, 0).shape == (0, 2)
     assert repr(checkpoint).startswith("<rota.Checkpoint ")
 
 
 def test_files_that_are_none_raise(tmp_path):
     for function in (rota.open_checkpoint, rota.verify):
-        with pytest.raises(FileNotFoundError):
-            function(tmp_path / "none.h5")
+        refused(lambda: function(tmp_path / "none.h5"), FileNotFoundError)
     (tmp_path / "text.h5").write_text("no checkpoint")
-    with pytest.raises(rota.CorruptError):
-        rota.open_checkpoint(tmp_path / "text.h5")
+    refused(lambda: rota.open_checkpoint(tmp_path / "text.h5"), rota.CorruptError)
     assert not rota.verify(tmp_path / "text.h5").is_good
 
 
@@ -236,8 +220,7 @@ def test_one_job_at_a_time_has_a_directory(tmp_path):
     first.close()
     first.close()
     assert first.is_closed and "closed" in repr(first)
-    with pytest.raises(rota.InvalidArgumentError, match="closed"):
-        first.save(0, {})
+    refused(lambda: first.save(0, {}), rota.InvalidArgumentError, "closed")
     rota.CheckpointDirectory(None, tmp_path).close()
 
 
@@ -248,8 +231,7 @@ def foreign(use):
 
 def test_one_thread_at_a_time_uses_a_directory(directory):
     directory.save(0, {})
-    with pytest.raises(rota.BusyError, match="one thread at a time"):
-        directory.restore(foreign(lambda: directory.save(0, {})))
+    refused(lambda: directory.restore(foreign(lambda: directory.save(0, {}))), rota.BusyError, "one thread at a time")
     assert directory.restore() is not None
 
 
@@ -260,8 +242,7 @@ def test_what_a_loader_raises_is_raised_itself(directory, error):
 
     directory.save(0, {})
     for use in (lambda: directory.restore(foreign(fail)), lambda: directory.save(0, foreign(fail))):
-        with pytest.raises(error):
-            use()
+        refused(use, error)
     assert directory.latest() is not None
 
 
@@ -286,8 +267,7 @@ def test_a_forked_child_has_no_part_in_a_directory(tmp_path):
     directory.save_async(1, {"w": np.arange(10**6)})
 
     def child():
-        with pytest.raises(rota.UnsupportedError):
-            directory.save(2, {})
+        refused(lambda: directory.save(2, {}), rota.UnsupportedError)
         rota._checkpoint.close_all()
 
     assert in_child(child) == 0
@@ -319,16 +299,12 @@ def test_a_communicator_of_one_needs_no_mpi():
     one.next()
     one.rescale(comm=alone)
     assert one.position.step == 1
-    with pytest.raises(rota.InvalidArgumentError, match="world= and comm="):
-        rota.Loader(source(40), 4, comm=alone, world=(0, 1))
-    with pytest.raises(TypeError, match="mpi4py"):
-        rota.mpi.Communicator((0, 1))
-    with pytest.raises(TypeError, match="pickle"):
-        pickle.dumps(alone)
+    refused(lambda: rota.Loader(source(40), 4, comm=alone, world=(0, 1)), rota.InvalidArgumentError, "world= and comm=")
+    refused(lambda: rota.mpi.Communicator((0, 1)), TypeError, "mpi4py")
+    refused(lambda: pickle.dumps(alone), TypeError, "pickle")
     alone.close()
     assert "closed" in repr(alone)
-    with pytest.raises(rota.InvalidArgumentError, match="closed"):
-        rota.Loader(source(40), 4, comm=alone)
+    refused(lambda: rota.Loader(source(40), 4, comm=alone), rota.InvalidArgumentError, "closed")
 
 
 def test_a_communicator_before_mpi_runs_is_refused_and_without_mpi_built_in_always():

@@ -6,13 +6,12 @@ import inspect
 import os
 import pkgutil
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import rota
-from runs import needs_mpi, python
+from runs import needs_mpi, python, run
 
 NAMES = sorted({"rota", *(f"rota.{module.name}" for module in pkgutil.iter_modules(rota.__path__))} - {"rota._rota"})
 
@@ -86,20 +85,18 @@ def test_importing_rota_imports_neither_numpy_nor_torch_nor_mpi4py():
 
 
 def test_windows_of_the_climate_example_decode_each_chunk_once():
-    command = [sys.executable, os.path.join(os.environ["ROTA_EXAMPLES"], "climate.py"), "3", "30", "40"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = run(sys.executable, os.path.join(os.environ["ROTA_EXAMPLES"], "climate.py"), 3, 30, 40)
     assert "rota:  134 windows" in done.stdout and "6 decodes of 6 chunks" in done.stdout, done.stdout + done.stderr
 
 
-def run(ranks, output, *options):
+def train(ranks, output, *options):
     """The step at which each rank began, and the bytes that all read."""
     command = [sys.executable, os.path.join(os.environ["ROTA_EXAMPLES"], "quickstart.py"), *map(str, options)]
     if ranks > 1:  # each prints to a file of its own: mpirun mixes the lines of several
         command[1:1] = ["-m", "mpi4py"]
         output.mkdir()
         command = ["mpirun", "-n", str(ranks), "sh", "-c", 'exec "$@" >"$0/$OMPI_COMM_WORLD_RANK"', str(output), *command]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    done = run(*command)
     text = "".join(file.read_text() for file in sorted(output.iterdir())) if ranks > 1 else done.stdout
     begins = re.findall(r"goes on at .*step=(\d+)", text)
     return [int(step) for step in begins], sum(map(int, re.findall(r"read (\d+) bytes", text)))
@@ -113,5 +110,5 @@ def test_the_quickstart_goes_on_with_other_numbers_of_ranks(tmp_path):
     for i in range(640):
         (files / f"{i:03}").write_bytes(b"x" * (1 << (i % 10)))
     epoch, output = 64 * 1023, tmp_path / "output"
-    runs = [run(ranks, output, files, tmp_path / "checkpoints", "--steps", steps) for ranks, steps in ((1, 4), (2, 4), (1, 2))]
+    runs = [train(ranks, output, files, tmp_path / "checkpoints", "--steps", steps) for ranks, steps in ((1, 4), (2, 4), (1, 2))]
     assert [begins for begins, _ in runs] == [[0], [4, 4], [8]] and sum(read for _, read in runs) == epoch

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import rota
-from runs import python
+from runs import python, run, refused
 
 BUILT = Path(rota.__path__[0]).parent.parent
 USE = "import rota; print(rota.__file__); assert sum(b.size for b in rota.Loader(rota.PythonSource(range(9)), 4)) == 9"
@@ -23,10 +23,7 @@ def use(folder):
 
 
 def install(prefix):
-    command = ["cmake", "--install", str(BUILT), "--component", "python", "--prefix", str(prefix)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run("cmake", "--install", BUILT, "--component", "python", "--prefix", prefix).stdout
 
 
 def test_cmake_installs_it_and_says_where(tmp_path):
@@ -57,8 +54,8 @@ def backend(monkeypatch):
 def test_a_wheel_is_one_that_pip_takes(tmp_path, backend):
     name = backend.build_wheel(str(tmp_path))
     assert backend.get_requires_for_build_wheel() == []
-    command = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(tmp_path / "to"), str(tmp_path / name)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    pip = sys.executable, "-m", "pip", "install", "--no-deps", "--no-index"
+    done = run(*pip, "--target", tmp_path / "to", tmp_path / name, returns=None)
     if "No module named pip" in done.stderr:
         pytest.skip("pip is not installed")
     assert done.returncode == 0, done.stderr
@@ -67,18 +64,14 @@ def test_a_wheel_is_one_that_pip_takes(tmp_path, backend):
     assert subprocess.check_output(script, env={**os.environ, "PYTHONPATH": str(tmp_path / "to")}, timeout=60).startswith(b"rota ")
 
 
-@pytest.mark.parametrize(
-    "replaced, words",
-    [
-        (("version_info", (3, 9, 18)), "rota needs Python 3.10 or newer; this is 3.9.18"),
-        (("get_config_var", lambda name: name == "Py_GIL_DISABLED"), "rota needs a Python with the GIL; .* is a free-threaded build"),
-    ],
-)
+@pytest.mark.parametrize("replaced, words", [
+    (("version_info", (3, 9, 18)), "rota needs Python 3.10 or newer; this is 3.9.18"),
+    (("get_config_var", lambda name: name == "Py_GIL_DISABLED"), "rota needs a Python with the GIL; .* is a free-threaded build"),
+])  # fmt: skip
 def test_an_interpreter_that_is_not_supported_is_refused_before_anything_is_built(replaced, words, backend, monkeypatch, tmp_path):
     monkeypatch.setattr(backend.sys if replaced[0] == "version_info" else backend.sysconfig, *replaced)
     for build in (backend.get_requires_for_build_wheel, lambda: backend.build_wheel(str(tmp_path))):
-        with pytest.raises(SystemExit, match=words):
-            build()
+        refused(build, SystemExit, words)
     assert not list(tmp_path.iterdir())
 
 
@@ -94,13 +87,12 @@ except rota.UnsupportedError as error: print(error)
 
 
 def test_what_building_lacks_is_named_by_its_package(tmp_path, backend, monkeypatch):
-    configure = ["cmake", "-S", os.environ["ROTA_ROOT"], "-B", str(tmp_path), "-GNinja", "-DCMAKE_DISABLE_FIND_PACKAGE_Minizip=ON"]
+    configure = "cmake", "-S", os.environ["ROTA_ROOT"], "-B", tmp_path, "-GNinja", "-DCMAKE_DISABLE_FIND_PACKAGE_Minizip=ON"
     environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    done = subprocess.run(configure, capture_output=True, text=True, timeout=100, env=environment)
+    done = run(*configure, returns=None, env=environment)
     assert done.returncode != 0 and "rota needs Minizip. On Debian: apt install libminizip-dev" in " ".join(done.stderr.split())
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SystemExit, match="there is no cmake. On Debian: apt install cmake"):
-        backend._check_tools()
+    refused(backend._check_tools, SystemExit, "there is no cmake. On Debian: apt install cmake")
 
 
 def test_that_it_compiles_is_said_on_the_terminal_though_pip_keeps_what_is_printed():

@@ -3,12 +3,11 @@
 import ast
 import itertools
 import os
-import subprocess
 
 import numpy as np
 import pytest
 import rota
-from runs import ids, next_of
+from runs import ids, next_of, run
 
 PROGRAM = os.environ.get("ROTA_INTERCHANGE", "")
 needs_program = pytest.mark.skipif(not PROGRAM, reason="ROTA_INTERCHANGE does not name the program of interchange.cpp")
@@ -19,9 +18,7 @@ WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4) + 0.5
 
 
 def cpp(*arguments):
-    done = subprocess.run([PROGRAM, "interchange", *map(str, arguments)], capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return run(PROGRAM, "interchange", *arguments).stdout.splitlines()
 
 
 @pytest.fixture(scope="module")

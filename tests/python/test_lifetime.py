@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import rota
 import rota.mpi
-from runs import in_child, loader, python, rows, source
+from runs import in_child, loader, python, refused, rows, source
 
 no_threads_in_children = pytest.mark.skipif("tsan" in os.environ.get("LD_PRELOAD", ""), reason="tsan has none")
 
@@ -258,18 +258,14 @@ def test_sources_die_while_another_thread_collects(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: loader(workers=-1), lambda: rota.Loader("no source"), lambda: rota.Catalog("/nonexistent"),
-        lambda: rota.StreamLoader(rota.as_stream(source(4), 1), 0), lambda: rota.ElasticBatchSampler(-1, 4),
-        lambda: rota.CheckpointDirectory(None, "/tmp", deadline=-1),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("make", [
+    lambda: loader(workers=-1), lambda: rota.Loader("no source"), lambda: rota.Catalog("/nonexistent"),
+    lambda: rota.StreamLoader(rota.as_stream(source(4), 1), 0), lambda: rota.ElasticBatchSampler(-1, 4),
+    lambda: rota.CheckpointDirectory(None, "/tmp", deadline=-1),
+])  # fmt: skip
 def test_what_could_not_be_made_can_be_shown(make):
-    with pytest.raises(Exception) as caught:
-        make()
-    trace = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    caught = refused(make, Exception)
+    trace = traceback.TracebackException.from_exception(caught, capture_locals=True)
     assert "<rota." in "".join(trace.format())
 
 

@@ -12,6 +12,7 @@ import rota.lightning  # noqa: E402
 import rota.torch  # noqa: E402
 import torch  # noqa: E402
 from lightning.pytorch.utilities import CombinedLoader  # noqa: E402
+from runs import refused  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Lightning's own
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
@@ -177,8 +178,7 @@ def test_a_resume_in_the_middle_of_an_epoch_may_have_other_batches(tmp_path):
 
 
 def test_a_trainer_without_a_loader_of_rotas_is_refused(tmp_path):
-    with pytest.raises(rota.InvalidArgumentError, match="rota.torch.DataLoader"):
-        quiet(tmp_path).fit(Module(), torch.utils.data.DataLoader(DATA, 4))
+    refused(lambda: quiet(tmp_path).fit(Module(), torch.utils.data.DataLoader(DATA, 4)), rota.InvalidArgumentError, "rota.torch.DataLoader")
 
 
 def test_loaders_whose_place_lightning_cannot_keep_are_refused(tmp_path):
@@ -186,19 +186,14 @@ def test_loaders_whose_place_lightning_cannot_keep_are_refused(tmp_path):
         sampler = rota.ElasticBatchSampler([20, 16], 4, weights=[1, 1], world=(0, 1), **options)
         return rota.torch.DataLoader(DATA, sampler)
 
-    with pytest.raises(rota.UnsupportedError, match='end="steps"'):
-        quiet(tmp_path).fit(Module(), mixed())
-    with pytest.raises(rota.UnsupportedError, match="several training loaders"):
-        quiet(tmp_path).fit(Module(), {"a": plain(), "b": plain()})
-    with pytest.raises(rota.UnsupportedError, match='another tail than "carry"'):
-        quiet(tmp_path).fit(Module(), plain(tail="carry"))
-    with pytest.raises(rota.InvalidArgumentError, match="evaluation=True"):
-        quiet(tmp_path).fit(Module(), plain(evaluation=True))
+    refused(lambda: quiet(tmp_path).fit(Module(), mixed()), rota.UnsupportedError, 'end="steps"')
+    refused(lambda: quiet(tmp_path).fit(Module(), {"a": plain(), "b": plain()}), rota.UnsupportedError, "several training loaders")
+    refused(lambda: quiet(tmp_path).fit(Module(), plain(tail="carry")), rota.UnsupportedError, 'another tail than "carry"')
+    refused(lambda: quiet(tmp_path).fit(Module(), plain(evaluation=True)), rota.InvalidArgumentError, "evaluation=True")
     for samples, ranks in (34, 3), (36, 8):  # the last batch has two; each has four
         with pytest.raises(rota.UnsupportedError, match=f"{samples % 4 or 4} samples for {ranks} ranks"):
             quiet(tmp_path).fit(Module(), plain(samples, tail="partial", world=(0, ranks)))
-    with pytest.raises(rota.UnsupportedError, match="overfit_batches"):
-        quiet(tmp_path, overfit_batches=2).fit(Module(), plain())
+    refused(lambda: quiet(tmp_path, overfit_batches=2).fit(Module(), plain()), rota.UnsupportedError, "overfit_batches")
     module = Module()
     quiet(tmp_path).fit(module, mixed(end="steps", steps=5))
     assert len(module.seen) == 5
@@ -236,8 +231,7 @@ def test_batches_that_may_be_trained_in_part_are_in_no_checkpoint(tmp_path):
                 self.optimizers().step()
 
     for module, batches in (Ahead(), 2), (Manual(), 1):
-        with pytest.raises(rota.UnsupportedError, match=f"{batches} batches were drawn.*save between batches"):
-            quiet(tmp_path).fit(module, plain())
+        refused(lambda: quiet(tmp_path).fit(module, plain()), rota.UnsupportedError, f"{batches} batches were drawn.*save between batches")
     assert (tmp_path / "manual").exists()
 
 
@@ -246,7 +240,6 @@ def test_a_loader_predicts_by_its_iterator(tmp_path):
         def predict_step(self, batch, number):
             return batch
 
-    with pytest.raises(TypeError, match="iter\\(loader\\)"):
-        quiet(tmp_path).predict(Predicting(), plain(evaluation=True))
+    refused(lambda: quiet(tmp_path).predict(Predicting(), plain(evaluation=True)), TypeError, "iter\\(loader\\)")
     found = quiet(tmp_path).predict(Predicting(), iter(plain(evaluation=True, shuffle="none")))
     assert torch.cat(found).equal(DATA)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import rota
 import rota.mpi
-from runs import source
+from runs import refused, source
 
 ALONE = {"world": (0, 1)}
 
@@ -138,9 +138,8 @@ MISUSES = {
 @pytest.mark.parametrize("what", MISUSES)
 def test_it_raises_what_one_would_catch_and_says_what_to_do(what):
     work, error, message = MISUSES[what]
-    with pytest.raises(error, match=message) as caught:
-        work()
-    assert not isinstance(caught.value, AssertionError) and not re.search("pybind11|incompatible function arguments", str(caught.value), re.I)
+    caught = refused(work, error, message)
+    assert not isinstance(caught, AssertionError) and not re.search("pybind11|incompatible function arguments", str(caught), re.I)
 
 
 def test_each_error_is_a_rota_error_and_a_built_in_one():
@@ -150,18 +149,14 @@ def test_each_error_is_a_rota_error_and_a_built_in_one():
             assert thing.code and thing.__mro__[2].__module__ == "builtins", name
 
 
-@pytest.mark.parametrize(
-    "value, dtype",
-    [
-        (np.array([2**40]), "int32"), (np.array([70000], np.int32), "int16"), (np.array([2**63], np.uint64), "int64"),
-        (np.array([1e300]), "float32"), ([2**24 + 1], "float32"), ([300], "uint8"), ([-1], "uint16"), ([0.5], "int64"),
-        ([1.0, 2.0], "bfloat16"), (np.array([1.0], np.float32), "bfloat16"),
-        (np.array([2**53 + 1]), "float64"), (np.array([2**64 - 1], np.uint64), "float64"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("value, dtype", [
+    (np.array([2**40]), "int32"), (np.array([70000], np.int32), "int16"), (np.array([2**63], np.uint64), "int64"),
+    (np.array([1e300]), "float32"), ([2**24 + 1], "float32"), ([300], "uint8"), ([-1], "uint16"), ([0.5], "int64"),
+    ([1.0, 2.0], "bfloat16"), (np.array([1.0], np.float32), "bfloat16"),
+    (np.array([2**53 + 1]), "float64"), (np.array([2**64 - 1], np.uint64), "float64"),
+])  # fmt: skip
 def test_no_value_is_lost(value, dtype):
-    with pytest.raises(rota.CallbackError, match="without loss|is no bfloat16"):
-        rota.PythonSource([{"x": value}], {"x": (dtype, (len(value),))})[0]
+    refused(lambda: rota.PythonSource([{"x": value}], {"x": (dtype, (len(value),))})[0], rota.CallbackError, "without loss|is no bfloat16")
 
 
 def test_values_that_survive_are_taken():
@@ -180,20 +175,17 @@ def test_what_a_function_raises_is_the_cause_whatever_it_says(raised, says):
     def fail(sample):
         raise raised
 
-    with pytest.raises(rota.CallbackError, match=says) as caught:
-        rota.Loader(rota.PythonSource(range(8)), 4, transform=fail, world=(0, 1)).next()
-    assert caught.value.__cause__ is raised
+    caught = refused(lambda: rota.Loader(rota.PythonSource(range(8)), 4, transform=fail, world=(0, 1)).next(), rota.CallbackError, says)
+    assert caught.__cause__ is raised
 
 
 def test_errors_name_files_whose_names_are_no_text(tmp_path):
     file = os.fsencode(tmp_path) + b"/\xff.npy"
-    with pytest.raises(FileNotFoundError, match=r"\\xff"):
-        rota.open(file)
+    refused(lambda: rota.open(file), FileNotFoundError, r"\\xff")
     with open(file, "wb") as out:
         out.write(b"junk")
     for use in (lambda: rota.open(file, "npy"), lambda: rota.open_checkpoint(os.fsdecode(file))):
-        with pytest.raises(rota.CorruptError, match=r"\\xff"):
-            use()
+        refused(use, rota.CorruptError, r"\\xff")
 
 
 @pytest.mark.parametrize("number", [np.int8, np.uint8, np.int32, np.uint64])
@@ -215,13 +207,10 @@ def test_numbers_of_numpy_count_as_pythons_do(number, tail, tmp_path):
 def test_no_fraction_of_a_number_is_cut(fraction, tmp_path):
     names = "global_batch_size shards interleave seed epochs workers read_ahead_batches read_ahead_bytes max_skipped io_retries".split()
     for options in [{name: fraction} for name in names] + [{"block": (fraction, 4), "shuffle": "block"}]:
-        with pytest.raises((TypeError, ValueError)):
-            loader(**options)
+        refused(lambda: loader(**options), (TypeError, ValueError))
     for options in {"shards": fraction}, {"interleave": fraction}, {"seed": fraction}, {"block": (3, fraction), "shuffle": "block"}:
-        with pytest.raises((TypeError, ValueError)):
-            sampler(**options)
-    with pytest.raises(TypeError):
-        rota.write_shards(source(3), tmp_path / "to", world=(0, fraction))
+        refused(lambda: sampler(**options), (TypeError, ValueError))
+    refused(lambda: rota.write_shards(source(3), tmp_path / "to", world=(0, fraction)), TypeError)
 
 
 def test_pickles_name_no_numpy():
@@ -245,6 +234,5 @@ def test_small_numbers_of_numpy_count_rows_and_seconds(tmp_path):
 
 @pytest.mark.parametrize("value, dtype", [([300], np.uint8), ([0.5], "int64"), (np.array([1.5]), "int32"), ([-1], np.dtype("uint16"))])
 def test_ragged_rows_lose_no_value(value, dtype):
-    with pytest.raises(TypeError, match="without loss"):
-        rota.Ragged.from_list([[1, 2], value], dtype)
+    refused(lambda: rota.Ragged.from_list([[1, 2], value], dtype), TypeError, "without loss")
     assert rota.Ragged.from_list([[1, 2], [], (3,)], dtype).to_list() == [[1, 2], [], [3]]

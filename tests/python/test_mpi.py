@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import rota
 import rota.mpi
-from runs import HAS_MPI, SHUFFLES, ids
+from runs import HAS_MPI, SHUFFLES, Dataset, ids, refused
 
 MPI = pytest.importorskip("mpi4py.MPI")
 if not HAS_MPI:
@@ -36,16 +36,12 @@ def comm():
 
 
 def source(samples=60, bad=()):
-    class Rows:
-        def __len__(self):
-            return samples
+    def get(i):
+        if i in bad:
+            raise rota.CorruptError(f"sample {i} is bad")
+        return {"x": i}
 
-        def __getitem__(self, i):
-            if i in bad:
-                raise rota.CorruptError(f"sample {i} is bad")
-            return {"x": i}
-
-    return rota.PythonSource(Rows(), {"x": "int64"})
+    return rota.PythonSource(Dataset(samples, get), {"x": "int64"})
 
 
 def of_all(batches):
@@ -61,8 +57,7 @@ def test_a_communicator_knows_its_ranks(comm):
     duplicate.Free()
     assert rota.Loader(source(), 4, comm=copy).world == comm.world
     comm.close()
-    with pytest.raises(rota.InvalidArgumentError, match="closed"):
-        comm.rank
+    refused(lambda: comm.rank, rota.InvalidArgumentError, "closed")
 
 
 def test_data_parallel_ranks_have_replicas(comm):
@@ -70,15 +65,12 @@ def test_data_parallel_ranks_have_replicas(comm):
     assert one.world == rota.World(0, 1, RANK) and (one.rank, one.size) == (RANK, SIZE)
     assert rota.Loader(source(), 4, comm=one).world == one.world
     assert comm.data_parallel(RANK).world == comm.world
-    with pytest.raises(rota.InvalidArgumentError):
-        comm.data_parallel(RANK + 1)
+    refused(lambda: comm.data_parallel(RANK + 1), rota.InvalidArgumentError)
 
 
 def test_what_is_no_communicator_of_these_ranks_is_refused(path):
-    with pytest.raises(rota.InvalidArgumentError, match="MPI_COMM_NULL"):
-        rota.mpi.Communicator(MPI.COMM_NULL)
-    with pytest.raises(TypeError, match="mpi4py"):
-        rota.mpi.Communicator("world")
+    refused(lambda: rota.mpi.Communicator(MPI.COMM_NULL), rota.InvalidArgumentError, "MPI_COMM_NULL")
+    refused(lambda: rota.mpi.Communicator("world"), TypeError, "mpi4py")
     if SIZE > 1:
         with pytest.raises(rota.InvalidArgumentError, match=f"this is rank {RANK} of {SIZE}, and ranks do this together"):
             rota.CheckpointDirectory(path)
@@ -132,8 +124,7 @@ def test_ranks_open_files_together_as_each_alone_does(comm, data):
             assert len(copy) in (len(together), len(source))
     whole = rota.open(data, comm=COMM)
     assert len(whole) == 21 and whole[RANK]["text"].tobytes() == rota.open(data)[RANK]["text"].tobytes()
-    with pytest.raises(rota.InvalidArgumentError, match="give comm="):
-        rota.open(rota.Catalog(data), comm=comm)
+    refused(lambda: rota.open(rota.Catalog(data), comm=comm), rota.InvalidArgumentError, "give comm=")
 
 
 def test_rank_0_alone_lists(comm, data):
@@ -145,8 +136,7 @@ def test_rank_0_alone_lists(comm, data):
             os.remove(os.path.join(data, file))
         os.rmdir(data)
     COMM.barrier()
-    with pytest.raises(FileNotFoundError):
-        rota.Catalog(data, comm=comm)
+    refused(lambda: rota.Catalog(data, comm=comm), FileNotFoundError)
 
 
 @several
@@ -158,8 +148,7 @@ def test_ranks_that_differ_are_refused_on_all(comm, data):
         lambda: rota.open(data, "lines" if RANK else "files", comm=comm),
         lambda: rota.pack(documents, 8 + RANK, comm=comm),
     ):  # fmt: skip
-        with pytest.raises(rota.MismatchError):
-            use()
+        refused(use, rota.MismatchError)
 
 
 def test_what_one_rank_gets_wrong_is_raised_on_all(comm, data, path):
@@ -182,14 +171,12 @@ def test_what_one_rank_gets_wrong_is_raised_on_all(comm, data, path):
             lambda: rota.CheckpointDirectory(comm, path, keep_last=wrong(rank, 3, 2), deadline=60) if SIZE > 1 else 1 / "",
             lambda: rota.mpi.Communicator(COMM, wrong(rank, "typo", 60)), lambda: comm.data_parallel(wrong(rank, "typo", 0)),
         ):  # fmt: skip
-            with pytest.raises((rota.Error, TypeError)):
-                use()
+            refused(use, (rota.Error, TypeError))
 
 
 def test_what_a_function_raises_stays_the_cause_on_its_rank(comm, data):
-    with pytest.raises(rota.CallbackError) as raised:
-        rota.Catalog(data, comm=comm, progress=(lambda done: 1 / 0) if RANK == 0 else None)
-    assert isinstance(raised.value.__cause__, ZeroDivisionError) == (RANK == 0)
+    raised = refused(lambda: rota.Catalog(data, comm=comm, progress=(lambda done: 1 / 0) if RANK == 0 else None), rota.CallbackError)
+    assert isinstance(raised.__cause__, ZeroDivisionError) == (RANK == 0)
 
 
 def test_ranks_pack_together_as_each_alone_does(comm, data):
@@ -205,8 +192,7 @@ def test_bad_samples_are_counted_together(comm):
     loader = rota.Loader(source(bad={3, 30, 44}), 12, **options)
     assert sum(COMM.allgather(sum((batch.kinds == 2).sum() for batch in loader))) == 3
     assert loader.skipped_count == 3
-    with pytest.raises(rota.Error, match="bad"):
-        list(rota.Loader(source(bad=range(20, 40)), 12, max_skipped=2, **options))
+    refused(lambda: list(rota.Loader(source(bad=range(20, 40)), 12, max_skipped=2, **options)), rota.Error, "bad")
 
 
 def test_a_loader_goes_on_with_fewer_ranks(comm):
@@ -261,8 +247,7 @@ def test_loaders_go_on_together_and_alone(comm, path):
 def test_parts_of_some_ranks_and_the_whole_of_another_are_no_tensor(comm, path):
     rows = np.full((2, 2), RANK)
     with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
-        with pytest.raises(rota.MismatchError, match="rank 0 has c: Rows"):
-            directory.save(1, {"c": rows if RANK == 1 else rota.Rows(rows)})
+        refused(lambda: directory.save(1, {"c": rows if RANK == 1 else rota.Rows(rows)}), rota.MismatchError, "rank 0 has c: Rows")
         assert directory.latest() is None
 
 
@@ -288,17 +273,15 @@ def test_a_rank_that_cannot_restore_is_told_to_all(comm, path):
         directory.save(1, {"main": rota.Loader(source(), 6, world=(RANK, SIZE))})
         for failing in range(SIZE):
             other = rota.Loader(source(61 if RANK == failing else 60), 6, world=(RANK, SIZE))
-            with pytest.raises(rota.MismatchError) as raised:
-                directory.restore(other)
-            assert RANK == failing or f"rank {failing}" in str(raised.value)
+            raised = refused(lambda: directory.restore(other), rota.MismatchError)
+            assert RANK == failing or f"rank {failing}" in str(raised)
         assert directory.restore(rota.Loader(source(), 6, world=(RANK, SIZE))).info.step == 1
 
 
 def test_statistics_that_one_rank_cannot_give_fail_on_all_and_then_name_the_last(comm):
     loader = rota.Loader(source(), 4 * SIZE, comm=comm, workers=0, transform=lambda sample: time.sleep(0.02 if RANK == SIZE - 1 else 0))
     next(loader)
-    with pytest.raises(TypeError if RANK == 0 else rota.Error, match="need a rota.Loader"):
-        rota.compare_ranks("none" if RANK == 0 else loader, comm)
+    refused(lambda: rota.compare_ranks("none" if RANK == 0 else loader, comm), TypeError if RANK == 0 else rota.Error, "need a rota.Loader")
     found = rota.compare_ranks(loader, comm)
     assert found["wait"]["rank"] == SIZE - 1 and found["wait"]["most"] >= 0.08
     assert found["straggler"].startswith(f"rank {SIZE - 1} waits for its transform: ") == (SIZE > 1)

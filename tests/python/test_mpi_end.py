@@ -39,16 +39,13 @@ def job(path, code, imports=IMPORTS[0], **options):
     return told.replace("the world is MPI's: rank 0 of 2\n", "")
 
 
-@pytest.mark.parametrize(
-    "imports, end",
-    [
-        (IMPORTS[0], ""),
-        (IMPORTS[1], "cycle = [loader, directory, comm, part]; cycle.append(cycle); del loader, directory, comm, part"),
-        (IMPORTS[0], "import builtins; builtins.kept = [loader, directory, comm, part, batch]"),
-        (IMPORTS[1], "del comm, part"),
-        (IMPORTS[0], "comm.close(); sys.exit(0)"),
-    ],
-)
+@pytest.mark.parametrize("imports, end", [
+    (IMPORTS[0], ""),
+    (IMPORTS[1], "cycle = [loader, directory, comm, part]; cycle.append(cycle); del loader, directory, comm, part"),
+    (IMPORTS[0], "import builtins; builtins.kept = [loader, directory, comm, part, batch]"),
+    (IMPORTS[1], "del comm, part"),
+    (IMPORTS[0], "comm.close(); sys.exit(0)"),
+])  # fmt: skip
 def test_a_job_that_forgets_to_close_ends_in_order_and_its_save_is_whole(tmp_path, imports, end):
     assert job(tmp_path, SAVE + end, imports) == ""
     with rota.CheckpointDirectory(None, tmp_path) as directory:

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 import rota
-from runs import python
+from runs import python, refused
 
 OPTIONS = {
     "files": {"keys": True},
@@ -108,8 +108,7 @@ def test_options_do_what_they_say(tmp_path):
     records = tmp_path / "tfrecord" / "a.bin"
     opened("tfrecord")
     records.write_bytes(records.read_bytes()[:-1] + b"!")
-    with pytest.raises(rota.CorruptError):
-        opened("tfrecord")[1]
+    refused(lambda: opened("tfrecord")[1], rota.CorruptError)
     assert bytes(opened("tfrecord", verify=False)[1]["data"]) == b"second"
 
 
@@ -120,12 +119,10 @@ def test_options_of_another_format_are_refused_and_the_formats_own_are_named(tmp
             for name, value in options.items():
                 if name in OPTIONS.get(format, {}):
                     continue
-                with pytest.raises(TypeError) as refused:
-                    rota.open(directory, format, **{name: value})
+                error = refused(lambda: rota.open(directory, format, **{name: value}), TypeError)
                 for known in OPTIONS[other] if format == "auto" else OPTIONS.get(format, {}):
-                    assert known in str(refused.value)
-    with pytest.raises(TypeError, match="no option verfiy; name the format"):
-        rota.open(directory, verfiy=True)
+                    assert known in str(error)
+    refused(lambda: rota.open(directory, verfiy=True), TypeError, "no option verfiy; name the format")
 
 
 def test_options_of_a_wrong_type_or_value_are_refused(tmp_path):
@@ -134,26 +131,20 @@ def test_options_of_a_wrong_type_or_value_are_refused(tmp_path):
         ("hdf5", {"datasets": "x"}), ("tar", {"fields": [1]}), ("tar", {"keys": "yes"}), ("tokens", {"length": "4"}),
         ("tokens", {"length": 2.5}), ("mds", {"columns": None}),
     ]:
-        with pytest.raises(TypeError):
-            rota.open(directory, format, **options)
+        refused(lambda: rota.open(directory, format, **options), TypeError)
     for options in ({"length": 0}, {"length": 2**63}, {"dtype": "float32"}, {"dtype": "text"}, {"stride": -1}):
-        with pytest.raises(rota.InvalidArgumentError):
-            rota.open(directory, "tokens", **options)
+        refused(lambda: rota.open(directory, "tokens", **options), rota.InvalidArgumentError)
 
 
 def test_what_is_not_there_is_refused(tmp_path):
-    with pytest.raises(rota.NotFoundError):
-        rota.open(tmp_path / "nothing")
-    with pytest.raises(rota.NotFoundError):
-        rota.open(tmp_path)  # without any file
+    refused(lambda: rota.open(tmp_path / "nothing"), rota.NotFoundError)
+    refused(lambda: rota.open(tmp_path), rota.NotFoundError)  # without any file
     with pytest.raises(rota.InvalidArgumentError, match="no format \"zip\"; use one of .*hdf5"):
         rota.open(write(tmp_path / "data", "lines"), "zip", keys=True)
     for path in ("", f"{tmp_path}\0"):
-        with pytest.raises(rota.InvalidArgumentError):
-            rota.open(path)
+        refused(lambda: rota.open(path), rota.InvalidArgumentError)
     for path in (None, 5, [5]):
-        with pytest.raises(TypeError):
-            rota.open(path)
+        refused(lambda: rota.open(path), TypeError)
 
 
 def test_a_source_is_loaded_where_it_was_not_made(tmp_path, monkeypatch):
@@ -182,8 +173,7 @@ def test_a_pickled_source_is_what_it_was_when_it_was_made():
     for made in (joined, *split, rota.windows(one, 4)):
         same(pickle.loads(pickle.dumps(made)), made)
     assert (len(joined), len(split[1])) == (60, 30) and split[1][-1] == split[1][29]
-    with pytest.raises(IndexError):
-        split[1][30]
+    refused(lambda: split[1][30], IndexError)
 
 
 def test_files_are_opened_by_names_of_any_bytes(tmp_path):
@@ -235,10 +225,8 @@ def test_that_shards_are_read_back(tmp_path, kind):
     second = rota.write_shards(source, shards, world=rota.World(1, 2), **options)
     assert second.is_complete and first.written + second.written == second.shards == second.there
     assert [bytes(sample["data"]) for sample in rota.open(shards)] == texts
-    with pytest.raises(rota.InvalidArgumentError, match="format"):
-        rota.write_shards(source, shards, format="zip")
-    with pytest.raises(rota.MismatchError, match="other options"):
-        rota.write_shards(source, shards, format=kind)
+    refused(lambda: rota.write_shards(source, shards, format="zip"), rota.InvalidArgumentError, "format")
+    refused(lambda: rota.write_shards(source, shards, format=kind), rota.MismatchError, "other options")
 
 
 READS_NEWER = re.search(r"/libhdf5_\w+\.so\.3", Path("/proc/self/maps").read_text())  # rota's is 1.14
@@ -249,8 +237,7 @@ def test_what_a_newer_hdf5_wrote_is_refused_and_not_left_out(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w", libver="latest") as file:
         file["rows"] = np.arange(10.0)
         file.create_dataset("rows_offsets", data=[0, 2, 10], compression="gzip")
-    with pytest.raises(rota.UnsupportedError, match='"/rows_offsets".*newer HDF5.*libver'):
-        rota.open(tmp_path)
+    refused(lambda: rota.open(tmp_path), rota.UnsupportedError, '"/rows_offsets".*newer HDF5.*libver')
 
 
 def test_writing_shards_shows_how_far_it_is_and_ends_by_ctrl_c(tmp_path):
@@ -267,7 +254,6 @@ def test_writing_shards_shows_how_far_it_is_and_ends_by_ctrl_c(tmp_path):
         if not at.is_over and len(seen) == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    with pytest.raises(KeyboardInterrupt):
-        rota.write_shards(samples, tmp_path / "shards", format="mds", shard_bytes=100, progress=stop)
+    refused(lambda: rota.write_shards(samples, tmp_path / "shards", format="mds", shard_bytes=100, progress=stop), KeyboardInterrupt)
     report = rota.write_shards(samples, tmp_path / "shards", format="mds", shard_bytes=100)
     assert report.is_complete and 0 < report.written < report.shards and seen[:2] == sorted(seen[:2])

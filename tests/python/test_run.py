@@ -4,11 +4,10 @@ import copy
 import json
 import pickle
 import random
-import threading
 
 import pytest
 import rota
-from runs import loader, settings
+from runs import in_threads, loader, refused, settings
 
 
 def told(batch):
@@ -41,11 +40,9 @@ def test_it_is_a_value():
 
 def test_lengths_of_its_own_come_with_a_recipe_or_another_run():
     run = rota.Run(20, 4, shard_lengths=[5, 9, 6], interleave=1, shuffle="within")
-    with pytest.raises(rota.UnsupportedError, match="recipe"):
-        rota.Run.from_state(run.state())
+    refused(lambda: rota.Run.from_state(run.state()), rota.UnsupportedError, "recipe")
     assert rota.Run.from_state(run.recipe()) == rota.Run.from_state(run.state(), lengths=run) == run
-    with pytest.raises(rota.MismatchError, match="lengths"):
-        rota.Run.from_state(run.state(), lengths=rota.Run(20, shard_lengths=[9, 5, 6]))
+    refused(lambda: rota.Run.from_state(run.state(), lengths=rota.Run(20, shard_lengths=[9, 5, 6])), rota.MismatchError, "lengths")
     assert run.cursors().tolist() == [[0, 0]] * 3
 
 
@@ -63,8 +60,7 @@ def test_lengths_of_its_own_come_with_a_recipe_or_another_run():
     (lambda: rota.Run.from_state(rota.Run(10).state()[:-9]), rota.CorruptError, "no JSON"),
 ])  # fmt: skip
 def test_it_refuses_what_there_is_not(make, error, words):
-    with pytest.raises(error, match=words):
-        make()
+    refused(make, error, words)
 
 
 def test_a_past_that_was_otherwise_is_refused_also_of_a_state():
@@ -74,8 +70,7 @@ def test_a_past_that_was_otherwise_is_refused_also_of_a_state():
     run.advance()
     for known in run, rota.Run.from_state(run.state()):
         assert known.at(1).position == (0, 8, 1)
-        with pytest.raises(rota.UnsupportedError, match="not known"):
-            known.at(0)
+        refused(lambda: known.at(0), rota.UnsupportedError, "not known")
     assert json.loads(run.state())["run"]["since"] == {"epoch": 0, "consumed": 8, "step": 1}
 
 
@@ -87,9 +82,5 @@ def test_threads_ask_it_at_once():
             if run.at(step).slice((1, 2)).ids.tolist() != run[step].ids[4:].tolist():
                 wrong.append(step)
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    in_threads(*[ask] * 4)
     assert not wrong

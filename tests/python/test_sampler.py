@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import rota
-from runs import batches_of, count, loader, samples_of, settings
+from runs import batches_of, count, loader, refused, samples_of, settings
 
 
 def maker(samples, options):
@@ -106,9 +106,8 @@ def test_an_index_is_an_int_and_keeps_its_key_in_another_process():
 def test_a_state_of_another_order_is_refused_with_both_values(change):
     state = rota.ElasticBatchSampler(30, 4, world=(0, 1)).state_dict()
     other = rota.ElasticBatchSampler(30, 4, world=(0, 1), **change)
-    with pytest.raises(rota.MismatchError, match="the text has .*, this loader has ") as refused:
-        other.load_state_dict(state)
-    assert ("fingerprint= was None then, and is 'other' now" in str(refused.value)) == ("fingerprint" in change)
+    error = refused(lambda: other.load_state_dict(state), rota.MismatchError, "the text has .*, this loader has ")
+    assert ("fingerprint= was None then, and is 'other' now" in str(error)) == ("fingerprint" in change)
 
 
 def test_a_pickled_sampler_stands_where_it_stood():
@@ -157,8 +156,7 @@ def test_set_epoch_behind_a_for_of_all_epochs_is_refused():
     sampler = rota.ElasticBatchSampler(30, 4, world=(0, 1), epochs=3)
     while sampler.advance():
         pass
-    with pytest.raises(ValueError, match="go to epoch 1: epochs=3, .* leave epochs out"):
-        sampler.set_epoch(1)
+    refused(lambda: sampler.set_epoch(1), ValueError, "go to epoch 1: epochs=3, .* leave epochs out")
 
 
 def test_a_state_that_counts_nothing_of_what_was_drawn_says_so():
@@ -198,8 +196,7 @@ def test_set_epoch_of_what_a_load_has_behind_it_gives_nothing_or_is_refused():
     assert list(sampler) == [] and sampler.position == (2, 0, 10)
     sampler.set_epoch(2)
     assert len(list(sampler)) == 5
-    with pytest.raises(ValueError, match="go to epoch 0: the state that was loaded is in epoch 2"):
-        sampler.set_epoch(0)
+    refused(lambda: sampler.set_epoch(0), ValueError, "go to epoch 0: the state that was loaded is in epoch 2")
     sampler.restart()
     sampler.set_epoch(0)
     assert sampler.position == (0, 0, 0)
@@ -211,8 +208,7 @@ def test_an_evaluation_begins_anew_and_has_no_state(tmp_path):
     next(iter(sampler))
     assert [list(sampler), list(sampler)] == [whole, whole] and sampler.state_dict() == {}
     sampler.load_state_dict({})
-    with pytest.raises(ValueError, match="one for evaluation has no state"):
-        rota.CheckpointDirectory(None, tmp_path).save(1, sampler)
+    refused(lambda: rota.CheckpointDirectory(None, tmp_path).save(1, sampler), ValueError, "one for evaluation has no state")
     for options in {"tail": "drop"}, {"tail": "carry"}, {"epochs": 2}, {"weights": [1]}:
         with pytest.raises(ValueError, match="evaluation=True gives each sample once"):
             rota.ElasticBatchSampler([10] if "weights" in options else 10, 4, world=(0, 1), evaluation=True, **options)
@@ -251,8 +247,7 @@ def test_datasets_take_turns_by_weight():
 
 def test_who_would_share_samples_again_is_refused():
     assert not hasattr(rota.ElasticBatchSampler(10, 4, world=(0, 1)), "batch_size")
-    with pytest.raises(rota.UnsupportedError, match="rota.accelerate.DataLoader"):
-        rota.ElasticBatchSampler(10, 4, world=(0, 2)).batch_size  # noqa: B018
+    refused(lambda: rota.ElasticBatchSampler(10, 4, world=(0, 2)).batch_size, rota.UnsupportedError, "rota.accelerate.DataLoader")
 
 
 def test_an_evaluation_takes_no_state_of_a_training():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import rota
 import rota.mpi
-from runs import python, source
+from runs import python, refused, source
 
 
 class Rows(rota.Stream):
@@ -120,13 +120,10 @@ def test_an_indexed_source_is_read_as_streams():
         assert sorted(x for *_, x in got) == list(range(23))
 
 
-@pytest.mark.parametrize(
-    "cursors, numbers",
-    [
-        (lambda i: i - 5, 1), (lambda i: (i,), 1), (lambda i: (i, -i, 2**63 - 1), 3), (lambda i: np.int64(i), 1),
-        (lambda i: b"\0\xff" * i, 1), (lambda i: b"%d" % i, 0), (lambda i: (), 0),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("cursors, numbers", [
+    (lambda i: i - 5, 1), (lambda i: (i,), 1), (lambda i: (i, -i, 2**63 - 1), 3), (lambda i: np.int64(i), 1),
+    (lambda i: b"\0\xff" * i, 1), (lambda i: b"%d" % i, 0), (lambda i: (), 0),
+])  # fmt: skip
 def test_a_stream_gets_the_cursor_back_that_it_yielded(cursors, numbers):
     opened = []
 
@@ -141,19 +138,15 @@ def test_a_stream_gets_the_cursor_back_that_it_yielded(cursors, numbers):
     assert opened == [None, cursors(3)] and isinstance(opened[1], (int, tuple, bytes))
 
 
-@pytest.mark.parametrize(
-    "yielded, says",
-    [
-        (5, "yield a pair"), ({"x": 1}, "yield a pair"), ((1, 2, 3), "yield a pair"), (({"y": 1}, 1), 'it has no "x"'),
-        (({"x": [1, 2]}, 1), "shape"), (({"x": 1.5}, 1), "without loss"), (({"x": 1}, None), "an int or bytes"),
-        (({"x": 1}, 1.5), "an int or bytes"), (({"x": 1}, 2**63), "64 bits"), (({"x": 1}, (1, 2)), "an int or bytes"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("yielded, says", [
+    (5, "yield a pair"), ({"x": 1}, "yield a pair"), ((1, 2, 3), "yield a pair"), (({"y": 1}, 1), 'it has no "x"'),
+    (({"x": [1, 2]}, 1), "shape"), (({"x": 1.5}, 1), "without loss"), (({"x": 1}, None), "an int or bytes"),
+    (({"x": 1}, 1.5), "an int or bytes"), (({"x": 1}, 2**63), "64 bits"), (({"x": 1}, (1, 2)), "an int or bytes"),
+])  # fmt: skip
 @pytest.mark.parametrize("workers", (0, 1))
 def test_what_is_no_pair_of_a_sample_and_a_cursor_is_refused(yielded, says, workers):
     loader = rota.StreamLoader(Of(lambda cursor: iter([yielded])), 4, workers=workers)
-    with pytest.raises(rota.CallbackError, match=says):
-        loader.next()
+    refused(loader.next, rota.CallbackError, says)
 
 
 def test_one_process_of_several_says_whether_it_is_alone(monkeypatch):
@@ -162,8 +155,7 @@ def test_one_process_of_several_says_whether_it_is_alone(monkeypatch):
     loader = rota.StreamLoader(rota.as_stream(source(5), 1), 2)
     assert "asked for when it is used first" in repr(loader)
     for _ in range(2):
-        with pytest.raises(ValueError, match="rank 1 of 4.*init_process_group.*comm="):
-            loader.next()
+        refused(loader.next, ValueError, "rank 1 of 4.*init_process_group.*comm=")
     loader.close()
     assert loader.is_closed
     for alone in None, rota.Communicator():
@@ -179,10 +171,9 @@ def test_what_a_generator_raises_is_the_cause_of_what_next_raises_and_an_interru
 
     loader = rota.StreamLoader(Of(make, where=lambda shard: "rows.db"), 1, workers=workers)
     assert loader.next()["x"].tolist() == [1]
-    with pytest.raises((rota.CallbackError, KeyboardInterrupt)) as raised:
-        loader.next()
-    shown = raised.value if error is KeyboardInterrupt else raised.value.__cause__
-    assert type(shown) is error and (shown is raised.value or "rows.db" in str(raised.value))
+    raised = refused(loader.next, (rota.CallbackError, KeyboardInterrupt))
+    shown = raised if error is KeyboardInterrupt else raised.__cause__
+    assert type(shown) is error and (shown is raised or "rows.db" in str(raised))
 
 
 def test_a_failed_read_is_tried_again_where_it_was():
@@ -196,8 +187,7 @@ def test_a_failed_read_is_tried_again_where_it_was():
 
     loader = rota.StreamLoader(Of(make), 2, workers=0)
     seen = samples_of(loader, 1)
-    with pytest.raises(rota.IOError):
-        loader.next()
+    refused(loader.next, rota.IOError)
     assert [x for *_, x in seen + samples_of(loader)] == list(range(6))
 
 
@@ -290,23 +280,19 @@ def test_a_pipe_is_dispatched():
 KEPT = []
 
 
-@pytest.mark.parametrize(
-    "make, says",
-    [
-        (lambda: rota.filter(Rows([3]), lambda sample: None), "return True or False"),
-        (lambda: rota.flat_map(Rows([3]), lambda sample: None), "a list of dicts"),
-        (lambda: rota.flat_map(Rows([3]), lambda sample: dict(sample)), "a list of dicts"),
-        (lambda: rota.flat_map(Rows([3]), lambda sample: [{}]), 'no "x"'),
-        (lambda: rota.flat_map(Rows([3]), lambda sample: itertools.repeat(dict(sample)), most=9), "more than 9"),
-        (lambda: rota.flat_map(Rows([3]), lambda sample: 1 / 0), "ZeroDivisionError"),
-        (lambda: Of(lambda cursor: 1 / 0), "ZeroDivisionError"),
-        (lambda: rota.flat_map(Rows([3]), lambda sample: KEPT.append(sample) or []), "keep a copy"),
-        (lambda: rota.filter(Rows([3]), lambda sample: KEPT.append(sample["x"]) or True), "keep a copy"),
-    ],
-)
+@pytest.mark.parametrize("make, says", [
+    (lambda: rota.filter(Rows([3]), lambda sample: None), "return True or False"),
+    (lambda: rota.flat_map(Rows([3]), lambda sample: None), "a list of dicts"),
+    (lambda: rota.flat_map(Rows([3]), lambda sample: dict(sample)), "a list of dicts"),
+    (lambda: rota.flat_map(Rows([3]), lambda sample: [{}]), 'no "x"'),
+    (lambda: rota.flat_map(Rows([3]), lambda sample: itertools.repeat(dict(sample)), most=9), "more than 9"),
+    (lambda: rota.flat_map(Rows([3]), lambda sample: 1 / 0), "ZeroDivisionError"),
+    (lambda: Of(lambda cursor: 1 / 0), "ZeroDivisionError"),
+    (lambda: rota.flat_map(Rows([3]), lambda sample: KEPT.append(sample) or []), "keep a copy"),
+    (lambda: rota.filter(Rows([3]), lambda sample: KEPT.append(sample["x"]) or True), "keep a copy"),
+])  # fmt: skip
 def test_wrong_answers_of_functions_are_refused(make, says):
-    with pytest.raises(rota.CallbackError, match=says):
-        rota.StreamLoader(make(), 2).next()
+    refused(lambda: rota.StreamLoader(make(), 2).next(), rota.CallbackError, says)
 
 
 def test_a_state_of_another_stream_is_refused():
@@ -314,13 +300,10 @@ def test_a_state_of_another_stream_is_refused():
     named = Rows([5, 5])
     named.fingerprint = "version 2"
     for other in (named, Rows([5]), rota.filter(Rows([5, 5]), bool), Of(lambda cursor: [])):
-        with pytest.raises(rota.MismatchError):
-            rota.StreamLoader(other, 2).load_state_dict(state)
+        refused(lambda: rota.StreamLoader(other, 2).load_state_dict(state), rota.MismatchError)
     for wrong in ({}, "", {"rota": 5}):
-        with pytest.raises(rota.InvalidArgumentError):
-            rota.StreamLoader(Rows([5, 5]), 2).load_state_dict(wrong)
-    with pytest.raises(rota.CorruptError):
-        rota.StreamLoader(Rows([5, 5]), 2).load_state_dict({"rota": "{}"})
+        refused(lambda: rota.StreamLoader(Rows([5, 5]), 2).load_state_dict(wrong), rota.InvalidArgumentError)
+    refused(lambda: rota.StreamLoader(Rows([5, 5]), 2).load_state_dict({"rota": "{}"}), rota.CorruptError)
 
 
 def test_what_is_no_stream_and_impossible_attributes_are_refused():
@@ -328,29 +311,22 @@ def test_what_is_no_stream_and_impossible_attributes_are_refused():
         return iter(())
 
     for stream in (Rows, 5, None, [1, 2], rota.PythonSource([1])):
-        with pytest.raises(TypeError, match="rota.Stream|None"):
-            rota.StreamLoader(stream)
-    with pytest.raises(TypeError, match="has no fields"):
-        rota.StreamLoader(rota.Stream())
+        refused(lambda: rota.StreamLoader(stream), TypeError, "rota.Stream|None")
+    refused(lambda: rota.StreamLoader(rota.Stream()), TypeError, "has no fields")
     wrong = {"shards": (0, 2**40), "cursor_numbers": (-1, 2**20), "fields": ({"x": "int7"}, 5)}
     for attributes in ({name: value} for name, values in wrong.items() for value in values):
-        with pytest.raises((rota.Error, TypeError)):
-            rota.StreamLoader(Of(make, **attributes))
+        refused(lambda: rota.StreamLoader(Of(make, **attributes)), (rota.Error, TypeError))
     for options in ({"workers": 2**40}, {"global_batch_size": "x"}, {"epochs": -1}, {"deadline": float("nan")}):
-        with pytest.raises((rota.InvalidArgumentError, TypeError)):
-            rota.StreamLoader(Rows([1]), **options)
-    with pytest.raises(TypeError, match="no communicator of mpi4py"):
-        rota.StreamLoader(Rows([1]), comm=5)
-    with pytest.raises(rota.CallbackError, match="remaining"):
-        rota.StreamLoader(Of(make, remaining=lambda shard, cursor: "many"))
+        refused(lambda: rota.StreamLoader(Rows([1]), **options), (rota.InvalidArgumentError, TypeError))
+    refused(lambda: rota.StreamLoader(Rows([1]), comm=5), TypeError, "no communicator of mpi4py")
+    refused(lambda: rota.StreamLoader(Of(make, remaining=lambda shard, cursor: "many")), rota.CallbackError, "remaining")
 
 
 def test_a_loader_is_of_one_thread_at_a_time_and_says_so_when_closed():
     loader = None
 
     def make(cursor):
-        with pytest.raises(rota.BusyError):
-            loader.position
+        refused(lambda: loader.position, rota.BusyError)
         yield 1, 1
 
     loader = rota.StreamLoader(Of(make), workers=0)
@@ -358,8 +334,7 @@ def test_a_loader_is_of_one_thread_at_a_time_and_says_so_when_closed():
     assert loader.stats["samples"] == 1 and "step 1" in repr(loader)
     loader.close()
     assert repr(loader) == "<rota.StreamLoader, closed>"
-    with pytest.raises(rota.InvalidArgumentError, match="closed"):
-        loader.next()
+    refused(loader.next, rota.InvalidArgumentError, "closed")
 
 
 ENDS = """

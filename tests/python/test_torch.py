@@ -11,7 +11,7 @@ import rota
 
 torch = pytest.importorskip("torch")
 import rota.torch  # noqa: E402
-from runs import loader as loader_of_rota  # noqa: E402
+from runs import loader as loader_of_rota, refused  # noqa: E402
 
 SAMPLES = 61
 
@@ -100,8 +100,7 @@ def test_a_loader_is_generic_tells_what_it_is_and_can_be_pickled():
     assert again.position == run.position
     assert [id for _, id, _ in take(again, 2)] == [id for _, id, _ in take(run, 2)]
     for given in {}, dict(sampler=sampler, batch_sampler=sampler):
-        with pytest.raises(TypeError, match="as sampler or as batch_sampler"):
-            rota.torch.DataLoader(Noisy(), **given)
+        refused(lambda: rota.torch.DataLoader(Noisy(), **given), TypeError, "as sampler or as batch_sampler")
 
 
 def test_trainers_see_that_a_loader_shares_samples_by_itself():
@@ -119,8 +118,7 @@ def test_an_error_of_the_dataset_leaves_the_position():
 
     works = 0
     run = rota.torch.DataLoader(Fails(), rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1)))
-    with pytest.raises(ZeroDivisionError):
-        list(run)
+    refused(lambda: list(run), ZeroDivisionError)
     assert run.position.step == 0
     works = 1
     assert sorted(id for _, id, _ in take(run, 100)) == list(range(SAMPLES))
@@ -168,8 +166,7 @@ def test_seeded_datasets_want_keys_and_forward_the_rest():
     dataset = rota.torch.seeded(inner)
     inner.classes = ["a"]
     assert len(dataset) == SAMPLES and dataset.classes == ["a"]
-    with pytest.raises(TypeError, match="ElasticBatchSampler"):
-        dataset[3]
+    refused(lambda: dataset[3], TypeError, "ElasticBatchSampler")
     one, other = (rota.Index.of(3, epoch, 7) for epoch in (0, 1))
     before = random.getstate()
     assert dataset[one] == dataset[one] != dataset[other]
@@ -195,8 +192,7 @@ def test_loaders_are_saved_with_what_they_delivered_and_those_that_do_not_count_
     plain = torch.utils.data.DataLoader(range(SAMPLES), batch_sampler=rota.ElasticBatchSampler(SAMPLES, 8, world=(0, 1)))
     one, two = loader(), loader()
     with rota.CheckpointDirectory(None, tmp_path) as directory:
-        with pytest.raises(TypeError, match="take rota.torch.DataLoader"):
-            directory.save(0, plain)
+        refused(lambda: directory.save(0, plain), TypeError, "take rota.torch.DataLoader")
         run = iter(one)
         for _ in range(3):
             next(run)
@@ -253,8 +249,7 @@ def test_what_is_no_batch_sampler_of_rota_is_refused():
         (lambda: rota.torch.DataLoader(Endless(), sampler), TypeError, "an order of its own"),
         (lambda: rota.torch.DataLoader(Noisy(), sampler).info, ValueError, "none was delivered"),
     ]:
-        with pytest.raises(error, match=message):
-            wrong()
+        refused(wrong, error, message)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -264,8 +259,7 @@ def test_an_old_for_takes_nothing_from_a_new_one(workers):
     next(old)
     new = iter(run)
     next(new)
-    with pytest.raises(ValueError, match="begin a new one"):
-        next(old)
+    refused(lambda: next(old), ValueError, "begin a new one")
     for ids, _ in new:
         assert ids.tolist() == run.info.ids.tolist()
 

@@ -9,6 +9,7 @@ import rota
 
 torch = pytest.importorskip("torch")
 import rota.torch  # noqa: E402
+from runs import refused  # noqa: E402
 
 
 def loader(size=40, batch=4, dataset=None, collate_fn=None, num_workers=0, **options):
@@ -44,8 +45,7 @@ def test_each_batch_of_a_thread_that_draws_ahead_has_its_own_info_and_state():
     while (batch := drawn.get(timeout=60)) is not None:
         assert run.info_of(batch).ids.tolist() == batch.tolist()
         for ask in (lambda: run.info, run.state_dict):
-            with pytest.raises(ValueError, match=r"draws batches ahead.*\(batch\)"):
-                ask()
+            refused(ask, ValueError, r"draws batches ahead.*\(batch\)")
         seen += batch.tolist()
         if len(seen) == 12:
             state = run.state_dict(batch)
@@ -62,10 +62,8 @@ def test_what_draws_ahead_in_between_is_found_and_what_passes_on_is_not(collate_
         tensor = batch if collate_fn is None else batch["x"] if isinstance(batch, dict) else batch[0]
         assert run.info_of(batch).ids.tolist() == run.info_of(tensor).ids.tolist() == tensor.tolist()
         if run.position.step < 10:
-            with pytest.raises(ValueError, match="info_of"):
-                run.info
-    with pytest.raises(ValueError, match="a copy is another one"):
-        run.info_of(tensor.clone())
+            refused(lambda: run.info, ValueError, "info_of")
+    refused(lambda: run.info_of(tensor.clone()), ValueError, "a copy is another one")
     kept = []
     for batch in passing(passing(run)):
         kept.append((batch, run.info))
@@ -118,13 +116,11 @@ def test_a_dataset_that_has_grown_or_is_another_is_refused():
     run = loader(dataset=dataset)
     next(iter(run))
     dataset.append(20)
-    with pytest.raises(rota.MismatchError, match="21 samples now, the sampler orders 20"):
-        next(iter(run))
+    refused(lambda: next(iter(run)), rota.MismatchError, "21 samples now, the sampler orders 20")
     files = [f"{i}.jpg" for i in range(20)]
     run = rota.torch.DataLoader(files, rota.ElasticBatchSampler(20, 4, world=(0, 1)))  # knows them by the loader
     other = rota.torch.DataLoader(files[::-1], rota.ElasticBatchSampler(20, 4, world=(0, 1)))
-    with pytest.raises(rota.MismatchError, match="sample 0 "):
-        other.load_state_dict(run.state_dict())
+    refused(lambda: other.load_state_dict(run.state_dict()), rota.MismatchError, "sample 0 ")
 
 
 def test_a_thread_that_saves_never_ends_the_loop_and_has_a_right_state():

@@ -1,9 +1,8 @@
 """Traces that Python's loaders write, read by `rota audit`."""
 
-import pytest
 import rota
 import rota.mpi
-from runs import audit, next_of, source
+from runs import audit, next_of, refused, source
 
 
 def phase(folder, number, world, steps, state):
@@ -36,19 +35,14 @@ def test_of_a_stream_as_well(tmp_path):
     trace.end()
     assert audit(tmp_path, "--samples", 20, "--epochs", 1).returncode == 0
     for wrong in (lambda: trace.write(batch), trace.end):
-        with pytest.raises(rota.InvalidArgumentError, match="it has ended"):
-            wrong()
+        refused(wrong, rota.InvalidArgumentError, "it has ended")
 
 
 def test_what_cannot_be_a_trace_is_refused(tmp_path):
     loader = rota.Loader(source(20), 3)
-    with pytest.raises(rota.InvalidArgumentError, match="needs a communicator"):
-        rota.TraceWriter(tmp_path, rota.Loader(source(20), 3, world=(0, 2)))
-    with pytest.raises(rota.InvalidArgumentError, match="phase -1"):
-        rota.TraceWriter(tmp_path, loader, phase=-1)
+    refused(lambda: rota.TraceWriter(tmp_path, rota.Loader(source(20), 3, world=(0, 2))), rota.InvalidArgumentError, "needs a communicator")
+    refused(lambda: rota.TraceWriter(tmp_path, loader, phase=-1), rota.InvalidArgumentError, "phase -1")
     rota.TraceWriter(tmp_path, loader, phase=4)
-    with pytest.raises(rota.IOError, match="File exists"):
-        rota.TraceWriter(tmp_path, loader, phase=4)
+    refused(lambda: rota.TraceWriter(tmp_path, loader, phase=4), rota.IOError, "File exists")
     for wrong in (lambda: rota.TraceWriter(tmp_path, [1, 2]), lambda: rota.TraceWriter(tmp_path, loader).write([1, 2])):
-        with pytest.raises(TypeError):
-            wrong()
+        refused(wrong, TypeError)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import rota
-from runs import loader, source
+from runs import loader, refused, source
 
 LINE = re.compile(r"epoch \d+, step [\d,]+, [\d,]+ samples/s, \d+\.\d\d GB/s, waits \d+ %(, \d+:\d\d:\d\d left)?")
 
@@ -89,8 +89,7 @@ def test_progress_that_nobody_can_read_ends_no_training(monkeypatch):
     closed.close()
     for file in closed, full:
         assert len(list(rota.progress(rota.Loader(source(50), 10), every=0, file=file))) == 5
-    with pytest.raises(OSError):
-        full.close()
+    refused(full.close, OSError)
     monkeypatch.setattr(sys, "stderr", None)
     assert len(list(rota.progress(rota.Loader(source(50), 10)))) == 5
 
@@ -98,8 +97,7 @@ def test_progress_that_nobody_can_read_ends_no_training(monkeypatch):
 def test_labels_that_prometheus_would_refuse_are_refused():
     stats = rota.Loader(source(1), 1).stats
     for name in "a-b", "1", "", "worker", "quantile":
-        with pytest.raises(ValueError, match="no name for a label"):
-            rota.to_prometheus(stats, **{name: 1})
+        refused(lambda: rota.to_prometheus(stats, **{name: 1}), ValueError, "no name for a label")
 
 
 def test_progress_of_other_ranks_is_not_shown():
@@ -129,8 +127,7 @@ def test_progress_of_a_loader_that_was_closed_ends_in_silence():
 
 
 def test_only_loaders_of_rota_are_compared():
-    with pytest.raises(TypeError, match="need a rota.Loader"):
-        rota.compare_ranks([1, 2])
+    refused(lambda: rota.compare_ranks([1, 2]), TypeError, "need a rota.Loader")
 
 
 def test_progress_of_what_has_nothing_says_nothing():

@@ -64,6 +64,11 @@ class Rows:
 
 def rows(**options): return rota.PythonSource(Rows(**options), {"x": "int64"})
 
+def refused(use, kind, words):
+    try: use()
+    except kind as error: assert words in str(error), error
+    else: raise SystemExit(f"it is not refused: {words}")
+
 def init():
     if "MEET_AT_RANK_0" not in os.environ:
         return dist.init_process_group("gloo", init_method=f"file://{path}/meeting", rank=rank, world_size=size)

@@ -6,7 +6,6 @@
 #include "ranks/collectives.hpp"
 #include "ranks/deferred_reduction.hpp"
 #include "ranks/nodes.hpp"
-#include "test.hpp"
 #include "unprivileged.hpp"
 
 namespace rota::test::collectives_test {
@@ -16,11 +15,10 @@ using namespace ranks;  // NOLINT(google-build-using-namespace)
 TEST(Agree, ThrowsTheLowestFailingRanksErrorOnAllRanks) {
   const int failing = everyone().size() / 2;
   const auto break_some = [&] {
-    if (everyone().rank() >= failing)
-      throw Error(ErrorCode::corrupt, fmt::format("broken on {}", everyone().rank()));
+    if (everyone().rank() >= failing) throw Error(corrupt, fmt::format("broken on {}", everyone().rank()));
   };
   const auto error = error_of([&] { everyone().together("test", break_some); });
-  ASSERT_THAT(error, is_error(ErrorCode::corrupt, {}));
+  ASSERT_THAT(error, is_error(corrupt, {}));
   const std::string head = everyone().size() == 1 ? "" : fmt::format("rank {}: ", failing);
   EXPECT_EQ(error->what(), head + fmt::format("broken on {}", failing));
 }
@@ -49,7 +47,7 @@ TEST(Agree, PassesOnWhatIsNoError) {
       if (everyone().rank() == 0) throw std::logic_error("odd");
     });
   });
-  ASSERT_THAT(error, is_error(ErrorCode::callback, {}));
+  ASSERT_THAT(error, is_error(callback, {}));
   EXPECT_STREQ(error->what(), "rank 0: odd");
 }
 
@@ -58,16 +56,16 @@ TEST(Collectives, BroadcastSumMinMaxAndGather) {
   const std::int64_t size = everyone().size();
   const std::string long_text(100'000, 'x');
   EXPECT_EQ(broadcast(everyone(), rank == 0 ? long_text : "mine"), long_text);
-  std::vector<std::int64_t> sums{rank, 1};
+  Numbers sums{rank, 1};
   everyone().sum(sums);
-  EXPECT_EQ(sums, (std::vector<std::int64_t>{size * (size - 1) / 2, size}));
+  EXPECT_EQ(sums, (Numbers{size * (size - 1) / 2, size}));
   std::vector<float> halves{0.5F};
   everyone().sum(halves);
   EXPECT_EQ(halves.front(), 0.5F * static_cast<float>(size));
-  std::vector<std::int64_t> lowest{rank};
+  Numbers lowest{rank};
   everyone().min(lowest);
   EXPECT_THAT(lowest, Each(0));
-  std::vector<std::int64_t> highest{rank};
+  Numbers highest{rank};
   everyone().max(highest);
   EXPECT_THAT(highest, Each(size - 1));
   EXPECT_EQ(all_gather(everyone(), rank), numbers_from(0, size));
@@ -75,9 +73,9 @@ TEST(Collectives, BroadcastSumMinMaxAndGather) {
 
 // What may begin a public call, and what errors call it.
 std::vector<std::pair<std::string, std::function<void()>>> first_calls(const Communicator& comm) {
-  using Values = std::vector<std::int64_t>;
+  using Values = Numbers;
   return {{"work", [&] { comm.together("work", [] {}); }},
-          {"broken", [&] { comm.together("broken", [] { throw Error(ErrorCode::io, "broken"); }); }},
+          {"broken", [&] { comm.together("broken", [] { throw Error(io, "broken"); }); }},
           {"add up what",
            [&] {
              Values values(9);
@@ -110,10 +108,10 @@ TEST(Calls, ThatDifferAreNamedOnAllRanksWhichGoOn) {
   const int last = everyone().size() - 1;
   for (std::size_t i = 0; i + 1 < calls.size(); ++i) {
     EXPECT_THAT(error_of(calls[i + (is_last() ? 1 : 0)].second),
-                is_error(ErrorCode::mismatch, {"ranks are in different calls: rank", calls[i].first,
-                                               fmt::format("rank {} in \"{}", last, calls[i + 1].first)}));
+                is_error(mismatch, {"ranks are in different calls: rank", calls[i].first,
+                                    fmt::format("rank {} in \"{}", last, calls[i + 1].first)}));
   }
-  std::vector<std::int64_t> ones(is_last() ? 7 : 1, 1);
+  Numbers ones(is_last() ? 7 : 1, 1);
   EXPECT_ERROR(everyone().sum(ones), mismatch,
                {"of 1 values", fmt::format("rank {} in \"add up what all ranks have\" of 7", last)});
   ones.resize(1);
@@ -125,7 +123,7 @@ TEST(Communicator, IsAProcessAloneUnlessItSaysOtherwise) {
   const Communicator alone;
   EXPECT_EQ(alone.world(), World{});
   EXPECT_EQ(broadcast(alone, std::string("x")), "x");
-  EXPECT_EQ(all_gather(alone, 3), std::vector<std::int64_t>{3});
+  EXPECT_EQ(all_gather(alone, 3), Numbers{3});
 }
 
 // NOLINTBEGIN(bugprone-use-after-move,hicpp-invalid-access-moved): what is tested
@@ -139,7 +137,7 @@ std::vector<std::function<void()>> calls_over(const Communicator& comm) {
           [&] { (void)is_same(comm, "test", "x"); },
           [&] { require_same(comm, "test", "x"); },
           [&] {
-            std::vector<std::int64_t> values{3};
+            Numbers values{3};
             comm.sum(values);
           },
           [&] { (void)comm.data_parallel(0); },

@@ -6,8 +6,6 @@
 #include "ranks/collectives.hpp"
 #include "ranks/exchange.hpp"
 #include "ranks/nodes.hpp"
-#include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::deadline_test {
 

@@ -8,14 +8,12 @@
 #include <mpi.h>
 #endif
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "files/memory_file.hpp"
 #include "mapped_file.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks_main.hpp"
-#include "test.hpp"
 
 namespace {
 

@@ -4,7 +4,6 @@
 
 #include "remote/server_process.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

@@ -32,11 +32,11 @@ class S3Server {
     }
   }
 
-  [[nodiscard]] std::filesystem::path directory() const { return directory_.path(); }
+  std::filesystem::path directory() const { return directory_.path(); }
   /// An object "bucket/key".
   void put(const std::string& name, const std::string& bytes) const { directory_.write(name, bytes); }
   /// Of an object; empty without.
-  [[nodiscard]] std::string content(const std::string& name) const { return read_file(directory() / name); }
+  std::string content(const std::string& name) const { return read_file(directory() / name); }
 
   /// Where it listens. Starts it.
   int port() {
@@ -56,22 +56,22 @@ class S3Server {
   }
 
   /// A line for each request: kind, name, range, status, and how many of its kind were under way.
-  [[nodiscard]] std::vector<std::string> requests() const {
+  std::vector<std::string> requests() const {
     std::ifstream file(directory() / "requests");
     std::vector<std::string> lines;
     for (std::string line; std::getline(file, line);) lines.push_back(line);
     return lines;
   }
   /// Those of a kind.
-  [[nodiscard]] std::vector<std::string> requests(const std::string& kind) const {
+  std::vector<std::string> requests(const std::string& kind) const {
     auto lines = requests();
     std::erase_if(lines, [&](const std::string& line) { return !line.starts_with(kind + " "); });
     return lines;
   }
   /// How many there were of a kind.
-  [[nodiscard]] std::ptrdiff_t count(const std::string& kind) const { return std::ssize(requests(kind)); }
+  std::ptrdiff_t count(const std::string& kind) const { return std::ssize(requests(kind)); }
   /// The most of a kind that were under way at once.
-  [[nodiscard]] int most_at_once(const std::string& kind) const {
+  int most_at_once(const std::string& kind) const {
     int most = 0;
     for (const std::string& line : requests(kind))
       most = std::max(most, std::stoi(line.substr(line.rfind(' '))));

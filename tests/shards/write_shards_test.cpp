@@ -61,7 +61,7 @@ class WriteShards : public PythonTest {
     return rota::write_shards(source, directory_.path(), options);
   }
   void expect_there(const Source& source) const { expect_equal(source, *open(directory_.path())); }
-  [[nodiscard]] std::vector<std::string> names() const { return names_in(directory_.path()); }
+  std::vector<std::string> names() const { return names_in(directory_.path()); }
 };
 
 TEST_F(WriteShards, AreReadBackEqual) {
@@ -305,7 +305,7 @@ TEST_F(WriteShards, WhoMayNotDeleteFinishes) {
   const auto storage = std::make_shared<MemoryStorage>();
   const auto source = random_samples(kBytes, 100, 5);
   const ShardOptions options{.shard_bytes = 5'000, .storages = {{"memory", storage}}};
-  storage->on_remove = [](std::string_view) { throw Error(ErrorCode::io, "status 403, AccessDenied"); };
+  storage->on_remove = [](std::string_view) { throw Error(io, "status 403, AccessDenied"); };
   for (const bool is_first : {true, false}) {
     const ShardReport report = rota::write_shards(source, "memory://b/out", options);
     EXPECT_TRUE(report.is_complete);

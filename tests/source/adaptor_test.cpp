@@ -2,7 +2,6 @@
 
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::adaptor_test {
 
@@ -41,7 +40,7 @@ class Wrapped : public SourceAdaptor {
   using SourceAdaptor::SourceAdaptor;
 
  private:
-  [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const override {
+  std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const override {
     return std::make_unique<Self>(std::move(inner));
   }
 };
@@ -60,12 +59,12 @@ struct UpperCase final : Wrapped<UpperCase> {
 
 struct FirstHalf final : Wrapped<FirstHalf> {
   using Wrapped::Wrapped;
-  [[nodiscard]] std::int64_t size() const override { return inner().size() / 2; }
+  std::int64_t size() const override { return inner().size() / 2; }
 };
 
 struct Forgetful final : SourceAdaptor {
   using SourceAdaptor::SourceAdaptor;
-  [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> /*inner*/) const override {
+  std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> /*inner*/) const override {
     return nullptr;
   }
 };

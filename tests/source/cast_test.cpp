@@ -2,7 +2,6 @@
 
 #include "source/documents.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::cast_test {
 

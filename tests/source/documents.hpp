@@ -3,14 +3,13 @@
 // Documents whose tokens say where they stand, of all lengths.
 
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
 /// Token k of document d is token(d, k), or its low bytes where the type is smaller. Reads parts by itself.
 class Documents : public ToldSource {
  public:
-  explicit Documents(std::vector<std::int64_t> tokens, DType dtype = DType::int64)
+  explicit Documents(Numbers tokens, DType dtype = DType::int64)
       : ToldSource(std::ssize(tokens), {{.name = "label", .dtype = DType::uint8},
                                         {.name = "tokens", .dtype = dtype, .ragged = true}}) {
     place = "shelf ";
@@ -30,9 +29,8 @@ class Documents : public ToldSource {
 };
 
 /// Up to `most` documents: many of no token or one, some of a few, and some that fill many sequences.
-inline std::vector<std::int64_t> random_lengths(std::mt19937_64& random, std::int64_t most,
-                                                std::int64_t sequence) {
-  std::vector<std::int64_t> lengths(static_cast<std::size_t>(draw(random, 0, most)));
+inline Numbers random_lengths(std::mt19937_64& random, std::int64_t most, std::int64_t sequence) {
+  Numbers lengths(static_cast<std::size_t>(draw(random, 0, most)));
   for (std::int64_t& length : lengths) {
     const std::int64_t kind = draw(random, 0, 9);
     length = kind < 3   ? draw(random, 0, 1)

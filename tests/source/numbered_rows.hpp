@@ -3,14 +3,13 @@
 // Rows whose content says which they are, in parts, and the windows over them, listed the naive way.
 
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
 /// Row i is "x", the number i, and "y" [3, 2], bytes that follow from it.
 class NumberedRows : public ToldSource {
  public:
-  explicit NumberedRows(std::int64_t size, std::vector<std::int64_t> sizes = {})
+  explicit NumberedRows(std::int64_t size, Numbers sizes = {})
       : ToldSource(size, {{"x", DType::int64, {}}, {"y", DType::uint8, {3, 2}}}) {
     place = "row ";
     parts = std::move(sizes);
@@ -21,7 +20,7 @@ class NumberedRows : public ToldSource {
     };
   }
   /// In parts of these sizes.
-  explicit NumberedRows(const std::vector<std::int64_t>& sizes)
+  explicit NumberedRows(const Numbers& sizes)
       : NumberedRows(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), sizes) {}
 
   /// Byte k of "y" in row i.
@@ -31,9 +30,8 @@ class NumberedRows : public ToldSource {
 };
 
 /// The first rows of the windows over parts of these sizes.
-inline std::vector<std::int64_t> naive_windows(const std::vector<std::int64_t>& parts, std::int64_t length,
-                                               std::int64_t stride) {
-  std::vector<std::int64_t> firsts;
+inline Numbers naive_windows(const Numbers& parts, std::int64_t length, std::int64_t stride) {
+  Numbers firsts;
   std::int64_t begin = 0;
   for (const std::int64_t part : parts) {
     for (std::int64_t i = 0; i + length <= part; i += stride) firsts.push_back(begin + i);

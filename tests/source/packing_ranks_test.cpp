@@ -6,13 +6,12 @@
 #include "source/document_stream.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::packing_ranks_test {
 
 const Communicator& comm() { return everyone(); }
 
-std::vector<std::int64_t> some_lengths(std::uint64_t seed, std::int64_t most) {
+Numbers some_lengths(std::uint64_t seed, std::int64_t most) {
   std::mt19937_64 random(seed);
   return random_lengths(random, most, 16);
 }
@@ -42,7 +41,7 @@ TEST(PackingTogether, MakesWhatOneProcessMakes) {
 
 TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
   std::atomic<std::int64_t> mine = 0;
-  Documents documents(std::vector<std::int64_t>(50'000, 3));
+  Documents documents(Numbers(50'000, 3));
   documents.on_rows = [&](SampleId) { ++mine; };
   const ranks::Nodes nodes(comm().duplicate());
   const DocumentStream stream(documents, documents.size(), 1, {.seed = 1, .threads = 3}, nodes);
@@ -58,7 +57,7 @@ TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
 }
 
 TEST(PackingTogether, ThrowsOnAllRanksWhatIsThrownOnOne) {
-  const auto torn = std::make_shared<Documents>(std::vector<std::int64_t>(10'000, 1));
+  const auto torn = std::make_shared<Documents>(Numbers(10'000, 1));
   torn->on_rows = [](SampleId id) {
     if (id.value == 77) throw Error(io, "page 77 is torn");
   };

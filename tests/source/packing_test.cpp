@@ -1,11 +1,10 @@
 #include "order/permutation.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::packing_test {
 
-using Lengths = std::vector<std::int64_t>;
+using Lengths = Numbers;
 using Packed = std::shared_ptr<const Source>;
 
 constexpr std::int64_t kMostLength = std::numeric_limits<std::int32_t>::max();
@@ -15,7 +14,7 @@ std::shared_ptr<Documents> documents(Lengths lengths, DType dtype = DType::int64
 }
 
 struct Sequence {
-  std::vector<std::int64_t> tokens;
+  Numbers tokens;
   std::vector<std::int32_t> segments;
   std::vector<std::int32_t> positions;
   friend bool operator==(const Sequence&, const Sequence&) = default;
@@ -77,22 +76,20 @@ PackOptions random_options(std::mt19937_64& random) {
 }
 
 TEST(Packing, IsTheDocumentsOneBehindTheOtherAndCut) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
-    SCOPED_TRACE(seed);
-    std::mt19937_64 random(seed);
+  for_seeds(400, [&](std::uint64_t, std::mt19937_64& random) {
     const PackOptions options = random_options(random);
     const Lengths lengths = random_lengths(random, 60, options.length);
     const auto expected = packed_naively(lengths, options);
     const Packed packed = pack(documents(lengths), options);
     ASSERT_EQ(packed->size(), std::ssize(expected));
     ASSERT_EQ(read(*packed), expected);
-    if (expected.empty()) continue;
+    if (expected.empty()) return;
     const Ids some = random_ids(*packed, 20, random);
     const auto got = read(*packed, some);
     for (std::size_t i = 0; i < some.size(); ++i) {
       ASSERT_EQ(got[i], expected[static_cast<std::size_t>(some[i].value)]);
     }
-  }
+  });
 }
 
 TEST(Packing, NumbersSegmentsAndPositionsAnewInEachSequence) {
@@ -139,7 +136,7 @@ TEST(Packing, OrdersDocumentsBySeedAloneWhateverTheThreads) {
 
 TEST(Packing, NeverChangesFromOneReleaseToTheNext) {
   const auto got = read(*pack(documents(Lengths(10, 1)), {.length = 10, .seed = 7}));
-  std::vector<std::int64_t> order;
+  Numbers order;
   for (const std::int64_t token : got[0].tokens) order.push_back(token >> 20);
   EXPECT_THAT(order, ElementsAre(5, 7, 4, 9, 0, 6, 2, 3, 8, 1));
   EXPECT_EQ(to_string(pack(documents({1, 2}), {.length = 4, .bos = 1, .seed = 7})->fingerprint()),

@@ -2,7 +2,6 @@
 
 #include "formats/python.hpp"
 #include "source/numbered_rows.hpp"
-#include "test.hpp"
 
 namespace rota::test::part_sizes_test {
 
@@ -36,7 +35,7 @@ TEST(PartSizes, AreTheSamplesOfEachFile) {
 }
 
 TEST(PartSizes, AreNotKnownWhereSamplesAreAtRandom) {
-  const auto rows = std::make_shared<NumberedRows>(std::vector<std::int64_t>{4, 4});
+  const auto rows = std::make_shared<NumberedRows>(Numbers{4, 4});
   EXPECT_THAT(split(rows, std::vector<double>{0.5, 0.5}, 1)[0]->part_sizes(), IsEmpty());
 }
 

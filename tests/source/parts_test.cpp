@@ -2,15 +2,14 @@
 
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::parts_test {
 
 using Sources = std::vector<std::shared_ptr<const Source>>;
 
-std::vector<std::int64_t> contents(const Source& part) {
+Numbers contents(const Source& part) {
   const Samples samples(part, all_ids(part));
-  std::vector<std::int64_t> result;
+  Numbers result;
   for (std::size_t i = 0; i < static_cast<std::size_t>(part.size()); ++i) {
     result.push_back(samples.values<std::int64_t>(0, i)[0]);
     const std::string text(static_cast<std::size_t>(result.back() % 7), static_cast<char>(result.back()));
@@ -26,7 +25,7 @@ Sources parts_of(std::int64_t size, const std::vector<double>& fractions, std::u
 
 TEST(Split, GivesEverySampleToExactlyOnePart) {
   for (const std::int64_t size : {0, 1, 2, 7, 100, 1009}) {
-    std::vector<std::int64_t> all;
+    Numbers all;
     for (const auto& part : parts_of(size, {0.7, 0.0, 0.2, 0.1})) {
       const auto some = contents(*part);
       all.insert(all.end(), some.begin(), some.end());
@@ -38,7 +37,7 @@ TEST(Split, GivesEverySampleToExactlyOnePart) {
 
 TEST(Split, RoundsTheRunningSum) {
   const auto sizes = [](const Sources& parts) {
-    std::vector<std::int64_t> result;
+    Numbers result;
     for (const auto& part : parts) result.push_back(part->size());
     return result;
   };
@@ -83,14 +82,14 @@ TEST(Split, RefusesDatasetsAndFractionsThatAreNone) {
 
 /// 10, none, and 20 samples.
 std::shared_ptr<const Source> joined() {
-  return join({counting(10), counting(0), counting(20, std::vector<std::int64_t>{5, 15})});
+  return join({counting(10), counting(0), counting(20, Numbers{5, 15})});
 }
 
 TEST(Join, ReadsTheSamplesOfOneSourceAfterThoseOfTheOther) {
   const auto source = joined();
   ASSERT_EQ(source->size(), 30);
   const Samples samples(*source, ids({0, 29, 9, 10, 11, 3}));
-  const std::vector<std::int64_t> expected{0, 19, 9, 0, 1, 3};
+  const Numbers expected{0, 19, 9, 0, 1, 3};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_THAT(samples.values<std::int64_t>(0, i), ElementsAre(expected[i], expected[i]));
     EXPECT_THAT(samples.values<char>(1, i), AllOf(SizeIs(expected[i] % 7), Each(expected[i])));

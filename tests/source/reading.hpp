@@ -41,7 +41,7 @@ class Samples {
     data_.resize(fields.size());
     offsets_.resize(fields.size());
     for (std::size_t f = 0; f < fields.size(); ++f) {
-      std::vector<std::int64_t> rows(wanted.size(), 1);
+      Numbers rows(wanted.size(), 1);
       if (fields[f].ragged) source.rows(wanted, f, rows);
       offsets_[f].assign(1, 0);
       std::partial_sum(rows.begin(), rows.end(), std::back_inserter(offsets_[f]));
@@ -54,7 +54,7 @@ class Samples {
     }
   }
 
-  [[nodiscard]] std::string sample(std::size_t f, std::size_t i) const {
+  std::string sample(std::size_t f, std::size_t i) const {
     const std::size_t row_bytes = memory_[f].row_bytes;
     const auto first = static_cast<std::size_t>(offsets_[f][i]);
     const auto last = static_cast<std::size_t>(offsets_[f][i + 1]);
@@ -80,13 +80,13 @@ class Samples {
     }
     source.read_rows(parts, f);
     for (std::size_t k = 0; k < memory.size(); ++k) {
-      const std::string got(reinterpret_cast<const char*>(memory[k].data()), memory[k].size());
-      EXPECT_EQ(got, expected[k]) << "rows from " << parts[k].first << " on of sample " << parts[k].id.value;
+      EXPECT_EQ(text_of(memory[k]), expected[k])
+          << "rows from " << parts[k].first << " on of sample " << parts[k].id.value;
     }
   }
 
   template <typename T>
-  [[nodiscard]] std::vector<T> values(std::size_t f, std::size_t i) const {
+  std::vector<T> values(std::size_t f, std::size_t i) const {
     const std::string bytes = sample(f, i);
     std::vector<T> result(bytes.size() / sizeof(T));
     if (!bytes.empty()) std::memcpy(result.data(), bytes.data(), bytes.size());
@@ -96,7 +96,7 @@ class Samples {
  private:
   std::vector<BatchView::FieldMemory> memory_;
   std::vector<std::vector<std::byte>> data_;
-  std::vector<std::vector<std::int64_t>> offsets_;
+  std::vector<Numbers> offsets_;
 };
 
 /// How many samples a loader still gives.

@@ -2,7 +2,6 @@
 
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::source_test {
 
@@ -10,8 +9,8 @@ namespace rota::test::source_test {
 class Plain final : public Source {
  public:
   Plain(std::int64_t size, std::vector<Field> fields) : size_(size), fields_(std::move(fields)) {}
-  [[nodiscard]] std::int64_t size() const override { return size_; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
+  std::int64_t size() const override { return size_; }
+  const std::vector<Field>& fields() const override { return fields_; }
   void read(std::span<const SampleId> /*ids*/, const BatchView& /*out*/) const override {}
 
  private:
@@ -33,7 +32,7 @@ TEST(Source, HasUsableDefaults) {
 
 TEST(Source, SaysThatARaggedFieldNeedsRows) {
   const Plain source(3, {{"x", DType::uint8, {}, true}});
-  std::vector<std::int64_t> rows(1);
+  Numbers rows(1);
   EXPECT_ERROR(source.rows(ids({0}), 0, rows), unsupported, {"\"x\"", "rows()"});
 }
 
@@ -112,7 +111,7 @@ TEST(Fingerprint, TellsWhereOnePartEndsAndTheNextBegins) {
 }
 
 TEST(Fingerprint, NeverChangesFromOneReleaseToTheNext) {
-  const std::vector<std::int64_t> numbers = {1, -2, 3};
+  const Numbers numbers = {1, -2, 3};
   EXPECT_EQ(to_string(FingerprintBuilder().add("rota").add(42).add(numbers).finish()),
             "12d5704ebaca0edec468e6cef9129c8e");
   EXPECT_EQ(to_string(Fingerprint{1, 0xABC}), "00000000000000010000000000000abc");

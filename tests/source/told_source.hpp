@@ -11,6 +11,14 @@ using Fields = std::vector<Field>;
 
 inline const Fields kOneNumber{{.name = "x", .dtype = DType::int64}};
 
+inline const BadSamples kSkip{.policy = BadSamples::Policy::skip};
+
+/// Batches of samples in the order of their ids.
+inline LoaderOptions in_order(std::int64_t batch, int workers = LoaderOptions().workers,
+                              BadSamples bad = {}) {
+  return {.global_batch_size = batch, .shuffle = Shuffle::none, .workers = workers, .bad_samples = bad};
+}
+
 /// What a source is told to be.
 struct Told {
   // What it has.
@@ -43,8 +51,8 @@ class ToldSource : public Source, public PlannedSource, public Told {
   explicit ToldSource(std::int64_t size, Fields fields = kOneNumber)
       : size_(size), fields_(std::move(fields)) {}
 
-  [[nodiscard]] std::int64_t size() const override { return on_size ? on_size(times_asked++) : size_; }
-  [[nodiscard]] const Fields& fields() const override { return fields_; }
+  std::int64_t size() const override { return on_size ? on_size(times_asked++) : size_; }
+  const Fields& fields() const override { return fields_; }
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     check(ids);
     for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -73,20 +81,18 @@ class ToldSource : public Source, public PlannedSource, public Told {
           {part.to, static_cast<std::size_t>(part.count) * fields_[field].row_bytes()});
     }
   }
-  [[nodiscard]] std::string where(SampleId id) const override {
+  std::string where(SampleId id) const override {
     return place.empty() ? "" : place + std::to_string(id.value);
   }
-  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return parts; }
-  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t /*shards*/) const override {
-    return lengths;
-  }
-  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+  Numbers part_sizes() const override { return parts; }
+  Numbers shard_lengths(std::int64_t /*shards*/) const override { return lengths; }
+  std::int64_t will_read(SampleId first, std::int64_t count) const override {
     return on_will_read ? on_will_read(first, count) : 0;
   }
-  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
+  std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
     return on_worker ? on_worker(worker) : nullptr;
   }
-  [[nodiscard]] Fingerprint fingerprint() const override {
+  Fingerprint fingerprint() const override {
     return on_fingerprint ? on_fingerprint(Source::fingerprint()) : Source::fingerprint();
   }
   [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
@@ -94,11 +100,11 @@ class ToldSource : public Source, public PlannedSource, public Told {
   }
 
   /// Whether this sample is bad as it lies there.
-  [[nodiscard]] bool is_corrupt(std::int64_t id) const {
+  bool is_corrupt(std::int64_t id) const {
     return corrupt.contains(id) || (fields_.size() > 1 && corrupt_sizes.contains(id));
   }
   /// How often reading this sample was tried, where any is to fail.
-  [[nodiscard]] int tries(std::int64_t id) const {
+  int tries(std::int64_t id) const {
     const std::scoped_lock lock(mutex_);
     const auto found = tries_.find(id);
     return found == tries_.end() ? 0 : found->second;
@@ -140,7 +146,7 @@ inline std::shared_ptr<ToldSource> told(std::int64_t size, Fields fields = kOneN
 }
 
 /// Samples that say who they are: "x" is the id twice, "text" is ragged, the id modulo 7 bytes of it.
-inline std::shared_ptr<ToldSource> counting(std::int64_t size, std::vector<std::int64_t> lengths = {}) {
+inline std::shared_ptr<ToldSource> counting(std::int64_t size, Numbers lengths = {}) {
   auto source = told(size, {{.name = "x", .dtype = DType::int64, .shape = {2}},
                             {.name = "text", .dtype = DType::uint8, .ragged = true}});
   source->place = "place-";

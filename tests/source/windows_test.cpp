@@ -1,6 +1,5 @@
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
-#include "test.hpp"
 
 namespace rota::test::windows_test {
 
@@ -108,7 +107,7 @@ std::shared_ptr<NumberedRows> sharded(const Numbers& parts, Numbers lengths) {
 TEST(Windows, AreReadByOneCallIntoTheirPlaceInTheBatch) {
   const auto rows = std::make_shared<Watched>(Numbers{20, 20});
   const auto source = windows(rows, {.length = 4, .stride = 2});
-  std::vector<std::int64_t> x(std::size_t{6} * 4, -1);
+  Numbers x(std::size_t{6} * 4, -1);
   std::vector<std::byte> y(std::size_t{6} * 24);
   const std::vector<BatchView::FieldMemory> memory = {{reinterpret_cast<std::byte*>(x.data()), 32, nullptr},
                                                       {y.data(), 24, nullptr}};

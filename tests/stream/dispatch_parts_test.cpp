@@ -3,7 +3,6 @@
 #include "source/reading.hpp"
 #include "stream/dispatched.hpp"
 #include "stream/step_builder.hpp"
-#include "test.hpp"
 
 namespace rota::test::dispatch_parts_test {
 

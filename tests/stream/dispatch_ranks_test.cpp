@@ -3,10 +3,8 @@
 
 #include "loader/batch_memory.hpp"
 #include "ranks/deferred_reduction.hpp"
-#include "source/reading.hpp"
 #include "stream/dispatch_feed.hpp"
 #include "stream/ranks.hpp"
-#include "test.hpp"
 #include "thread_ranks.hpp"
 
 namespace rota::test::dispatch_ranks_test {
@@ -30,16 +28,16 @@ void expect_refused(const Dispatch& dispatch, ErrorCode code, const std::string&
 }
 
 TEST(Dispatch, IsRefusedOnAllRanks) {
-  constexpr auto kInvalid = ErrorCode::invalid_argument;
+  constexpr auto kInvalid = invalid_argument;
   expect_refused(dispatch_of(nullptr), kInvalid, "the source is null on rank 0");
   expect_refused(dispatch_of(numbered({1, 2})), kInvalid, "it has 2 shards, and what is read once has 1");
   expect_refused(dispatch_of(numbered({1}), 0), kInvalid, "shards is 0");
   expect_refused(dispatch_of(numbered({1}), 3, Split::interleaved), kInvalid,
                  "must be one of by_sample, by_shard");
   if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
-  expect_refused(dispatch_of(numbered({1}), is_root() ? 3 : 4), ErrorCode::mismatch, "rank 0 has 3 shards");
-  expect_refused(dispatch_of(numbered({1}), 3, is_root() ? Split::by_shard : Split::by_sample),
-                 ErrorCode::mismatch, "split by_shard; this rank has");
+  expect_refused(dispatch_of(numbered({1}), is_root() ? 3 : 4), mismatch, "rank 0 has 3 shards");
+  expect_refused(dispatch_of(numbered({1}), 3, is_root() ? Split::by_shard : Split::by_sample), mismatch,
+                 "split by_shard; this rank has");
 }
 
 TEST(Dispatch, OnOneRankAndASourceOnOthersIsRefusedOnAll) {
@@ -49,8 +47,8 @@ TEST(Dispatch, OnOneRankAndASourceOnOthersIsRefusedOnAll) {
       if (everyone().rank() != dispatching) return StreamLoader(everyone(), numbered({3}));
       return StreamLoader(everyone(), Dispatch{.source = numbered({3})});
     };
-    EXPECT_THAT(error_of(make), is_error(ErrorCode::mismatch, {"a Dispatch, which rank 0 alone reads",
-                                                               "a source that all ranks read"}));
+    EXPECT_THAT(error_of(make),
+                is_error(mismatch, {"a Dispatch, which rank 0 alone reads", "a source that all ranks read"}));
   }
 }
 
@@ -79,7 +77,7 @@ TEST(Dispatch, AnErrorOfTheSourceReachesAllRanksAtTheSameStepAndIsTriedAgain) {
       std::atomic<bool> is_broken = true;
       const auto source = numbered({30});
       source->on_read = [&](StreamId id) {
-        if (is_broken && id.input == at) throw Error(ErrorCode::io, "the line is dead");
+        if (is_broken && id.input == at) throw Error(io, "the line is dead");
       };
       StreamLoader loader(everyone(), dispatch_of(source), {.global_batch_size = 4, .workers = workers});
       ItemRows mine;
@@ -199,8 +197,8 @@ class LeftDispatch : public Test {
   }
   static void meet() { ranks::agree(everyone(), "meet", nullptr); }
   static void expect_told(int gone, const std::function<void()>& wait) {
-    EXPECT_THAT(error_of(wait), is_error(ErrorCode::timeout,
-                                         {fmt::format("agree on a step: rank {} cannot be reached", gone)}));
+    EXPECT_THAT(error_of(wait),
+                is_error(timeout, {fmt::format("agree on a step: rank {} cannot be reached", gone)}));
   }
   void wait_for_nothing() {
     agreement_.await([] { return false; });

@@ -1,9 +1,7 @@
 // A dispatch in a checkpoint: what was read and not delivered is in it, over what can be opened again and
 // over a pipe that cannot. every_world_test.cpp has worlds that take turns.
 
-#include "source/reading.hpp"
 #include "stream/ranks.hpp"
-#include "test.hpp"
 
 namespace rota::test::dispatch_resume_test {
 
@@ -60,7 +58,7 @@ TEST_F(DispatchResume, ARestoreThatFailsOnOneRankIsMendedByTheNext) {
     take_steps(loader, 1);
     const bool fails = everyone().rank() == failing;
     const auto error = error_of([&] { restore(loader, *checkpoints_.latest(), fails ? "another" : "main"); });
-    EXPECT_TRUE(error ? error->code() == ErrorCode::not_found : !fails);
+    EXPECT_TRUE(error ? error->code() == not_found : !fails);
     checkpoints_.restore_all(loader);
     EXPECT_EQ(rest_of(loader), whole(60, 1, 12));
   }
@@ -101,7 +99,7 @@ TEST_F(DispatchResume, ACursorThatCannotBeHadOnceIsAskedForAgain) {
     const auto source = numbered({40});
     source->blob_bytes = 30'000;  // so that no other is taken while reading
     source->on_cursor = [&] {
-      if (++asked == 2) throw Error(ErrorCode::io, "not now");  // the first is behind the first item
+      if (++asked == 2) throw Error(io, "not now");  // the first is behind the first item
     };
     StreamLoader loader = begun(1, source, {.global_batch_size = 4, .workers = workers});
     EXPECT_THROW(checkpoints_.save_all(1 + workers, loader), Error);

@@ -3,7 +3,6 @@
 // Dispatches whose items say who they are.
 
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

@@ -2,7 +2,6 @@
 // world, and in worlds that take turns with a state between them.
 
 #include "stream/ranks.hpp"
-#include "test.hpp"
 
 namespace rota::test::every_world_test {
 

@@ -2,7 +2,6 @@
 
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::indexed_stream_test {
 

@@ -13,26 +13,21 @@ class NumberedStream : public StreamSource {
  public:
   explicit NumberedStream(Numbers lengths) : lengths_(std::move(lengths)) {}
 
-  [[nodiscard]] const std::vector<Field>& fields() const override { return field_list; }
-  [[nodiscard]] std::int64_t shards() const override { return std::ssize(lengths_); }
-  [[nodiscard]] std::int64_t cursor_numbers() const override { return numbers; }
-  [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
-                                                  const StreamCursor& cursor) const override;
-  [[nodiscard]] std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
+  const std::vector<Field>& fields() const override { return field_list; }
+  std::int64_t shards() const override { return std::ssize(lengths_); }
+  std::int64_t cursor_numbers() const override { return numbers; }
+  std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
+                                    const StreamCursor& cursor) const override;
+  std::unique_ptr<const StreamSource> for_worker(const WorkerInfo& worker) const override {
     return on_worker ? on_worker(worker) : nullptr;
   }
-  [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
-                                                      const StreamCursor& cursor) const override {
+  std::optional<std::int64_t> remaining(ShardId shard, const StreamCursor& cursor) const override {
     if (on_remaining) on_remaining();
     if (!knows_lengths) return std::nullopt;
     return length(shard) - (cursor.is_start() ? 0 : cursor.numbers.at(0));
   }
-  [[nodiscard]] std::string where(ShardId shard) const override {
-    return "file-" + std::to_string(shard.value);
-  }
-  [[nodiscard]] std::int64_t length(ShardId shard) const {
-    return lengths_.at(static_cast<std::size_t>(shard.value));
-  }
+  std::string where(ShardId shard) const override { return "file-" + std::to_string(shard.value); }
+  std::int64_t length(ShardId shard) const { return lengths_.at(static_cast<std::size_t>(shard.value)); }
 
   // What it has.
   bool knows_lengths = true;
@@ -157,10 +152,6 @@ inline std::shared_ptr<const StreamSource> streamed(bool is_dispatched) {
 
 /// Which sample, and what is in it.
 using Seen = std::pair<StreamId, std::string>;
-
-inline std::string text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 inline Seen seen(const StreamSample& sample) {
   std::string bytes;

@@ -1,6 +1,5 @@
 #include "stream/numbered_stream.hpp"
 #include "stream/shard_feed.hpp"
-#include "test.hpp"
 
 namespace rota::test::ownership_test {
 

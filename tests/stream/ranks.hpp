@@ -4,7 +4,6 @@
 
 #include "all_of_ranks.hpp"
 #include "stream/dispatched.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 

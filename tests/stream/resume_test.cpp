@@ -6,7 +6,6 @@
 #include "resume/saved_state.hpp"
 #include "source/reading.hpp"
 #include "stream/dispatched.hpp"
-#include "test.hpp"
 
 namespace rota::test::resume_test {
 
@@ -160,7 +159,7 @@ TEST(StreamText, IsRefusedWhereverItWasChanged) {
     if (text[at] < '0' || text[at] > '9') continue;
     std::string other = text;
     other[at] = text[at] == '9' ? '8' : static_cast<char>(text[at] + 1);
-    ASSERT_THAT(error_of([&] { restore(loader, other); }), is_error(ErrorCode::corrupt, {})) << at;
+    ASSERT_THAT(error_of([&] { restore(loader, other); }), is_error(corrupt, {})) << at;
     ++changes;
   }
   EXPECT_GT(changes, 20U);
@@ -192,7 +191,7 @@ class RefusedStream : public Test {
   }
   template <typename Change>
   void refuses_changed(const std::string& why, Change change) {
-    refuses(ErrorCode::corrupt, why, changed(text_, change));
+    refuses(corrupt, why, changed(text_, change));
   }
   void refuses_number(std::size_t column, std::initializer_list<std::int64_t> values) {
     for (const std::int64_t value : values) {
@@ -221,7 +220,7 @@ TEST_F(RefusedStream, OfAnotherSourceIsAsItWas) {
   const auto refuses_state_of = [&](std::shared_ptr<const StreamSource> source, const std::string& what,
                                     const std::string& has) {
     const StreamLoader other(std::move(source), {});
-    refuses(ErrorCode::mismatch, what + " differs: the text has " + has, state(other));
+    refuses(mismatch, what + " differs: the text has " + has, state(other));
     checkpoints.save_all(0, other);
     EXPECT_ERROR(restore(loader_, *checkpoints.latest()), mismatch,
                  {what + " differs: the checkpoint has " + has});
@@ -229,8 +228,7 @@ TEST_F(RefusedStream, OfAnotherSourceIsAsItWas) {
   refuses_state_of(shuffle_buffer(numbered(kLengths), 3, 1), "cursor's numbers", "5, this loader has 2");
   refuses_state_of(numbered({5}), "the number of shards", "1, this loader has 5");
   refuses_state_of(two_of_three(numbered(kLengths)), "the dataset's fingerprint", "");
-  refuses(ErrorCode::mismatch,
-          "it has the state of a StreamLoader of a Dispatch there, and this is a StreamLoader;",
+  refuses(mismatch, "it has the state of a StreamLoader of a Dispatch there, and this is a StreamLoader;",
           state(StreamLoader(Dispatch{.source = numbered({5})}, {})));
   expect_undisturbed();
 }
@@ -250,8 +248,8 @@ TEST_F(RefusedStream, OfCursorsThatCannotBeIsAsItWas) {
 }
 
 TEST_F(RefusedStream, OfADamagedTextIsAsItWas) {
-  refuses(ErrorCode::corrupt, "it is no JSON", text_ + "x");
-  refuses(ErrorCode::unsupported, "is of version 3", changed(text_, [](json& s) { s["rota_state"] = 3; }));
+  refuses(corrupt, "it is no JSON", text_ + "x");
+  refuses(unsupported, "is of version 3", changed(text_, [](json& s) { s["rota_state"] = 3; }));
   refuses_changed("\"tensors\" of its state is missing", [](json& s) { s.erase("tensors"); });
   refuses_changed("is not [rows, 11]", [](json& s) { s["tensors"]["cursors"][1] = {1, 2}; });
   refuses_changed("its cursors are not [5, 11]", [](json& s) { s["tensors"]["cursors"].erase(1); });

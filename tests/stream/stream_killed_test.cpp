@@ -4,7 +4,6 @@
 #include "cli/audit.hpp"
 #include "run_command.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::stream_killed_test {
 

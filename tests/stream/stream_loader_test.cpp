@@ -3,7 +3,6 @@
 #include "moved_from.hpp"
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::stream_loader_test {
 

@@ -2,9 +2,7 @@
 // every_world_test.cpp has what they read.
 
 #include "core/wait.hpp"
-#include "source/reading.hpp"
 #include "stream/ranks.hpp"
-#include "test.hpp"
 
 namespace rota::test::stream_ranks_test {
 
@@ -23,7 +21,7 @@ TEST(StreamRanks, AllThrowWhatAStreamOfOneOfThemThrowsInItsPlaceAndTryAgain) {
     const auto source = numbered(Numbers(6, 6));
     std::atomic<bool> is_broken = true;
     source->on_read = [&](StreamId id) {
-      if (is_broken && id == StreamId{{0}, 4, 0}) throw Error(ErrorCode::io, "the disk is gone");
+      if (is_broken && id == StreamId{{0}, 4, 0}) throw Error(io, "the disk is gone");
     };
     StreamLoader loader(everyone(), source, {.global_batch_size = 2 * everyone().size(), .workers = workers});
     SeenRows mine;
@@ -33,7 +31,7 @@ TEST(StreamRanks, AllThrowWhatAStreamOfOneOfThemThrowsInItsPlaceAndTryAgain) {
     };
     for (int attempt = 0; attempt < 2; ++attempt) {
       const auto error = error_of(read_on);
-      ASSERT_THAT(error, is_error(ErrorCode::io, {"read shard 0 (file-0), epoch 0, behind its 4 samples"}));
+      ASSERT_THAT(error, is_error(io, {"read shard 0 (file-0), epoch 0, behind its 4 samples"}));
       EXPECT_EQ(std::string(error->what()).starts_with("rank 0: "), everyone().size() > 1);
       EXPECT_EQ(loader.position().step, steps);
     }
@@ -49,7 +47,7 @@ TEST(StreamRanks, AllThrowWhatOneOfThemThrowsWhenTheStateIsGathered) {
   StreamLoader loader(everyone(), source, {.global_batch_size = 40});
   EXPECT_TRUE(loader.next());
   source->on_remaining = [] {
-    if (is_last()) throw Error(ErrorCode::io, "no answer");
+    if (is_last()) throw Error(io, "no answer");
   };
   EXPECT_THROW(static_cast<void>(state(loader)), Error);
   source->on_remaining = {};
@@ -103,9 +101,8 @@ TEST(StreamRanks, WithoutACommunicatorAreAnErrorUnlessTheProcessIsAlone) {
     const auto error = error_of(make);
     EXPECT_EQ(error.has_value(), everyone().size() > 1);
     if (!error) continue;
-    EXPECT_THAT(error, is_error(ErrorCode::invalid_argument,
-                                {"pass that of the ranks that share the data",
-                                 "a default-made Communicator if every rank is to read"}));
+    EXPECT_THAT(error, is_error(invalid_argument, {"pass that of the ranks that share the data",
+                                                   "a default-made Communicator if every rank is to read"}));
   }
 }
 

@@ -6,7 +6,6 @@
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
 #include "stream/numbered_stream.hpp"
-#include "test.hpp"
 
 namespace rota::test::transforms_test {
 
@@ -193,11 +192,11 @@ TEST(StreamSample, ViewsOfAWrongTypeNameTheFieldAndBothTypes) {
   const auto expect_refused = [](ErrorCode code, const std::string& why, const auto& view) {
     EXPECT_ERROR(view(), code, {why});
   };
-  expect_refused(ErrorCode::mismatch, "view field \"x\" as float32: its elements are float16",
+  expect_refused(mismatch, "view field \"x\" as float32: its elements are float16",
                  [&] { return sample.as<float>(0); });
-  expect_refused(ErrorCode::mismatch, "view field \"text\" as int8: its elements are uint8",
+  expect_refused(mismatch, "view field \"text\" as int8: its elements are uint8",
                  [&] { return sample.as<std::int8_t>(1); });
-  expect_refused(ErrorCode::out_of_range, "view field 2: there are 2", [&] { return sample.as<float>(2); });
+  expect_refused(out_of_range, "view field 2: there are 2", [&] { return sample.as<float>(2); });
 }
 
 TEST(Streams, ThatDoNotBeginWhereTheyAreToldToAreRefused) {

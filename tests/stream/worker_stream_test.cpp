@@ -4,7 +4,6 @@
 #include "source/reading.hpp"
 #include "stream/numbered_stream.hpp"
 #include "stream/ring.hpp"
-#include "test.hpp"
 
 namespace rota::test::worker_stream_test {
 
@@ -165,7 +164,7 @@ TEST_F(WorkerStream, ThatCannotBeMadeIsTriedAgain) {
   for (const int workers : {0, 2}) {
     std::atomic<bool> fails = true;
     source_->on_worker = [&](const WorkerInfo& worker) {
-      if (fails) throw Error(ErrorCode::io, "no answer");
+      if (fails) throw Error(io, "no answer");
       return make_(worker);
     };
     StreamLoader loader(source_, {.global_batch_size = 60, .workers = workers});
@@ -182,7 +181,7 @@ TEST_F(WorkerStream, ThatCannotBeMadeIsNotReplacedByTheOneInCommon) {
   source_->on_worker = [&](const WorkerInfo& worker) {
     if (worker.worker == 1) {
       ++failed;
-      throw Error(ErrorCode::io, "no answer");
+      throw Error(io, "no answer");
     }
     while (failed < 2 && instances_->complaints().empty()) std::this_thread::yield();
     return make_(worker);

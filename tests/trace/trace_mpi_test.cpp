@@ -2,9 +2,7 @@
 
 #include "all_of_ranks.hpp"
 #include "cli/audit.hpp"
-#include "source/reading.hpp"
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test::trace_mpi_test {
 

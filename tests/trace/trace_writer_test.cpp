@@ -1,7 +1,5 @@
 #include "cli/audit.hpp"
 #include "moved_from.hpp"
-#include "source/reading.hpp"
-#include "test.hpp"
 #include "trace/traced_run.hpp"
 #include "unprivileged.hpp"
 

@@ -3,7 +3,6 @@
 // Runs of real loaders, all ranks of a world in this process, traced.
 
 #include "source/told_source.hpp"
-#include "test.hpp"
 
 namespace rota::test {
 
