@@ -41,13 +41,11 @@ class SamplesAhead {
 ///
 /// - This rank's samples, in order, as far ahead as the plan wants.
 /// - Shuffle::block: the blocks of the window at hand and of the next, as wholes. A batch reads a few samples
-/// of
-///   each block of a window, all over the block. This ends for good once the source cannot bring them, or
+///   of each block of a window, all over the block. This ends for good once the source cannot bring them, or
 ///   where windows take more than LoaderOptions::read_ahead_bytes.
 /// - Shared files: the interleave groups that batches touch, and the one that comes next, unless groups
-/// before
-///   the last one planned are still being read. So two groups are pinned at a time, or as many as the
-///   read-ahead touches.
+///   before the last one planned are still being read. So two groups are pinned at a time, or as many as
+///   the read-ahead touches.
 class Ahead {
  public:
   using Pin = std::shared_ptr<const void>;
