@@ -85,6 +85,9 @@ struct PyRun : Run {
   std::shared_ptr<const std::vector<internal::SampleContent>> content =
       std::make_shared<const std::vector<internal::SampleContent>>();
   std::int64_t skipped = 0;  ///< as in the state that was loaded
+  /// Of the last state that was asked for, to make the next.
+  struct Texts;
+  mutable std::shared_ptr<const Texts> texts = {};
 
   void go_to(const Run& run) { static_cast<Run&>(*this) = run; }
   /// As that of OneThread.

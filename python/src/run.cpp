@@ -128,10 +128,39 @@ py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
   return drawn;
 }
 
-std::string state_of(const PyRun& self) {
+internal::OrderedJson json_of_state(const PyRun& self) {
   internal::OrderedJson json = internal::state_of(self, self.skipped, self.world.size);
   internal::add_content(*self.content, json);
-  return internal::sealed(std::move(json));
+  return json;
+}
+
+}  // namespace
+
+// Its states differ by their positions alone, as long as nothing else is changed.
+struct PyRun::Texts {
+  Texts(const PyRun& of, Run run)
+      : at_origin(std::move(run)),
+        world_size(of.world.size),
+        skipped(of.skipped),
+        but_position(json_of_state(of), "position") {}
+  [[nodiscard]] bool are_of(const PyRun& run, const Run& its_origin) const {
+    return at_origin == its_origin && world_size == run.world.size && skipped == run.skipped;
+  }
+
+  Run at_origin;
+  int world_size;
+  std::int64_t skipped;
+  internal::SealedBut but_position;
+};
+
+namespace {
+
+std::string state_of(const PyRun& self) {
+  Run at_origin = self;
+  RunAccess::go_behind(at_origin, RunAccess::origin(self));
+  if (!self.texts || !self.texts->are_of(self, at_origin))
+    self.texts = std::make_shared<const PyRun::Texts>(self, std::move(at_origin));
+  return self.texts->but_position.sealed(internal::json_of(self.position()));
 }
 
 void load(PyRun& self, py::handle state) {

@@ -31,6 +31,26 @@ std::string sealed(OrderedJson state) {
   return state.dump();
 }
 
+SealedBut::SealedBut(OrderedJson state, std::string_view key) {
+  const std::string nothing = "null";
+  const auto split = [&](const std::string& text, const std::string& where) {
+    const std::size_t at = text.find(where + nothing) + where.size();
+    return Around{text.substr(0, at), text.substr(at + nothing.size())};
+  };
+  state[std::string(key)] = nullptr;
+  state.erase("digest");
+  const std::string named = fmt::format("\"{}\":", key);
+  digested_ = split(Json(state).dump(), named);
+  written_ = split(state.dump(), named);
+  written_.behind.pop_back();  // the brace
+}
+
+std::string SealedBut::sealed(const OrderedJson& value) const {
+  const std::string digested = digested_.before + Json(value).dump() + digested_.behind;
+  return fmt::format(R"({}{}{},"digest":"{}"}})", written_.before, value.dump(), written_.behind,
+                     to_string(FingerprintBuilder().add(digested).finish()));
+}
+
 StateText::StateText(std::string task, std::string_view kind, std::string_view text)
     : task_(std::move(task)), json_(parse(text)) {
   const JsonObject head = object();

@@ -28,6 +28,23 @@ inline constexpr std::string_view kDispatchKind = "StreamLoader of a Dispatch";
 [[nodiscard]] std::string sealed(OrderedJson state);
 [[nodiscard]] std::string digest_of(Json state);
 
+/// A state in which the value of one key changes, and nothing else: its texts, without the rest being made
+/// again. *Immutable.*
+class SealedBut {
+ public:
+  SealedBut(OrderedJson state, std::string_view key);
+  /// As `sealed`, with this value.
+  [[nodiscard]] std::string sealed(const OrderedJson& value) const;
+
+ private:
+  struct Around {
+    std::string before;
+    std::string behind;
+  };
+  Around digested_;  // what the digest is of
+  Around written_;
+};
+
 /// A state as it was saved, of which nothing is believed: what is wrong with it throws Error{corrupt}.
 class StateText {
  public:

@@ -18,10 +18,6 @@ constexpr std::string_view kLengths = "lengths";  // of a recipe: a list for eac
 constexpr std::string_view kEndlessName = "endless";
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 27;  // that are believed of a text: 1 GiB
 
-OrderedJson json_of(const Position& at) {
-  return {{"epoch", at.epoch}, {"consumed", at.consumed}, {"step", at.step}};
-}
-
 Position position_of(const JsonObject& json) {
   return {.epoch = json.number("epoch"), .consumed = json.number("consumed"), .step = json.number("step")};
 }
@@ -173,6 +169,10 @@ bool lacks_lengths(const std::vector<RunData>& data, const RunOptions& options) 
 }
 
 }  // namespace
+
+OrderedJson json_of(const Position& at) {
+  return {{"epoch", at.epoch}, {"consumed", at.consumed}, {"step", at.step}};
+}
 
 OrderedJson state_of(const Run& run, std::optional<std::int64_t> skipped, std::int64_t world_size) {
   OrderedJson state = new_state(kLoaderKind);

@@ -16,6 +16,9 @@ namespace rota::internal {
 [[nodiscard]] OrderedJson state_of(const Run& run, std::optional<std::int64_t> skipped,
                                    std::int64_t world_size);
 
+/// Its place, as `state_of` has it as "position".
+[[nodiscard]] OrderedJson json_of(const Position& at);
+
 /// Where a saved state says that the run was. Throws Error{corrupt}.
 [[nodiscard]] RunPlace place_of(const JsonObject& state);
 
