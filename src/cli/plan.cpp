@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -153,7 +152,7 @@ class Epoch {
 
   [[nodiscard]] std::vector<Row> rows() const {
     const double scale = static_cast<double>(source_.size()) / std::max(looked_, 1.0);
-    const double chunks = std::max(decoded_chunks_ * scale * chunks_of_ranks_.used(), 1.0);
+    const double chunks = std::max(std::round(decoded_chunks_ * scale * chunks_of_ranks_.used()), 1.0);
     const auto steps = static_cast<double>(std::max<std::int64_t>(steps_, 1));
     const auto whole = [](double value) { return OrderedJson(std::llrint(value)); };
     const auto decimal = [](double value, int digits) {
