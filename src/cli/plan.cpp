@@ -84,8 +84,8 @@ class Uses {
   [[nodiscard]] double count() const noexcept { return count_; }
   /// The part of the pieces that are used at all.
   [[nodiscard]] double used() const {
-    const std::int64_t used = std::ranges::count(is_used_, true);
-    return static_cast<double>(std::max<std::int64_t>(used, 1)) / static_cast<double>(spans_.size());
+    const auto used = static_cast<double>(std::ranges::count(is_used_, true));
+    return used == 0 ? 1 : used / static_cast<double>(spans_.size());
   }
   /// As `count`, if all are used as those are.
   [[nodiscard]] double count_of_all() const { return count_ / used(); }
