@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -86,8 +85,8 @@ class Uses {
   [[nodiscard]] double count() const noexcept { return count_; }
   /// The part of the pieces that are used at all.
   [[nodiscard]] double used() const {
-    const std::int64_t used = std::ranges::count(is_used_, true);
-    return static_cast<double>(std::max<std::int64_t>(used, 1)) / static_cast<double>(spans_.size());
+    const auto used = static_cast<double>(std::ranges::count(is_used_, true));
+    return used == 0 ? 1 : used / static_cast<double>(spans_.size());
   }
   /// As `count`, if all are used as those are.
   [[nodiscard]] double count_of_all() const { return count_ / used(); }
@@ -154,7 +153,7 @@ class Epoch {
 
   [[nodiscard]] std::vector<Row> rows() const {
     const double scale = static_cast<double>(source_.size()) / std::max(looked_, 1.0);
-    const double chunks = std::max(decoded_chunks_ * scale * chunks_of_ranks_.used(), 1.0);
+    const double chunks = std::max(std::round(decoded_chunks_ * scale * chunks_of_ranks_.used()), 1.0);
     const auto steps = static_cast<double>(std::max<std::int64_t>(steps_, 1));
     const auto whole = [](double value) { return OrderedJson(std::llrint(value)); };
     const auto decimal = [](double value, int digits) {
