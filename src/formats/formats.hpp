@@ -93,6 +93,9 @@ struct TarKey {
 [[nodiscard]] TarKey tar_key(std::string_view name);
 TarKey tar_key(std::string&& name) = delete;
 
+/// The lines of text files. Of JSON lines, none is blank.
+std::shared_ptr<const Source> make_lines_source(FileList files);
+
 /// Adds these bytes to a TFRecord file.
 void append_tfrecord(std::string& to, std::span<const std::byte> bytes);
 

@@ -94,12 +94,16 @@ std::shared_ptr<const Source> open_lines(const Catalog& catalog, const std::stri
   const FileList& files = files_of(catalog);
   ranks::on_first_rank(files.context().nodes.all(), "look which format it is",
                        [&] { require_no_pointers(files); });
-  return make_record_source(files.with_sizes(), std::make_unique<LinesFormat>(), "lines");
+  return make_lines_source(files.with_sizes());
 }
 
 }  // namespace
 
 constinit const FormatEntry kLinesFormat = opened_by<open_lines>(
     {.name = "lines", .endings = {".jsonl", ".ndjson"}, .are_named = are_json_lines, .unpacks = true});
+
+std::shared_ptr<const Source> make_lines_source(FileList files) {
+  return make_record_source(std::move(files), std::make_unique<LinesFormat>(), "lines");
+}
 
 }  // namespace rota::internal
