@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>

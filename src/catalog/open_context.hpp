@@ -5,7 +5,6 @@
 #include <cereal/types/map.hpp>
 #include <cereal/types/optional.hpp>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>

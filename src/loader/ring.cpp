@@ -6,7 +6,6 @@
 #include <string>
 #include <utility>
 
-#include "core/caught.hpp"
 #include "core/message.hpp"
 #include "core/scarce.hpp"
 #include "core/wait.hpp"
