@@ -7,6 +7,8 @@
 namespace rota::internal {
 namespace {
 
+__extension__ using i128 = __int128;
+
 constexpr OptionCheck kCheck("plan logical shards");
 
 }  // namespace
@@ -55,7 +57,6 @@ ShardId ShardPlan::shard_at(std::int64_t index) const noexcept {
     return {std::upper_bound(begins.begin(), begins.end(), index) - begins.begin() - 1};
   }
   // The last s with floor(s N / L) <= index.
-  __extension__ using i128 = __int128;
   return {static_cast<std::int64_t>((i128{index + 1} * shards_ - 1) / samples_)};
 }
 
