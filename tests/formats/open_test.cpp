@@ -1,3 +1,4 @@
+#include <sys/resource.h>
 
 #include "formats/memory_storage.hpp"
 #include "formats/python.hpp"
