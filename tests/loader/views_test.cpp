@@ -1,4 +1,3 @@
-
 #include "source/reading.hpp"
 #include "source/told_source.hpp"
 
