@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, TextIO
 
@@ -65,34 +65,30 @@ def to_prometheus(stats: Mapping[str, Any], **labels: object) -> str:
     """`stats` of a loader as text for Prometheus, such as for a file of its node exporter. `labels` go into each line.
 
     >>> import rota
-    >>> rota.to_prometheus(rota.Loader(rota.PythonSource([{"x": 1}]), 1).stats, rank=3).splitlines()[1]
+    >>> rota.to_prometheus(rota.Loader(rota.PythonSource([{"x": 1}]), 1).stats, rank=3).splitlines()[2]
     'rota_batches_total{rank="3"} 0'
     """
     for key in labels:
         if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", key) or key in ("worker", "quantile"):
             raise ValueError(f"to_prometheus: {key!r} is no name for a label of yours: letters, digits and _, not worker or quantile")
     lines = []
-
-    def add(name: str, kind: str, values: Iterable[tuple[str, Mapping[str, object], Any]]) -> None:
-        lines.append(f"# TYPE rota_{name} {kind}")
-        for end, own, value in values:
-            pairs = (f'{key}="{_escaped(text)}"' for key, text in {**labels, **own}.items())
-            lines.append(f"rota_{name}{end}{{{','.join(pairs)}}} {value}")
-
-    shares = {"0.5": "p50", "0.99": "p99", "0.999": "p999"}
-
-    def times(name: str, all_of: Iterable[tuple[Mapping[str, object], Mapping[str, float]]]) -> None:
-        ends: list[tuple[str, Mapping[str, object], str]] = [("", {"quantile": share}, key) for share, key in shares.items()]
-        ends += [("_sum", {}, "seconds"), ("_count", {}, "count")]
-        add(name, "summary", [(end, {**own, **more}, one[key]) for own, one in all_of for end, more, key in ends])
-
-    for name in ("batches", "samples", "skipped", "bytes", "disk_bytes", "retries"):
-        add(f"{name}_total", "counter", [("", {}, stats[name])])
-    add("stored_bytes_total", "counter", [("", {"worker": w}, one["stored_bytes"]) for w, one in enumerate(stats["workers"])])
-    times("wait_seconds", [({}, stats["waits"])])
-    times("step_seconds", [({}, stats["steps"])])
-    times("read_seconds", [({"worker": w}, one["reads"]) for w, one in enumerate(stats["workers"])])
-    times("transform_seconds", [({"worker": w}, one["transforms"]) for w, one in enumerate(stats["workers"])])
+    summary: list[tuple[str, Mapping[str, object], str]] = [
+        ("", {"quantile": share}, key) for share, key in (("0.5", "p50"), ("0.99", "p99"), ("0.999", "p999"))
+    ]
+    summary += [("_sum", {}, "seconds"), ("_count", {}, "count")]
+    for name, kind, unit, text, is_of_worker in _rota.statistics():
+        all_of = [({"worker": w}, one) for w, one in enumerate(stats["workers"])] if is_of_worker else [({}, stats)]
+        shown = "rota_" + (f"worker_{name}" if is_of_worker and name in stats else name)
+        if kind == "summary":
+            shown = f"{shown.removesuffix('s')}_seconds"
+        elif kind == "counter":
+            shown += "_total"
+        lines += [f"# HELP {shown} {unit} {text}", f"# TYPE {shown} {kind}"]
+        for own, one in all_of:
+            value = one[name]
+            for end, more, key in summary if kind == "summary" else [("", {}, "")]:
+                pairs = (f'{label}="{_escaped(text)}"' for label, text in {**labels, **own, **more}.items())
+                lines.append(f"{shown}{end}{{{','.join(pairs)}}} {value[key] if key else value}")
     return "\n".join(lines) + "\n"
 
 

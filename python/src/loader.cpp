@@ -190,6 +190,7 @@ void define_loader(py::module_& module) {
   LoaderClass loader = define_loader_class<Loader>(module, "Loader");
   loader.def(py::init(&make_loader_at));
   py::class_<KeptStats>(module, "KeptStats").doc() = "Of some step, for `compare_ranks`.";
+  module.def("statistics", &statistics);
   module.def("compare_ranks",
              [](const PyCommunicator& comm, const KeptStats& now, const std::optional<KeptStats>& before) {
                const auto ranks = comm.get();

@@ -12,6 +12,7 @@
 
 #include "core/failure.hpp"
 #include "errors.hpp"
+#include "loader/statistics.hpp"
 
 namespace rota::python {
 namespace {
@@ -270,23 +271,36 @@ py::object to_python(const RankComparison& found) {
                   "straggler"_a = to_text(found.straggler));
 }
 
-// All that they have: neither compiles with one more, or one less.
-py::dict to_dict(const LoaderStats::Worker& worker) {
-  const auto& [samples, bytes, stored_bytes, reads, transforms] = worker;
-  return py::dict("samples"_a = samples, "bytes"_a = bytes, "stored_bytes"_a = stored_bytes,
-                  "reads"_a = to_dict(reads), "transforms"_a = to_dict(transforms));
+// What the table of statistics has of a loader, or of a worker.
+template <typename Stats>
+py::dict by_name(const Stats& stats) {
+  py::dict all;
+  for (const internal::Statistic& one : internal::kStatistics) {
+    if (const auto* count = std::get_if<std::int64_t Stats::*>(&one.of))
+      all[py::str(one.name)] = stats.**count;
+    if (const auto* times = std::get_if<Durations Stats::*>(&one.of))
+      all[py::str(one.name)] = to_dict(stats.**times);
+  }
+  return all;
 }
 
 py::object to_python(const LoaderStats& stats) {
-  const auto& [batches, samples, skipped, bytes, waits, steps, slowest, ready_batches, retries, disk_bytes,
-               fetched_files, fetched_bytes, decodes, chunks, workers] = stats;
-  py::list of_workers;
-  for (const LoaderStats::Worker& worker : workers) of_workers.append(to_dict(worker));
-  return py::dict("batches"_a = batches, "samples"_a = samples, "skipped"_a = skipped, "bytes"_a = bytes,
-                  "waits"_a = to_dict(waits), "steps"_a = to_dict(steps), "slowest"_a = to_python(slowest),
-                  "disk_bytes"_a = disk_bytes, "ready_batches"_a = ready_batches, "retries"_a = retries,
-                  "fetched_files"_a = fetched_files, "fetched_bytes"_a = fetched_bytes, "decodes"_a = decodes,
-                  "chunks"_a = chunks, "workers"_a = of_workers);
+  py::list workers;
+  for (const LoaderStats::Worker& worker : stats.workers) workers.append(by_name(worker));
+  py::dict all = by_name(stats);
+  all["slowest"] = to_python(stats.slowest);
+  all["workers"] = workers;
+  return all;
+}
+
+py::list statistics() {
+  constexpr std::string_view kinds[] = {"counter", "gauge", "summary"};
+  py::list all;
+  for (const internal::Statistic& one : internal::kStatistics) {
+    all.append(py::make_tuple(one.name, kinds[static_cast<std::size_t>(one.kind)], one.unit, one.help,
+                              one.is_of_worker()));
+  }
+  return all;
 }
 
 py::object give(const std::vector<Field>& value) { return to_tuple(value); }

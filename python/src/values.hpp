@@ -132,6 +132,8 @@ py::object to_python(const Field& field);
 py::object to_python(const StreamId& id);
 py::object to_python(const Progress& at);
 py::object to_python(const SkippedSamples::Sample& skipped);
+/// The table of statistics, as (name, kind, unit, help, whether it is of each worker).
+py::list statistics();
 py::object to_python(const LoaderStats& stats);  // a dict, as are the next two
 py::object to_python(const BatchTimes& times);
 py::object to_python(const RankComparison& found);

@@ -3,6 +3,7 @@
 #include "files/descriptor.hpp"
 #include "formats/memory_storage.hpp"
 #include "loader/course.hpp"
+#include "loader/statistics.hpp"
 
 namespace rota::test::stats_test {
 
@@ -23,6 +24,18 @@ TEST(Durations, HaveTheQuantilesOfWhatWasAddedWithinASixteenth) {
     const double exact = added[static_cast<std::size_t>(std::max(std::ceil(share * 20'001) - 1, 0.0))];
     EXPECT_NEAR(durations.quantile(share) / exact, 1, kShare) << share;
   }
+}
+
+// Neither compiles with a member more, or one less.
+TEST(Statistics, AreInTheTableEachOnce) {
+  const auto [batches, samples, skipped, bytes, waits, steps, slowest, ready_batches, retries, disk_bytes,
+              fetched_files, fetched_bytes, decodes, chunks, workers] = LoaderStats();
+  const auto [read_samples, read_bytes, stored_bytes, reads, transforms] = LoaderStats::Worker();
+  EXPECT_TRUE(workers.empty() && slowest.slowest.empty() && reads.count() == 0);
+  std::set<std::pair<std::string_view, bool>> names;
+  for (const internal::Statistic& one : internal::kStatistics) names.emplace(one.name, one.is_of_worker());
+  EXPECT_EQ(names.size(), 15 - 2 + 5);
+  EXPECT_EQ(std::size(internal::kStatistics), names.size());
 }
 
 TEST(Durations, KeepEachLengthThereIs) {

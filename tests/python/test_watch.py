@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import rota
+from rota import _rota
 from runs import loader, refused, source
 
 LINE = re.compile(r"epoch \d+, step [\d,]+, [\d,]+ samples/s, \d+\.\d\d GB/s, waits \d+ %(, \d+:\d\d:\d\d left)?")
@@ -53,8 +54,10 @@ def test_statistics_are_text_for_prometheus():
     plain = rota.to_prometheus(stats)
     assert f'rota_read_seconds{{worker="0",quantile="0.99"}} {stats["workers"][0]["reads"]["p99"]}\n' in plain
     heads = [line for line in plain.splitlines() if line.startswith("#")]
-    assert len(set(heads)) == len(heads) == 11
-    assert all(re.fullmatch(r"# TYPE rota_\w+ (counter|summary)|rota_\w+\{.*\} [0-9.e-]+", line) for line in plain.splitlines())
+    assert len(set(heads)) == len(heads) == 2 * len(_rota.statistics())
+    assert "# HELP rota_retries_total reads tried again after an I/O error\n# TYPE rota_retries_total counter\n" in plain
+    assert 'rota_worker_bytes_total{worker="1"} ' in plain and "rota_ready_batches{} 0\n" in plain
+    assert all(re.fullmatch(r"# HELP rota_\w+ .+|# TYPE rota_\w+ (counter|gauge|summary)|rota_\w+\{.*\} [0-9.e-]+", line) for line in plain.splitlines())
 
 
 @pytest.mark.parametrize("make", [loader, lambda n: rota.StreamLoader(rota.as_stream(source(n), 1), 8)])
