@@ -307,13 +307,13 @@ void define_rules(py::module_& module) {
 }  // namespace
 
 void define_runs(py::module_& module) {
-  RunClass run(module, "Run");
-  run.def(py::init<const PyRun&>());
-  define_answers(run);
-  define_steps(run);
-  define_changes(run);
-  define_moves(run);
-  define_sampling(run);
+  RunClass made(module, "Run");
+  made.def(py::init<const PyRun&>());
+  define_answers(made);
+  define_steps(made);
+  define_changes(made);
+  define_moves(made);
+  define_sampling(made);
   define_rules(module);
   module.def("make_run", &make_run);
   module.def("make_run_over", &make_run_over);

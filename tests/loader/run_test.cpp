@@ -57,7 +57,8 @@ void change(std::mt19937_64& random, Loader& loader, rota::Run& run, const std::
   }
   if (which == 1 && run.mixture() != nullptr) {
     std::vector<double> weights;
-    for (std::size_t d = 0; d < run.mixture()->weights.size(); ++d) weights.push_back(draw(random, 1, 9));
+    for (std::size_t d = 0; d < run.mixture()->weights.size(); ++d)
+      weights.push_back(static_cast<double>(draw(random, 1, 9)));
     loader.set_weights(weights);
     run.set_weights(weights);
   }
