@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import torch
 from torch.utils import data as _data
-from torch.utils.data.dataloader import _SingleProcessDataLoaderIter as _OfOneProcess
 
 from rota import _indices, _rota
 from rota._communicator import agreed, torchs_ranks
@@ -78,7 +77,7 @@ class _NoOrder(_data.DistributedSampler):
         """Nothing: the count of a trainer begins anew at each start."""
 
 
-class _Here(_OfOneProcess):
+class _Here(_data.dataloader._SingleProcessDataLoaderIter):
     """torch's iterator without workers. What it notes for torch's profiler takes a tenth of a step: not while none runs."""
 
     def __next__(self) -> Any:

@@ -3,9 +3,12 @@
 // What a thread has read, and what it has waited for.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 namespace rota::internal {
 
@@ -15,13 +18,16 @@ using ReadClock = std::chrono::steady_clock;
   return std::chrono::duration<double>(ReadClock::now() - begun).count();
 }
 
-/// What this thread has read, told by what reads.
+/// What this thread has read, told by what reads. It owns nothing: where memory is short, the C library ends
+/// a process one of whose threads has to be told to destroy something.
 struct ReadTally {
   static constexpr double kLeast = 1e-3;  ///< seconds; shorter waits are not told apart
 
   std::int64_t stored_bytes = 0;  ///< of storages
   double longest = 0;             ///< seconds that one file took
-  std::string file = {};          ///< that file
+
+  /// That file.
+  [[nodiscard]] std::string_view file() const noexcept { return {name_, name_bytes_}; }
 
   [[nodiscard]] static ReadTally& here() noexcept {
     thread_local ReadTally tally;
@@ -32,10 +38,16 @@ struct ReadTally {
   template <typename NameOf>
   void add(double took, NameOf name_of) {
     if (took < kLeast || took <= longest) return;
-    file = name_of();
+    const std::string& name = name_of();
+    name_bytes_ = name.copy(name_, sizeof name_);
     longest = took;
   }
+
+ private:
+  std::size_t name_bytes_ = 0;
+  char name_[4096] = {};  // longer ones are cut
 };
+static_assert(std::is_trivially_destructible_v<ReadTally>);
 
 /// Bytes that the kernel has brought from disks for this process; 0 where it does not tell.
 [[nodiscard]] inline std::int64_t bytes_from_disk() {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <type_traits>
 
 #include "core/read_tally.hpp"
@@ -14,7 +14,7 @@
 namespace rota::internal {
 
 /// A worker has waited so long for that; the longest wait counts.
-inline void note_wait(BatchTimes& times, const std::string& what, double seconds) {
+inline void note_wait(BatchTimes& times, std::string_view what, double seconds) {
   if (seconds <= times.slowest_seconds) return;
   times.slowest_seconds = seconds;
   times.slowest = what;
@@ -41,7 +41,7 @@ struct WorkDone {
     if constexpr (!std::is_null_pointer_v<Name>) {
       if (tally.longest == 0) tally.add(took, name);
     }
-    note_wait(times, tally.file, tally.longest);
+    note_wait(times, tally.file(), tally.longest);
   }
 
   void add_to(LoaderStats::Worker& worker) const {
