@@ -56,7 +56,7 @@ def test_statistics_are_text_for_prometheus():
     heads = [line for line in plain.splitlines() if line.startswith("#")]
     assert len(set(heads)) == len(heads) == 2 * len(_rota.statistics())
     assert "# HELP rota_retries_total reads tried again after an I/O error\n# TYPE rota_retries_total counter\n" in plain
-    assert 'rota_worker_bytes_total{worker="1"} ' in plain and "rota_ready_batches{} 0\n" in plain
+    assert 'rota_worker_bytes_total{worker="0"} ' in plain and "rota_ready_batches{} 0\n" in plain
     assert all(re.fullmatch(r"# HELP rota_\w+ .+|# TYPE rota_\w+ (counter|gauge|summary)|rota_\w+\{.*\} [0-9.e-]+", line) for line in plain.splitlines())
 
 
