@@ -196,7 +196,7 @@ class Epoch {
       bytes_ += static_cast<double>(bytes_of(source_, batch.ids));
       for (const SampleId id : batch.ids) files_of_batches_.add(id, steps_);
       files_of_batches_.end_group();
-      std::ranges::sort(batch.ids);
+      std::ranges::sort(batch.ids, {}, &SampleId::value);
       mixing_ += nearest(batch.ids, source_.size());
     }
     sample_bytes_ = bytes_ / std::max(looked_, 1.0);
@@ -294,7 +294,7 @@ class Epoch {
 
 // Of files that say nothing of their samples, each may be one.
 std::vector<std::int64_t> file_sizes(const Source& source, std::int64_t files) {
-  const std::vector<std::int64_t> sizes = source.part_sizes();
+  std::vector<std::int64_t> sizes = source.part_sizes();
   if (!sizes.empty()) return sizes;
   if (files != source.size()) return {source.size()};
   return std::vector<std::int64_t>(static_cast<std::size_t>(files), 1);

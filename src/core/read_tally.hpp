@@ -25,9 +25,10 @@ struct ReadTally {
 
   std::int64_t stored_bytes = 0;  ///< of storages
   double longest = 0;             ///< seconds that one file took
+  std::size_t name_bytes = 0;
+  char name[4096] = {};  ///< that file's, or its beginning
 
-  /// That file.
-  [[nodiscard]] std::string_view file() const noexcept { return {name_, name_bytes_}; }
+  [[nodiscard]] std::string_view file() const noexcept { return {name, name_bytes}; }
 
   [[nodiscard]] static ReadTally& here() noexcept {
     thread_local ReadTally tally;
@@ -38,14 +39,10 @@ struct ReadTally {
   template <typename NameOf>
   void add(double took, NameOf name_of) {
     if (took < kLeast || took <= longest) return;
-    const std::string& name = name_of();
-    name_bytes_ = name.copy(name_, sizeof name_);
+    const std::string& file = name_of();
+    name_bytes = file.copy(name, sizeof name);
     longest = took;
   }
-
- private:
-  std::size_t name_bytes_ = 0;
-  char name_[4096] = {};  // longer ones are cut
 };
 static_assert(std::is_trivially_destructible_v<ReadTally>);
 

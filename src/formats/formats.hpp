@@ -22,11 +22,11 @@ struct FormatOption {
   const char* name;
   Value (*in)(Format& format);
 };
-template <auto kMember>
+template <auto member>
 FormatOption::Value option(Format& format) {
-  return [&]<typename Options, typename T>(T Options::*member) -> FormatOption::Value {
-    return &(std::get<Options>(format).*member);
-  }(kMember);
+  return [&]<typename Options, typename T>(T Options::*of) -> FormatOption::Value {
+    return &(std::get<Options>(format).*of);
+  }(member);
 }
 
 /// A format: its row of the table, which stands in its own file. Lists end with the first that is empty.
@@ -53,16 +53,16 @@ struct FormatEntry {
   /// these.
   std::shared_ptr<const Source> (*open)(const Catalog& catalog, const Format& format) = nullptr;
 };
-/// `row` of a format that `kOpen(catalog, options)` opens.
-template <auto kOpen>
+/// `row` of a format that `open(catalog, options)` opens.
+template <auto open>
 constexpr FormatEntry opened_by(FormatEntry row) {
   const auto add = [&]<typename Options>(std::shared_ptr<const Source> (*)(const Catalog&, const Options&)) {
     row.defaults = [] { return Format(Options()); };
     row.open = [](const Catalog& catalog, const Format& format) {
-      return kOpen(catalog, std::get<Options>(format));
+      return open(catalog, std::get<Options>(format));
     };
   };
-  add(kOpen);
+  add(open);
   return row;
 }
 
