@@ -8,8 +8,8 @@ if(NOT DEFINED ROOT)
   cmake_path(GET CMAKE_CURRENT_LIST_DIR PARENT_PATH ROOT)
 endif()
 
-# For each folder of src/, one inside another too, and checkpoint/, the others that it may include, lowest first. A public header belongs to the
-# lowest one that is named as it is, or has a source named as it is; to core, where there is none. rota.hpp includes
+# For each folder of src/, one inside another too, and checkpoint/, the others that it may include, lowest first. A
+# public header belongs to the lowest one that is named as it is, or has a source named as it is; to core, where there is none. rota.hpp includes
 # everything. ARCHITECTURE.md shows the same lists.
 set(folders core files ranks mpi hdf5 checkpoint order remote catalog source formats formats/hdf5 loader shards stream resume trace cli)
 set(core_may_include)

@@ -24,10 +24,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def _said(file, pattern):
-    return re.search(pattern, (ROOT / file).read_text(), re.M).group(1)
+    return re.search(pattern, (ROOT / file).read_text(encoding="utf-8"), re.M).group(1)
 
 
 VERSION = _said("CMakeLists.txt", r"^project\(rota VERSION ([0-9.]+)")
+# Older Pythons, which have no tomllib, are refused by it.
 OLDEST = tuple(map(int, _said("pyproject.toml", r'^requires-python = ">=([0-9.]+)"').split(".")))
 
 
@@ -35,9 +36,12 @@ def _project():
     """What pyproject.toml says."""
     try:
         import tomllib
-    except ImportError:  # of Python 3.10
-        import tomli as tomllib
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    except ImportError:
+        try:
+            import tomli as tomllib
+        except ImportError:
+            raise SystemExit("rota is built by tomli on Python 3.10; pip install tomli") from None
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 def _check_interpreter():
@@ -107,7 +111,7 @@ def _metadata(licences=("LICENSE",)):
     fields += [("Requires-Dist", one) for one in project["dependencies"]]
     fields += [("License-File", name) for name in licences] + [("Description-Content-Type", "text/markdown")]
     head = "".join(f"{name}: {value}\n" for name, value in fields)
-    return f"{head}\n{(ROOT / project['readme']).read_text()}"
+    return f"{head}\n{(ROOT / project['readme']).read_text(encoding='utf-8')}"
 
 
 def _output(*command, **how):
@@ -145,7 +149,7 @@ def _digest(data):
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
     info = Path(metadata_directory, f"rota-{VERSION}.dist-info")
     info.mkdir()
-    (info / "METADATA").write_text(_metadata())
+    (info / "METADATA").write_text(_metadata(), encoding="utf-8")
     return info.name
 
 

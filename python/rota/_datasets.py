@@ -271,7 +271,7 @@ class Known:
         return made
 
     @contextmanager
-    def compared(self, state: Mapping[str, str]) -> Iterator[None]:
+    def explained(self, state: Mapping[str, str]) -> Iterator[None]:
         """A MismatchError inside says how the dataset was called then."""
         try:
             yield

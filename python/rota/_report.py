@@ -43,12 +43,14 @@ class Failure(Exception):
 
 
 def audit(tool: Sequence[str], directory: Path) -> Json:
-    """What docs/traces.md says under *As JSON*."""
-    ran = subprocess.run([*tool, "audit", "--json", str(directory)], capture_output=True, encoding="utf-8", errors="replace")
-    if not ran.stdout:
-        raise Failure(ran.stderr.strip().removeprefix("error: ") or f"audit {directory}: it ended with {ran.returncode}")
-    # Columns of ranks may be long.
-    return json.loads(ran.stdout, object_hook=lambda one: {name: array("d", one[name]) if name in COLUMNS else one[name] for name in one})
+    """What docs/traces.md says under *The audit as JSON*."""
+    named = f"./{directory}" if str(directory).startswith("-") else str(directory)
+    ran = subprocess.run([*tool, "audit", "--json", named], capture_output=True, encoding="utf-8", errors="replace")
+    try:
+        # Columns of ranks may be long.
+        return json.loads(ran.stdout, object_hook=lambda one: {name: array("d", one[name]) if name in COLUMNS else one[name] for name in one})
+    except ValueError:
+        raise Failure(ran.stderr.strip().removeprefix("error: ") or f"audit {directory}: it ended with {ran.returncode}") from None
 
 
 # ---- in words ----

@@ -149,8 +149,7 @@ class ElasticBatchSampler(_Computed, _Base):
     [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 1]]
     """
 
-    changes = 0
-    """how often it was moved, or changed what it makes, by other than `advance`"""
+    _changes = 0
 
     @in_rotas_words
     def __init__(
@@ -221,7 +220,9 @@ class ElasticBatchSampler(_Computed, _Base):
 
     def _learn(self, dataset: Any) -> None:
         if self._known.learn(dataset):
+            kept = self._ahead, self._has_delivered
             self.__setstate__(self.__getstate__())
+            self._ahead, self._has_delivered = kept
 
     # ---- what a loader asks of a batch sampler ----
 
@@ -263,13 +264,20 @@ class ElasticBatchSampler(_Computed, _Base):
             "give it to a rota.torch.DataLoader, or to rota.accelerate.DataLoader"
         )
 
+    @property
+    def changes(self) -> int:
+        """How often it was moved, or changed what it makes, by other than `advance`."""
+        return self._changes
+
     def advance(self, info: type[BatchInfo] | None = None) -> Any:
         """Counts the next batch as delivered, and tells of it (as `info`); None behind the last one."""
         if not self._is_compared:
             self._compare()
-        self._ahead = None
         batch = self._run._slice_here()
-        return None if batch is None else self._deliver(batch, info or BatchInfo)
+        if batch is None:
+            return None
+        self._ahead = None
+        return self._deliver(batch, info or BatchInfo)
 
     def _deliver(self, batch: Any, info: Any) -> Any:
         """Counts what was drawn from `position` on."""
@@ -298,7 +306,7 @@ class ElasticBatchSampler(_Computed, _Base):
             if state:
                 raise MismatchError("restore an evaluation: it keeps no place, and this is the state of a training")
             return
-        with self._known.compared(state):
+        with self._known.explained(state):
             self._run._load(state)
         self._restored()
 
@@ -325,7 +333,7 @@ class ElasticBatchSampler(_Computed, _Base):
         self._changed()
 
     def _changed(self) -> None:
-        self.changes += 1
+        self._changes += 1
         self._is_compared, self._ahead = False, None
 
     def set_epoch(self, epoch: int) -> None:

@@ -64,7 +64,6 @@ class SkippingInfo(BatchInfo):
 
 
 T = TypeVar("T", covariant=True)
-_is_profiled: Callable[[], bool] = getattr(torch.autograd, "_profiler_enabled", lambda: True)
 
 
 class _NoOrder(_data.DistributedSampler):
@@ -77,14 +76,21 @@ class _NoOrder(_data.DistributedSampler):
         """Nothing: the count of a trainer begins anew at each start."""
 
 
-class _Here(_data.dataloader._SingleProcessDataLoaderIter):
-    """torch's iterator without workers. What it notes for torch's profiler takes a tenth of a step: not while none runs."""
+def _is_profiled() -> bool:
+    """By torch.profiler, on this thread or on all; an ExecutionTraceObserver alone is not seen."""
+    autograd: Any = torch.autograd
+    return getattr(autograd.profiler, "_is_profiler_enabled", True) or autograd._profiler_enabled()
+
+
+class _SingleProcessDataLoaderIter(_data.dataloader._SingleProcessDataLoaderIter):
+    """torch's, without workers. What it notes for a profiler takes a tenth of a step: not while none runs."""
 
     def __next__(self) -> Any:
         if _is_profiled():
             return super().__next__()
+        data = self._next_data()
         self._num_yielded += 1
-        return self._next_data()
+        return data
 
 
 class DataLoader(_data.DataLoader[T]):
@@ -238,7 +244,7 @@ class DataLoader(_data.DataLoader[T]):
             yield batch
 
     def _get_iterator(self) -> Any:
-        return _Here(self) if self.num_workers == 0 else super()._get_iterator()
+        return _SingleProcessDataLoaderIter(self) if self.num_workers == 0 else super()._get_iterator()
 
     def _require_length(self) -> None:
         """A dataset that has grown would never be read to its end."""

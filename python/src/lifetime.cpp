@@ -63,7 +63,7 @@ void die_without_gil(std::shared_ptr<const void> object) {
     const std::scoped_lock lock(Dead::all().mutex);
     return Dead::all().objects.push_back(std::move(object));
   }
-  if (PyGILState_Check() == 0) return object.reset();
+  if (Py_IsInitialized() == 0 || PyGILState_Check() == 0) return object.reset();
   const py::gil_scoped_release released;
   object.reset();
 }

@@ -155,11 +155,15 @@ struct PyRun::Texts {
 
 namespace {
 
-std::string state_of(const PyRun& self) {
+void keep_texts(const PyRun& self) {
   Run at_origin = self;
   RunAccess::go_behind(at_origin, RunAccess::origin(self));
   if (!self.texts || !self.texts->are_of(self, at_origin))
     self.texts = std::make_shared<const PyRun::Texts>(self, std::move(at_origin));
+}
+
+std::string state_of(const PyRun& self) {
+  keep_texts(self);
   return self.texts->but_position.sealed(internal::json_of(self.position()));
 }
 
@@ -245,6 +249,7 @@ void define_moves(RunClass& run) {
         if (batch.start().step < RunAccess::origin(self).step)
           throw Error(ErrorCode::invalid_argument,
                       "take the state behind a batch: batches were changed since");
+        keep_texts(self);  // for those of other copies, too
         PyRun made = self;
         RunAccess::go_behind(made, batch.end());
         return made;

@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
+#include "core/text.hpp"
 
 namespace rota {
 namespace internal {
@@ -68,10 +68,9 @@ Fingerprint fingerprint_in(const JsonObject& json, std::string_view key) {
 
 template <typename Number>
 Number number_of(const JsonObject& json, std::string_view key, std::string_view text) {
-  Number number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) json.fail(key, "is no number");
-  return number;
+  const auto number = whole_number<Number>(text);
+  if (!number) json.fail(key, "is no number");
+  return *number;
 }
 
 template <typename Names>

@@ -18,7 +18,8 @@
 namespace rota::internal {
 namespace {
 
-constexpr auto bytes_in = whole_number<std::uint64_t>;  // of a header
+// Of a header.
+std::optional<std::uint64_t> bytes_in(std::string_view text) { return whole_number<std::uint64_t>(text); }
 
 class Find final : public Transfer {
  public:

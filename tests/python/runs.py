@@ -131,6 +131,7 @@ def in_threads(*works):
         thread.start()
     for thread in threads:
         thread.join(120)
+    assert not any(thread.is_alive() for thread in threads)
 
 
 class Dataset:
