@@ -185,6 +185,7 @@ class SourceAdaptor : public Source {
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override;
   [[nodiscard]] std::vector<std::int64_t> unit_sizes() const override;
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override;
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override;
 
  protected:
   [[nodiscard]] const Source& inner() const noexcept { return *inner_; }

@@ -332,6 +332,7 @@ int plan(const PlanOptions& options) {
       make_catalog(options.dataset, {.decoded_bytes = options.decoded_bytes, .progress = bar.function()});
   const auto source = open(catalog, options.dataset.format);
   const std::vector<std::int64_t> files = file_sizes(*source, catalog.size());
+  const std::size_t names_bytes = catalog.serialize().size();
   Plans plans;
   for (const std::string& shuffle : options.shuffles) {
     for (const std::int64_t interleave : options.interleaves) {
@@ -341,7 +342,7 @@ int plan(const PlanOptions& options) {
                                 .shuffle = parse_shuffle(shuffle),
                                 .workers = 0};
       std::vector<Row> rows = Epoch(options, source, files, order).rows();
-      rows.push_back({"names_bytes", "names and index, of a node", catalog.serialize().size()});
+      rows.push_back({"names_bytes", "names and index, of a node", names_bytes});
       plans.add(shuffle, interleave, rows);
     }
   }

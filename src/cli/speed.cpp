@@ -222,7 +222,7 @@ Read take_all(Loader& loader, double step, internal::ProgressReporter& progress)
     if (!loader.next()) break;
     is_done += Clock::now() - asked;
     read.waits.add(seconds_since(asked));
-    progress.add(1);
+    progress.add(1, true);
   }
   progress.end();
   const LoaderStats after = loader.stats();

@@ -21,7 +21,8 @@ std::string to_string(const Fingerprint& fingerprint) {
 }
 
 std::optional<Fingerprint> parse_fingerprint(std::string_view text) {
-  if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
+  if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string_view::npos)
+    return std::nullopt;
   Fingerprint read;
   std::from_chars(text.data(), text.data() + 16, read.high, 16);
   std::from_chars(text.data() + 16, text.data() + 32, read.low, 16);

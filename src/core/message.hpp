@@ -21,7 +21,7 @@ class ProgressReporter {
       : report_(report), task_(task), total_(total), unit_(unit) {}
 
   /// `looks`: as `look`, which other threads must not.
-  void add(std::int64_t done, bool looks = true) {
+  void add(std::int64_t done, bool looks) {
     done_.fetch_add(done, std::memory_order_relaxed);
     if (looks) look();
   }

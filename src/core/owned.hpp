@@ -42,8 +42,8 @@ T& owned(const std::unique_ptr<T, DeleteWhereMade>& owner, std::string_view what
 }
 
 struct Behind {
-  template <typename Loader>
-  [[nodiscard]] static auto& of(const Loader& loader) {
+  template <typename T>
+  [[nodiscard]] static auto& of(const T& loader) {
     return loader.impl();
   }
 };

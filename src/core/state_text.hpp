@@ -32,6 +32,7 @@ inline constexpr std::string_view kDispatchKind = "StreamLoader of a Dispatch";
 /// again. *Immutable.*
 class SealedBut {
  public:
+  /// No object of `state` that comes before that key, in either order, has a null by the same name.
   SealedBut(OrderedJson state, std::string_view key);
   /// As `sealed`, with this value.
   [[nodiscard]] std::string sealed(const OrderedJson& value) const;

@@ -49,11 +49,13 @@ std::unique_ptr<ReadPlan> plan_reads(const Source& source, const LoaderOptions& 
 }
 
 void SamplesAhead::follow(const Run& run, std::int64_t samples) noexcept {
+  if (!is_on_) return;
   try {
-    if (is_on_) tell(run, samples);
+    tell(run, samples);
   } catch (...) {
     is_on_ = false;  // whoever reads will be told
   }
+  if (!is_on_) plan_.stop();
 }
 
 void SamplesAhead::tell(const Run& run, std::int64_t samples) {

@@ -50,7 +50,7 @@ class Ahead {
  public:
   using Pin = std::shared_ptr<const void>;
 
-  /// Both must outlive it. Throws Error{invalid_argument} for an order that is of all shared files at all
+  /// `source` must outlive it. Throws Error{invalid_argument} for an order that is of all shared files at all
   /// times, Error{unsupported} where samples side by side lie all over them.
   Ahead(const Source& source, const RunOrder& order, const LoaderOptions& options, World world);
 

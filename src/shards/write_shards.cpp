@@ -238,7 +238,7 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
     const bool is_there = found.shards.contains(shard);
     if (is_there &&
         to.holds(layout.name(shard), std::as_bytes(std::span(std::string_view(encoded(shard)))))) {
-      progress.add(1);
+      progress.add(1, true);
     } else {
       (is_there ? stale : lacking).push_back(shard);
     }
@@ -254,7 +254,7 @@ std::int64_t write_share(const std::shared_ptr<const Source>& source, const Shar
   std::ranges::sort(lacking);
   for (const std::int64_t shard : lacking) {
     to.put(layout.name(shard), std::as_bytes(std::span(std::string_view(encoded(shard)))));
-    progress.add(1);
+    progress.add(1, true);
   }
   progress.end();
   return std::ssize(lacking);

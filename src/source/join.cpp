@@ -30,18 +30,29 @@ class JoinedPlan final : public ReadPlan {
     }
   }
 
-  [[nodiscard]] std::int64_t samples_ahead() override {
+  [[nodiscard]] std::int64_t samples_ahead() const override {
     std::int64_t most = 0;
     for (const auto& plan : plans_) most = std::max(most, plan->samples_ahead());
     return most;
   }
   void tell(std::span<const SampleId> ids) override {
-    std::vector<std::vector<SampleId>> own(plans_.size());
-    for (const SampleId id : ids) {
-      const auto [s, sample] = samples_.find(id.value);
-      own[s].push_back({sample});
+    each_of(ids, [](ReadPlan& plan, std::span<const SampleId> own) { plan.tell(own); });
+  }
+  void stop() noexcept override {
+    for (const auto& plan : plans_) plan->stop();
+  }
+  [[nodiscard]] std::unique_ptr<ReadPlan> without_bytes() const override {
+    std::vector<std::unique_ptr<ReadPlan>> plans;
+    bool has_any = false;
+    for (const auto& plan : plans_) {
+      auto own = plan->without_bytes();
+      has_any = has_any || own;
+      plans.push_back(own ? std::move(own) : std::make_unique<ReadPlan>(source_));  // which does nothing
     }
-    for (std::size_t s = 0; s < plans_.size(); ++s) plans_[s]->tell(own[s]);
+    return has_any ? std::make_unique<JoinedPlan>(source_, samples_, std::move(plans)) : nullptr;
+  }
+  void pass(std::span<const SampleId> ids) override {
+    each_of(ids, [](ReadPlan& plan, std::span<const SampleId> own) { plan.pass(own); });
   }
   // Where some have shared files, of these alone.
   [[nodiscard]] Near bring(SampleRange samples, bool reads) override {
@@ -65,7 +76,20 @@ class JoinedPlan final : public ReadPlan {
     return sum;
   }
 
+  JoinedPlan(const Source& joined, const FileSamples& samples, std::vector<std::unique_ptr<ReadPlan>> plans)
+      : ReadPlan(joined), plans_(std::move(plans)), samples_(samples) {}
+
  private:
+  template <typename Call>
+  void each_of(std::span<const SampleId> ids, Call call) {
+    std::vector<std::vector<SampleId>> own(plans_.size());
+    for (const SampleId id : ids) {
+      const auto [s, sample] = samples_.find(id.value);
+      own[s].push_back({sample});
+    }
+    for (std::size_t s = 0; s < plans_.size(); ++s) call(*plans_[s], own[s]);
+  }
+
   std::vector<std::unique_ptr<ReadPlan>> plans_;
   Sharing sharing_ = Sharing::none;  // the most of theirs
   const FileSamples& samples_;
@@ -140,6 +164,9 @@ class Joined final : public Source, public PlannedSource {
       std::ranges::move(own, std::back_inserter(all));
     }
     return all;
+  }
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    return will_read_by_plan(*this, first, count);
   }
   [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
     return std::make_unique<JoinedPlan>(*this, sources_, samples_, open);

@@ -16,6 +16,19 @@ ReadPlan::Near ReadPlan::bring(SampleRange samples, bool /*reads*/) {
   return {.bytes = source_.will_read({samples.begin}, samples.end - samples.begin)};
 }
 
+namespace {
+
+// Its `will_read` may be the user's own; else it forwards.
+class AdaptorPlan final : public MappedPlan {
+ public:
+  using MappedPlan::MappedPlan;
+  [[nodiscard]] Near bring(SampleRange samples, bool reads) override {
+    return sharing() == Sharing::none ? ReadPlan::bring(samples, reads) : MappedPlan::bring(samples, reads);
+  }
+};
+
+}  // namespace
+
 // The source that a user's adaptor is around, or null.
 const Source* PlannedSource::inner_of(const Source& source) {
   const auto* const adaptor = dynamic_cast<const SourceAdaptor*>(&source);
@@ -31,7 +44,7 @@ std::unique_ptr<ReadPlan> PlannedSource::plan_of(const Source& source, std::int6
       map.ids = [](std::span<const SampleId> ids) { return std::vector(ids.begin(), ids.end()); };
       map.range = [](SampleRange samples) { return samples; };
     }
-    return std::make_unique<MappedPlan>(source, *inner, open, std::move(map));
+    return std::make_unique<AdaptorPlan>(source, *inner, open, std::move(map));
   }
   return std::make_unique<ReadPlan>(source);
 }
@@ -45,7 +58,7 @@ std::vector<SampleContent> PlannedSource::content_of(const Source& source, std::
 MappedPlan::MappedPlan(const Source& source, const Source& other, std::int64_t open, Map map)
     : ReadPlan(source), map_(std::move(map)), other_(PlannedSource::plan_of(other, open * map_.count)) {}
 
-std::int64_t MappedPlan::samples_ahead() {
+std::int64_t MappedPlan::samples_ahead() const {
   return map_.ids ? (other_->samples_ahead() + map_.count - 1) / map_.count : 0;
 }
 
@@ -54,8 +67,12 @@ void MappedPlan::tell(std::span<const SampleId> ids) {
 }
 
 ReadPlan::Near MappedPlan::bring(SampleRange samples, bool reads) {
-  const Near own = sharing() == Sharing::none ? ReadPlan::bring(samples, reads) : Near();
-  return own.bytes > 0 || !map_.range ? own : other_->bring(map_.range(samples), reads);
+  return map_.range ? other_->bring(map_.range(samples), reads) : Near();
+}
+
+std::unique_ptr<ReadPlan> MappedPlan::without_bytes() const {
+  auto other = map_.ids ? other_->without_bytes() : nullptr;
+  return other ? std::make_unique<MappedPlan>(source_, std::move(other), map_) : nullptr;
 }
 
 Sharing MappedPlan::sharing() const {

@@ -46,9 +46,11 @@ class ReadPlan {
   ReadPlan& operator=(const ReadPlan&) = delete;
 
   /// How many samples it wants to know ahead, to keep what it decodes until it is read; 0: none, from now on.
-  [[nodiscard]] virtual std::int64_t samples_ahead() { return 0; }
+  [[nodiscard]] virtual std::int64_t samples_ahead() const { return 0; }
   /// These come after all that were told before.
   virtual void tell(std::span<const SampleId> /*ids*/) {}
+  /// No more are told, and what was is not expected any more.
+  virtual void stop() noexcept {}
 
   struct Near {
     std::shared_ptr<const void> pin = {};  ///< of shared files
@@ -71,7 +73,7 @@ class ReadPlan {
   /// As if these samples were read together.
   virtual void pass(std::span<const SampleId> /*ids*/) {}
 
- private:
+ protected:
   const Source& source_;
 };
 
@@ -90,13 +92,17 @@ class PlannedSource {
   /// The same of any source; of a user's adaptor, by the source inside. Never null.
   static std::unique_ptr<ReadPlan> plan_of(const Source& source, std::int64_t open = 0);
   static std::vector<SampleContent> content_of(const Source& source, std::int64_t most);
+  /// Source::will_read of a source made of others.
+  static std::int64_t will_read_by_plan(const Source& source, SampleId first, std::int64_t count) {
+    return plan_of(source)->bring({.begin = first.value, .end = first.value + count}, false).bytes;
+  }
 
  private:
   static const Source* inner_of(const Source& source);
 };
 
 /// The plan of a source whose samples are made of those of another one.
-class MappedPlan final : public ReadPlan {
+class MappedPlan : public ReadPlan {
  public:
   struct Map {
     std::int64_t count = 1;  ///< it makes about so many of each
@@ -104,9 +110,14 @@ class MappedPlan final : public ReadPlan {
     std::function<SampleRange(SampleRange)> range = {};  ///< none: they lie all over the other one
   };
   MappedPlan(const Source& source, const Source& other, std::int64_t open, Map map);
+  MappedPlan(const Source& source, std::unique_ptr<ReadPlan> other, Map map)
+      : ReadPlan(source), map_(std::move(map)), other_(std::move(other)) {}
 
-  [[nodiscard]] std::int64_t samples_ahead() override;
+  [[nodiscard]] std::int64_t samples_ahead() const override;
   void tell(std::span<const SampleId> ids) override;
+  void stop() noexcept override { other_->stop(); }
+  [[nodiscard]] std::unique_ptr<ReadPlan> without_bytes() const override;
+  void pass(std::span<const SampleId> ids) override { other_->pass(map_.ids(ids)); }
   [[nodiscard]] Near bring(SampleRange samples, bool reads) override;
   [[nodiscard]] Sharing sharing() const override;
   [[nodiscard]] ReadCounts counts() const override { return other_->counts(); }

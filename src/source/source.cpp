@@ -114,4 +114,8 @@ std::vector<std::int64_t> SourceAdaptor::shard_lengths(std::int64_t shards) cons
   return size() == inner_->size() ? inner_->shard_lengths(shards) : Source::shard_lengths(shards);
 }
 
+std::int64_t SourceAdaptor::will_read(SampleId first, std::int64_t count) const {
+  return size() == inner_->size() ? inner_->will_read(first, count) : Source::will_read(first, count);
+}
+
 }  // namespace rota

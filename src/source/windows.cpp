@@ -76,6 +76,9 @@ class Windows final : public Source, public PlannedSource {
     return rows ? std::make_unique<Windows>(*this, std::move(rows)) : nullptr;
   }
 
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
+    return will_read_by_plan(*this, first, count);
+  }
   [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
     return std::make_unique<MappedPlan>(
         *this, *rows_, open,

@@ -143,3 +143,24 @@ def test_a_thread_that_saves_never_ends_the_loop_and_has_a_right_state():
         rest.load_state_dict(state)
         at = 400 if rest.position.epoch else rest.position.consumed
         assert seen[at:] == (torch.cat(list(rest)).tolist() if at < 400 else [])
+
+
+def test_a_loop_goes_on_where_its_sampler_is_asked_past_the_end_or_is_given_a_dataset_that_tells_names():
+    sampler = rota.ElasticBatchSampler(8, 4, world=(0, 1), epochs=1)
+    sizes = []
+    for batch in rota.torch.DataLoader(range(8), sampler):
+        rota.torch.DataLoader([f"{k}.png" for k in range(8)], sampler)
+        sizes.append(len(batch))
+        assert len(sizes) < 2 or sampler.advance() is None
+    assert sizes == [4, 4]
+
+
+def test_what_profilers_record_of_torchs_loader_they_record_of_this_one():
+    def recorded(run, **how):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], **how) as profiler:
+            for _ in run:
+                pass
+        return [event.name for event in profiler.events() if "DataLoader" in event.name]
+
+    theirs = torch.utils.data.DataLoader(range(8), 4)
+    assert recorded(loader(8)) == recorded(theirs) != []

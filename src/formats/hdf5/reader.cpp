@@ -4,6 +4,8 @@
 #include <cstring>
 #include <deque>
 #include <memory>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "formats/hdf5/filters.hpp"
@@ -327,7 +329,10 @@ void RowReader::add_chunks(const DatasetFile& file, const Hdf5Dataset& dataset,
 
 void pass_rows(ChunkMemory& memory, std::vector<ChunkMemory::Rows> rows) {
   const auto slab_of = [](const auto& one) { return std::pair(one.dataset, one.slab); };
-  std::ranges::sort(rows, {}, [&](const auto& one) { return std::pair(slab_of(one), one.row); });
+  std::unordered_map<const Hdf5Dataset*, std::size_t> turns;
+  for (const auto& one : rows) turns.emplace(one.dataset, turns.size());
+  std::ranges::sort(rows, {},
+                    [&](const auto& one) { return std::tuple(turns[one.dataset], one.slab, one.row); });
   std::byte nowhere{};
   std::vector<RowPiece> pieces;
   for (auto next = rows.cbegin(); next != rows.cend();) {

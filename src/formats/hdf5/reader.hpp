@@ -44,7 +44,7 @@ void each_slab(const Hdf5Dataset& dataset, PlacedRows rows, Visit visit) {
     rows.count -= count;
   }
 }
-/// Takes `rows` from a memory without bytes, in the order in which RowReader does.
+/// Takes `rows` from a memory without bytes, dataset by dataset, slab by slab, as RowReader does.
 void pass_rows(ChunkMemory& memory, std::vector<ChunkMemory::Rows> rows);
 
 /// A slab that has to be decoded, and which of the pieces of a RowReader want rows of it.

@@ -186,11 +186,12 @@ class Hdf5Source final : public FileSource {
    public:
     Plan(const Hdf5Source& source, std::int64_t open, std::unique_ptr<ChunkMemory> own = nullptr)
         : FileSource::Plan(source), source_(source), open_(open), own_(std::move(own)) {}
-    [[nodiscard]] std::int64_t samples_ahead() override { return source_.samples_ahead(memory()); }
+    [[nodiscard]] std::int64_t samples_ahead() const override { return source_.samples_ahead(memory()); }
     void tell(std::span<const SampleId> ids) override {
       if (!plan_) plan_.emplace(memory(), open_ + samples_ahead());
       plan_->tell(source_.decoded_rows(ids), std::ssize(ids));
     }
+    void stop() noexcept override { plan_.reset(); }
     [[nodiscard]] ReadCounts counts() const override {
       return memory().decoded() += FileSource::Plan::counts();
     }
