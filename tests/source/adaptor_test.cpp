@@ -1,7 +1,7 @@
 // Sources that a user makes of others.
 
+#include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
-#include "source/told_source.hpp"
 
 namespace rota::test::adaptor_test {
 
@@ -60,6 +60,11 @@ struct UpperCase final : Wrapped<UpperCase> {
 struct FirstHalf final : Wrapped<FirstHalf> {
   using Wrapped::Wrapped;
   std::int64_t size() const override { return inner().size() / 2; }
+};
+
+struct Forbids final : Wrapped<Forbids> {
+  using Wrapped::Wrapped;
+  std::int64_t will_read(SampleId /*first*/, std::int64_t /*count*/) const override { return 0; }
 };
 
 struct Forgetful final : SourceAdaptor {
@@ -146,6 +151,19 @@ TEST(SourceAdaptor, JoinedSourcesAreToldOfTheirOwnSamples) {
   const auto letters = std::make_shared<Letters>();
   EXPECT_EQ(bytes_near(*join({letters, letters}), {18, 21}), 1802 + 1);
   EXPECT_EQ(bytes_near(*join({letters, letters}), {20, 40}), 20);
+}
+
+// Who holds one in a source of its own asks it by the public way.
+TEST(SourceAdaptor, AndWhatIsMadeOfOthersForwardWhatWillBeRead) {
+  const auto rows = std::make_shared<NumberedRows>(20);
+  EXPECT_EQ(Same(rows).will_read({3}, 2), 302);
+  EXPECT_EQ(FirstHalf(rows).will_read({3}, 2), 0) << "of another size";
+  EXPECT_EQ(join({rows, rows})->will_read({18}, 4), 1802 + 2);
+  EXPECT_EQ(windows(rows, {.length = 4, .stride = 2})->will_read({1}, 2), 206);
+}
+
+TEST(SourceAdaptor, ThatForbidsToReadAheadIsBelieved) {
+  EXPECT_EQ(bytes_near(Forbids(std::make_shared<NumberedRows>(20)), {3, 5}), 0);
 }
 
 TEST(SourceAdaptor, NeedsASource) { EXPECT_ERROR(Same{nullptr}, invalid_argument, {"null pointer"}); }
