@@ -18,8 +18,8 @@ TEST(Meters, TellAllThatWasCountedAtTheEnd) {
   std::vector<Progress> told;
   const ProgressFunction tell = [&](const Progress& progress) { told.push_back(progress); };
   ProgressReporter reporter(tell, "count", 7);
-  reporter.add(3);
-  reporter.add(2);
+  reporter.add(3, false);
+  reporter.add(2, false);
   reporter.end();
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].task, "count");
@@ -38,7 +38,7 @@ TEST(Meters, PassOnWhatIsThrownAtThem) {
 TEST(Meters, TellNobodyWhereThereIsNobody) {
   const ProgressFunction nobody;
   ProgressReporter reporter(nobody, "count", 0);
-  reporter.add(1);
+  reporter.add(1, false);
   reporter.look();
   EXPECT_NO_THROW(reporter.end());
 }
