@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import rota
-from runs import python, run, refused
+from runs import python, refused, run
 
 BUILT = Path(rota.__path__[0]).parent.parent
 USE = "import rota; print(rota.__file__); assert sum(b.size for b in rota.Loader(rota.PythonSource(range(9)), 4)) == 9"

@@ -11,7 +11,8 @@ import rota
 
 torch = pytest.importorskip("torch")
 import rota.torch  # noqa: E402
-from runs import loader as loader_of_rota, refused  # noqa: E402
+from runs import loader as loader_of_rota  # noqa: E402
+from runs import refused
 
 SAMPLES = 61
 
