@@ -61,6 +61,7 @@ expect_complaint(include/rota/source.hpp "#include <fmt/format.h>" "a public hea
 expect_complaint(include/rota/cereal.hpp "#include <mpi.h>" "a public header must not name a library's <mpi.h>")
 expect_complaint(include/rota/source.hpp "#include \"hdf5/hdf5.hpp\"" "a public header must not include a private one")
 expect_complaint(ARCHITECTURE.md "| `src/order` | what | `x` | core files |" "order may include `core`, and its table says `core files`")
+expect_complaint(ARCHITECTURE.md "| `src/stream` | what | | core |" "stream has the public headers `stream`, and its table says")
 expect_complaint(ARCHITECTURE.md "| `src/order` | what | `x` | core |" "its table has the folders `order`, and not `core files")
 expect_complaint(ARCHITECTURE.md "| `src/formats/hdf5` | what | | core |" "formats/hdf5 may include `core files hdf5")
 expect_complaint(src/novelty/novelty.cpp "" "is in no folder")
