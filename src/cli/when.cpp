@@ -68,6 +68,8 @@ std::vector<RunData> lengths_of(const Source& source, std::int64_t shards) {
 
 Run run_of(const internal::StateText& saved, const Source* source) {
   if (source == nullptr) return internal::run_of(saved);
+  if (saved.object().has("mixture"))
+    saved.fail(ErrorCode::unsupported, "it is of a mixture, and PATH is one dataset; leave PATH out");
   std::optional<Error> refused;
   for (const RunData& lengths : lengths_of(*source, saved.object().object("order").number("shards"))) {
     try {
@@ -201,11 +203,14 @@ void add_when(CLI::App& app, int& code) {
   add_number(command, "--rank", when->rank, 0, "the one whose slice is told; else the whole batch",
              std::numeric_limits<int>::max());
   command.add_option("--split", when->split, "of a batch among ranks")
+      ->capture_default_str()
       ->check(CLI::IsMember(std::vector<std::string>(internal::kSplits.begin(), internal::kSplits.end())));
   command.add_option("--loader", when->loader, "its name in the checkpoint")->capture_default_str();
   command.add_flag("--json", when->is_json, "one line of JSON");
   command.callback([when, &code] {
     if ((when->step < 0) == (when->sample < 0)) throw CLI::ValidationError("when", "give --step or --sample");
+    if (when->step >= 0 && when->rank < 0 && (when->ranks > 1 || when->split != "by_sample"))
+      throw CLI::ValidationError("when", "--ranks and --split cut a step for one rank; give --rank, too");
     code = tell(*when);
   });
 }

@@ -101,4 +101,13 @@ TEST_F(WhenVerb, RefusesWhatIsNoStateAndStepsAndSamplesThatThereAreNot) {
   expect_says("when state --step 0 --sample 0", 2, HasSubstr("--sample"));
 }
 
+TEST_F(WhenVerb, RefusesOptionsAndDataThatItWouldNotFollow) {
+  write("state", state(loader({})));
+  expect_says("when state --step 0 --ranks 3", 2, HasSubstr("give --rank, too"));
+  expect_says("when state --step 0 --split by_shard", 2, HasSubstr("give --rank, too"));
+  write("mixture", rota::Run({{.samples = 20}, {.samples = 20}}, {.weights = {1, 3}}).state());
+  expect_says("when mixture --step 0", 0, HasSubstr("dataset"));
+  expect_says("when mixture data --step 0", 1, HasSubstr("leave PATH out"));
+}
+
 }  // namespace rota::test::when_verb_test
