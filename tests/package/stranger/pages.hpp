@@ -22,5 +22,6 @@ extern rota::CheckpointDirectory& checkpoints;
 extern const std::shared_ptr<const rota::Source> source;
 
 void train(const rota::Batch& batch);
+void train(std::span<const rota::SampleId> ids);
 void train(const rota::Batch& batch);
 void evaluate(const rota::Batch& batch);
