@@ -25,8 +25,8 @@ def length_of(dataset: Any) -> int:
     """Of a dataset, or the number that stands for one."""
     if isinstance(dataset, (str, bytes, os.PathLike)):
         raise TypeError(f"{dataset!r} is a path, and no dataset: give its samples, or their number")
-    if isinstance(dataset, bool):
-        raise TypeError("a bool is no dataset")
+    if isinstance(dataset, (bool, Mixture)):
+        raise TypeError(f"a {type(dataset).__name__} is no dataset; give its samples, or a list of them and weights=")
     try:
         length = len(dataset) if hasattr(dataset, "__len__") else operator.index(dataset)  # numpy's numbers, too
     except TypeError:
@@ -240,7 +240,7 @@ class Known:
         self.lengths = _lengths(dataset, weights)
         self.mixing = None if weights is None else (weights, _rota.MixtureOptions.plain(end=end, steps=steps))
         self.fingerprint = fingerprint or None
-        is_text = fingerprint and re.fullmatch("[0-9a-f]{32}", fingerprint) is None
+        is_text = fingerprint and re.fullmatch("[0-9a-f]{32}", str(fingerprint)) is None
         self.told: dict[str, Any] = {"fingerprint": fingerprint} if is_text else {}  # kept for people
         datasets = [] if fingerprint is not None else [dataset] if weights is None else dataset
         self.names = [names_of(one) for one in datasets]

@@ -82,6 +82,12 @@ class Run(_rota.Run):
             global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, seed=seed,
             block=block, tail=tail, epochs=epochs,
         )  # fmt: skip
+        if weights is None and (steps or end != "first_exhausted"):
+            raise InvalidArgumentError(
+                "make a run: end= and steps= are of a mixture; give weights=, too, or a rota.Mixture that has them"
+            )
+        if weights is not None and (isinstance(data, Mixture) or not isinstance(data, (list, tuple))):
+            raise TypeError(f"make a run: weights= are of a list of datasets, and not of a {type(data).__name__}")
         are_sources = isinstance(data, (Mixture, _rota.Source)) or (
             weights is not None
             and isinstance(data, (list, tuple))
@@ -102,8 +108,6 @@ class Run(_rota.Run):
             raise InvalidArgumentError(
                 f"make a run: shards={shards!r} is of a source, which is asked for them; give shard_lengths="
             )
-        if weights is not None and not isinstance(data, (list, tuple)):
-            raise TypeError(f"make a run: weights= are of a list of datasets, and not of a {type(data).__name__}")
         mixture = None if weights is None else Mixture((), weights, end, steps)
         given = _data(data, shard_lengths, block_lengths, weights is not None)
         super().__init__(_rota.make_run(given, options, mixture, fingerprint))
@@ -117,6 +121,8 @@ class Run(_rota.Run):
         text = state.get("rota") if isinstance(state, Mapping) else state
         if not isinstance(text, str):
             raise InvalidArgumentError("read a run: give what state_dict(), state() or recipe() returned")
+        if not (lengths is None or isinstance(lengths, _rota.Run)):
+            raise TypeError(f"read a run: lengths is {lengths!r}; it must be a Run")
         return cls._of(_rota.run_of(text, None if lengths is None else lengths._data()))
 
     @classmethod
@@ -131,7 +137,9 @@ class Run(_rota.Run):
         return None if batch is None else BatchInfo(batch)
 
     def advance(self, batch: BatchInfo | None = None) -> bool:
-        """Goes behind the next batch; False at the end. With what `slice` returned it is not computed again."""
+        """Goes behind the next batch; False at the end. With what `slice` returned: that must be it."""
+        if not (batch is None or isinstance(batch, BatchInfo)):
+            raise TypeError(f"go behind a batch: it is {batch!r}; it must be what slice() returned")
         return self._advance(None if batch is None else batch._batch)
 
     def copy(self) -> Run:

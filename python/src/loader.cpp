@@ -50,7 +50,7 @@ std::unique_ptr<OneThread<T>> make_with(const std::shared_ptr<const Communicator
 std::string state_text(py::handle state) {
   if (PyMapping_Check(state.ptr()) != 0 && py::hasattr(state, "get")) {
     const py::object text = state.attr("get")("rota");
-    if (py::isinstance<py::str>(text)) return text.cast<std::string>();
+    if (py::isinstance<py::str>(text)) return bytes_of_name(text);
   }
   throw Error(ErrorCode::invalid_argument,
               "load a state: it must be what state_dict() returned, a dict with the text \"rota\"");

@@ -63,7 +63,7 @@ py::list from_data(const PyRun& self) {
 
 // `mixture` is None, or a `rota.Mixture` without sources.
 PyRun make_run(const py::iterable& data, const LoaderOptions& options, const py::object& mixture,
-               const std::optional<std::string>& fingerprint) {
+               py::handle fingerprint) {
   RunOptions how = options.run();
   if (!mixture.is_none()) {
     const MixtureOptions mixed = to_mixture_options(mixture);
@@ -74,7 +74,8 @@ PyRun make_run(const py::iterable& data, const LoaderOptions& options, const py:
   std::vector<RunData> all = to_data(data);
   std::int64_t samples = 0;
   for (const RunData& one : all) samples += std::clamp<std::int64_t>(one.samples, 0, kMaxCount - samples);
-  how.fingerprint = to_fingerprint(fingerprint, samples);
+  how.fingerprint =
+      to_fingerprint(take<std::optional<std::string>>(fingerprint, {"make a run", "fingerprint"}), samples);
   return {Run(all, how)};
 }
 
@@ -323,8 +324,9 @@ void define_runs(py::module_& module) {
   module.def("make_run", &make_run);
   module.def("make_run_over", &make_run_over);
   module.def("make_sampler_run", &make_sampler_run);
-  module.def("run_of", [](const std::string& text, const py::object& data) {
-    return PyRun{Run::from(text, data.is_none() ? std::vector<RunData>() : to_data(data))};
+  module.def("run_of", [](py::handle text, const py::object& data) {
+    return PyRun{Run::from(take<std::string>(text, {"read a run", "the state"}),
+                           data.is_none() ? std::vector<RunData>() : to_data(data))};
   });
 }
 

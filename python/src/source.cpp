@@ -290,10 +290,10 @@ PySource cast_source(const PySource& source, const py::dict& given) {
 }
 
 void define_adaptors(py::module_& module) {
-  module.def("numbers", [](py::handle length, const std::optional<std::string>& fingerprint,
-                           std::vector<std::int64_t> digests) {
+  module.def("numbers", [](py::handle length, py::handle fingerprint, std::vector<std::int64_t> digests) {
     const auto size = take<std::int64_t>(length, {"order a dataset", "its length"});
-    return PySource(std::make_shared<Numbers>(size, to_fingerprint(fingerprint, size), std::move(digests)));
+    const auto given = take<std::optional<std::string>>(fingerprint, {"order a dataset", "fingerprint"});
+    return PySource(std::make_shared<Numbers>(size, to_fingerprint(given, size), std::move(digests)));
   });
   module.def("python_source", [](py::object dataset, py::handle fields,
                                  const std::optional<std::string>& fingerprint, bool is_thread_safe) {

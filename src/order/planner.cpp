@@ -1,5 +1,7 @@
 #include "order/planner.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -119,10 +121,9 @@ std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t
                                        Split split) {
   const std::int64_t samples = order_->firsts.back();
   if (id.value < 0 || id.value >= samples || epoch < 0) {
-    throw failure(
-        ErrorCode::out_of_range,
-        "find the batch of sample {} in epoch {}: there are samples 0 to {}, and epochs begin with 0",
-        id.value, epoch, samples - 1);
+    throw failure(ErrorCode::out_of_range,
+                  "find the batch of sample {} in epoch {}: there are {}, and epochs begin with 0", id.value,
+                  epoch, samples == 0 ? "no samples" : fmt::format("samples 0 to {}", samples - 1));
   }
   World{.size = ranks}.validate();
   const auto next = std::ranges::upper_bound(order_->firsts, id.value);

@@ -57,7 +57,7 @@ void require_data(const std::vector<RunData>& data, const RunOptions& options) {
                     is_mixture ? "of a mixture's dataset" : "");
     all += one.samples;
     if (!one.shard_lengths.empty()) require_sum(one.shard_lengths, one.samples, "shards");
-    if (is_mixture && !one.shard_lengths.empty() && std::ssize(one.shard_lengths) != options.shards)
+    if (!one.shard_lengths.empty() && std::ssize(one.shard_lengths) != options.shards)
       refuse(fmt::format("dataset {} has {} shards, and not {} as the option says", d,
                          one.shard_lengths.size(), options.shards));
     if (takes_units(options)) require_sum(one.block_lengths, one.samples, "blocks");
@@ -67,9 +67,10 @@ void require_data(const std::vector<RunData>& data, const RunOptions& options) {
 }
 
 // As RunOptions::shards says.
-RunOptions resolved(RunOptions options) {
+RunOptions resolved(RunOptions options, const std::vector<RunData>& data) {
   options.validate();
   const bool is_plain = options.shuffle == Shuffle::none && options.interleave == 0;
+  if (options.shards == 0 && data.size() == 1) options.shards = std::ssize(data.front().shard_lengths);
   if (options.shards == 0) options.shards = is_plain ? 1 : 256;
   return options;
 }
@@ -128,14 +129,16 @@ void RunOptions::validate() const {
   internal::check(*this, kCheck);
   kCheck.one_of("end", end, internal::kMixtureEnds);
   const bool ends_by_steps = end == MixtureEnd::steps;
-  if (weights.empty() && (ends_by_steps || steps != 0))
-    kCheck.refuse("steps", "set", "of a mixture: give weights");
-  kCheck.in_range("steps", steps, ends_by_steps ? 1 : 0, ends_by_steps ? internal::kUnbounded : 0);
+  if (weights.empty() && (end != MixtureEnd::first_exhausted || steps != 0))
+    kCheck.refuse(steps != 0 ? "steps" : "end", "set", "of a mixture: give weights");
+  if (ends_by_steps) kCheck.in_range("steps", steps, 1);
+  if (!ends_by_steps && steps != 0)
+    kCheck.refuse("steps", std::to_string(steps), "left out, or end be steps");
 }
 
 Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions& how,
                               std::vector<std::int64_t> given) {
-  const RunOptions options = resolved(how);
+  const RunOptions options = resolved(how, data);
   require_data(data, options);
   auto order = std::make_shared<RunOrder>();
   const bool is_mixture = !given.empty();

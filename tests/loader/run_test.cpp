@@ -221,6 +221,11 @@ TEST(Run, OfOtherShardsNeedsTheirLengthsWhichARecipeHas) {
   }
   const std::vector<RunData> others{{.samples = 100, .shard_lengths = {30, 50, 0, 20}}};
   EXPECT_ERROR(rota::Run::from(by_files.state(), others), mismatch, {"lengths", "digest"});
+  const std::vector<RunData> joined{{.samples = 100, .shard_lengths = {30, 50, 20}}};
+  EXPECT_ERROR(rota::Run::from(by_files.state(), joined), mismatch, {"3 shards, and not 4"});
+  const std::vector<RunData> twos{{.samples = 10, .shard_lengths = {2, 2, 2, 2, 2}}};
+  const std::vector<RunData> fives{{.samples = 10, .shard_lengths = {5, 5}}};
+  EXPECT_ERROR(rota::Run::from(rota::Run(twos, {}).state(), fives), mismatch, {"shards"});
   const std::vector<RunData> fewer{{.samples = 99, .shard_lengths = {30, 0, 50, 19}}};
   EXPECT_ERROR(rota::Run::from(by_files.state(), fewer), mismatch, {"lengths"});
   const std::vector<RunData> wrong{{.samples = 100, .shard_lengths = {30, 50}}};

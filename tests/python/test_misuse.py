@@ -45,6 +45,7 @@ MISUSES = {
     # ---- samplers ----
     "a path": (lambda: rota.ElasticBatchSampler("train", 8), TypeError, "'train' is a path"),
     "a path as a dataset": (lambda: rota.PythonSource("train"), TypeError, r"a path, and no dataset: open it with rota.open"),
+    "a mixture without weights": (lambda: rota.ElasticBatchSampler(rota.Mixture([source(3)], [1]), 8), TypeError, "Mixture is no dataset.*weights="),
     "a list without weights": (lambda: rota.ElasticBatchSampler([source(3), source(3)], 8), ValueError, "2 datasets needs weights="),
     "weights of one dataset": (lambda: rota.ElasticBatchSampler(source(3), 8, weights=[1, 2]), ValueError, "2 weights for a Source"),
     "weights of a length": (lambda: rota.ElasticBatchSampler(10, 8, weights=[1]), ValueError, "1 weights for a int"),

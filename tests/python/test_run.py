@@ -7,7 +7,7 @@ import random
 
 import pytest
 import rota
-from runs import in_threads, loader, refused, settings
+from runs import in_threads, loader, refused, settings, source
 
 
 def told(batch):
@@ -46,6 +46,10 @@ def test_lengths_of_its_own_come_with_a_recipe_or_another_run():
     assert run.cursors().tolist() == [[0, 0]] * 3
 
 
+def mixture():
+    return rota.Mixture([source(10)], [1])
+
+
 @pytest.mark.parametrize("make, error, words", [
     (lambda: rota.Run(-1), ValueError, "samples is -1"),
     (lambda: rota.Run(10, shards="files"), ValueError, "shard_lengths="),
@@ -58,6 +62,18 @@ def test_lengths_of_its_own_come_with_a_recipe_or_another_run():
     (lambda: rota.Run(10).at(-1), IndexError, "step -1"),
     (lambda: rota.Run.from_state({}), ValueError, "state_dict"),
     (lambda: rota.Run.from_state(rota.Run(10).state()[:-9]), rota.CorruptError, "no JSON"),
+    (lambda: rota.Run.from_state("\ud800"), ValueError, "surrogates"),
+    (lambda: rota.Run.from_state(rota.Run(10).state(), lengths=5), TypeError, "lengths is 5; it must be a Run"),
+    (lambda: rota.Run(mixture(), weights=[1]), TypeError, "not of a Mixture"),
+    (lambda: rota.Run(mixture(), end="steps", steps=2), ValueError, "give weights="),
+    (lambda: rota.Run(10, end="all_exhausted"), ValueError, "give weights="),
+    (lambda: rota.Run(10, shards=5, shard_lengths=[5, 5]), ValueError, "2 shards, and not 5"),
+    (lambda: rota.Run(10, fingerprint=5), TypeError, "fingerprint is 5"),
+    (lambda: rota.ElasticBatchSampler(10, 2, fingerprint=5, world=(0, 1)), TypeError, "fingerprint is 5"),
+    (lambda: rota.Run([3], weights=[1], steps=5), ValueError, "steps is 5; it must be left out"),
+    (lambda: rota.Run(10).advance(5), TypeError, "it is 5; it must be what slice"),
+    (lambda: rota.Run(10).advance(loader(10).next()), TypeError, "rota.Batch of .*what slice"),
+    (lambda: rota.Run(0).when(0), IndexError, "no samples"),
 ])  # fmt: skip
 def test_it_refuses_what_there_is_not(make, error, words):
     refused(make, error, words)
