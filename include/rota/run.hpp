@@ -134,9 +134,8 @@ class Run {
   bool slice(RunSlice& out, World world = {}, Split split = Split::by_sample) const;
   /// Goes behind the next batch; false at the end of the run.
   bool advance();
-  /// The same, behind `slice`, which must be of the next batch: without computing it again. Throws
-  /// Error{invalid_argument} for one of another step, Error{out_of_range} for one of another run that cannot
-  /// be.
+  /// The same, behind `slice`. Throws Error{invalid_argument} unless that begins and ends as the next batch
+  /// does.
   void advance(const RunSlice& slice);
 
   /// The run at another step, in the future or the past. Nothing past the last step. O(1); where shards are

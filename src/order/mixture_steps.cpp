@@ -75,7 +75,7 @@ bool MixtureSteps::batch(const Position& at, std::int64_t batch_size, GlobalBatc
   out.turn_ranges.clear();
   append(at.consumed, at.consumed + out.real, SlotKind::sample, out.turn_ranges);
   append(at.consumed + out.real, at.consumed + out.size, SlotKind::pad, out.turn_ranges);
-  return true;
+  return out.next.is_countable();
 }
 
 std::int64_t MixtureSteps::count(std::int64_t /*batch_size*/) const {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -130,17 +129,17 @@ bool Run::advance() {
 }
 
 void Run::advance(const RunSlice& slice) {
-  const Position end{.epoch = slice.start.epoch,
-                     .consumed = std::min(slice.end.consumed, kMaxCount),
-                     .step = slice.start.step};
-  std::visit([&](const auto& steps) { steps.require(end); }, *steps_);
-  if (slice.end.step == position_.step + 1) {
-    position_ = slice.end;
+  internal::GlobalBatch next;
+  const bool is_there =
+      ask(*this, [&](const auto& steps) { return steps.batch(position_, global_batch_size_, next); });
+  if (is_there && slice.start == next.start && slice.end == next.next) {
+    position_ = next.next;
     return;
   }
   throw internal::failure(
       ErrorCode::invalid_argument,
-      "go behind a batch of step {}: the run is at step {}; take slices one after the other",
+      "go behind a batch of step {}: it is not the next one of this run, which is at step {}; take a slice "
+      "where the run is now",
       slice.start.step, position_.step);
 }
 
@@ -166,7 +165,7 @@ std::optional<Position> Run::position_of(std::int64_t step) const {
     throw internal::failure(ErrorCode::unsupported, "find step {}: {}", step, RunAccess::past(*this));
   const auto at =
       ask(*this, [&](const auto& steps) { return steps.start_of(origin_, global_batch_size_, step); });
-  return at && at->is_countable() ? at : std::nullopt;
+  return at && at->is_countable() && at->step < kMaxCount ? at : std::nullopt;
 }
 
 std::optional<Run> Run::at(std::int64_t step) const {

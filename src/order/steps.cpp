@@ -55,7 +55,7 @@ bool Steps::batch(const Position& at, std::int64_t size, GlobalBatch& out) const
   out.size = size - left;
   ++p.step;
   out.next = p;
-  return true;
+  return p.is_countable();
 }
 
 std::int64_t Steps::count(std::int64_t size) const {

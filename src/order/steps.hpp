@@ -48,7 +48,7 @@ class Steps {
   void require(const Position& at) const;
 
   /// The global batch of `batch_size`, 1 to kMaxBatchSize, that starts at `at`, into `out`; false at the end
-  /// of the last epoch. Throws as `require`.
+  /// of the last epoch, and at step 2^62. Throws as `require`.
   bool batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const;
 
   /// How many there are of `batch_size`, in all epochs; 2^63 - 1 where there are as many or more. Throws

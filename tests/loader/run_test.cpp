@@ -286,10 +286,52 @@ TEST(Run, RefusesStepsRanksAndLengthsThatThereAreNot) {
   EXPECT_ERROR(rota::Run(Data{}, {}), invalid_argument, {"0 datasets"});
   EXPECT_ERROR(rota::Run(Data{{.samples = 5}, {.samples = 0}}, {.weights = {1, 1}}), invalid_argument,
                {"samples is 0"});
-  rota::Run moved = run;
-  (void)moved.slice(slice);
-  moved.advance(slice);
-  EXPECT_ERROR(moved.advance(slice), invalid_argument, {"step 0", "step 1"});
+  EXPECT_ERROR(rota::Run(Data{{.samples = 5, .shard_lengths = {2, 3}}}, {.shards = 3}), invalid_argument,
+               {"has 2 shards, and not 3"});
+  EXPECT_ERROR(rota::Run(1, {.end = MixtureEnd::all_exhausted}), invalid_argument, {"end", "weights"});
+  EXPECT_ERROR(rota::Run(Data{{.samples = 5}}, {.weights = {1}, .steps = 5}), invalid_argument,
+               {"steps is 5", "left out"});
+  EXPECT_ERROR(rota::Run(0).when({0}, 0), out_of_range, {"no samples"});
+}
+
+TEST(Run, GoesBehindNothingButItsNextBatch) {
+  const rota::Run begun(100, {.global_batch_size = 4, .epochs = 5});
+  RunSlice slice;
+  ASSERT_TRUE(begun.slice(slice));
+  rota::Run run = begun;
+  run.advance(slice);
+  EXPECT_EQ(run, *begun.at(1));
+  EXPECT_ERROR(run.advance(slice), invalid_argument, {"step 0", "step 1"});
+  run = begun;
+  run.set_global_batch_size(8);
+  EXPECT_ERROR(run.advance(slice), invalid_argument, {"not the next one", "take a slice"});
+  run = begun;
+  run.seek({.epoch = 1, .consumed = 0, .step = 0});
+  EXPECT_ERROR(run.advance(slice), invalid_argument, {"not the next one"});
+  for (const Position end : {Position{0, 5, 1}, Position{5, 0, 1}, Position{0, -4, 1}, Position{0, 4, 2}}) {
+    RunSlice forged = slice;
+    forged.end = end;
+    run = begun;
+    EXPECT_ERROR(run.advance(forged), invalid_argument, {"not the next one"});
+    EXPECT_EQ(run, begun);
+  }
+  run = *begun.at(begun.steps() - 1);
+  ASSERT_TRUE(run.slice(slice) && run.advance());
+  EXPECT_ERROR(run.advance(slice), invalid_argument, {"not the next one"});
+}
+
+TEST(Run, IsOverWhereNoStepCanBeCounted) {
+  const RunOptions most{.global_batch_size = 1, .tail = Tail::carry, .epochs = kEndless};
+  const RunOptions mixed{.global_batch_size = 1, .weights = {1}, .end = MixtureEnd::steps, .steps = kEndless};
+  for (const rota::Run& begun : {rota::Run(3, most), rota::Run({{.samples = 3}}, mixed)}) {
+    EXPECT_EQ(begun.at(kMaxCount), std::nullopt);
+    rota::Run run = *begun.at(kMaxCount - 1);
+    EXPECT_TRUE(run.advance());
+    EXPECT_FALSE(run.advance());
+    EXPECT_TRUE(run.is_over());
+    EXPECT_EQ(run.position().step, kMaxCount);
+    EXPECT_EQ(rota::Run::from(run.state()).position(), run.position());
+  }
 }
 
 TEST(Run, ForgetsNoChangeWhereItIsSentToItsPlaceOrGoesOnWithFewerEpochs) {
