@@ -50,6 +50,7 @@ std::string text_in(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(in), {});
   const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (json.is_string()) return json.get<std::string>();
   const bool is_dict = json.is_object() && json.contains("rota") && json["rota"].is_string();
   return is_dict ? json["rota"].get<std::string>() : text;
 }
@@ -66,10 +67,23 @@ std::vector<RunData> lengths_of(const Source& source, std::int64_t shards) {
   return all;
 }
 
+// A run over a number of samples is known by that alone.
+void require_same_data(const internal::StateText& saved, const Source& source) {
+  const auto told = [&](Fingerprint known) {
+    return fmt::format("{} samples with fingerprint {}", source.size(), to_string(known));
+  };
+  const std::string then = internal::describe_dataset(saved.object().object("order"));
+  if (then == told(source.fingerprint()) || then == told(*Run(source.size()).options().fingerprint)) return;
+  saved.fail(ErrorCode::mismatch,
+             fmt::format("it is of {}, PATH has {}; give the run's own data, or leave PATH out", then,
+                         told(source.fingerprint())));
+}
+
 Run run_of(const internal::StateText& saved, const Source* source) {
   if (source == nullptr) return internal::run_of(saved);
   if (saved.object().has("mixture"))
     saved.fail(ErrorCode::unsupported, "it is of a mixture, and PATH is one dataset; leave PATH out");
+  require_same_data(saved, *source);
   std::optional<Error> refused;
   for (const RunData& lengths : lengths_of(*source, saved.object().object("order").number("shards"))) {
     try {
@@ -201,7 +215,8 @@ void add_when(CLI::App& app, int& code) {
   add_number(command, "--epoch", when->epoch, 0, "of the sample").needs(&sample);
   add_number(command, "--ranks", when->ranks, 1, "of the world", std::numeric_limits<int>::max());
   add_number(command, "--rank", when->rank, 0, "the one whose slice is told; else the whole batch",
-             std::numeric_limits<int>::max());
+             std::numeric_limits<int>::max())
+      .excludes(&sample);
   command.add_option("--split", when->split, "of a batch among ranks")
       ->capture_default_str()
       ->check(CLI::IsMember(std::vector<std::string>(internal::kSplits.begin(), internal::kSplits.end())));

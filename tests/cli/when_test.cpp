@@ -59,9 +59,10 @@ TEST_F(WhenVerb, TellsOfAStateAndOfACheckpointWhatEachRankReads) {
   Loader whole = loader({});
   for (int steps = 0; steps < 2; ++steps) (void)whole.next();
   write("state", state(whole));
+  write("quoted", json(state(whole)).dump());
   write("dict", json{{"rota", state(whole)}, {"fingerprint", "mine"}}.dump());
   CheckpointDirectory({}, dir_ / "checkpoints").save_all(2, whole);
-  for (const char* file : {"state", "dict", "checkpoints/checkpoint-000000000000.h5"}) {
+  for (const char* file : {"state", "quoted", "dict", "checkpoints/checkpoint-000000000000.h5"}) {
     SCOPED_TRACE(file);
     expect_as_handed_out(loader({}, {.rank = 1, .size = 3}), file);
   }
@@ -79,7 +80,7 @@ TEST_F(WhenVerb, TakesTheLengthsOfShardsThatAreFilesFromTheData) {
   expect_as_handed_out(loader(options, {.rank = 1, .size = 3}), "recipe");
   expect_says("when state --step 0", 1, HasSubstr("no more than a digest of their lengths"));
   write("data/new.jsonl", "{\"n\": 20}\n");
-  expect_says("when state data --step 0", 1, HasSubstr("not those of which it has a digest"));
+  expect_says("when state data --step 0", 1, AllOf(HasSubstr("20 samples"), HasSubstr("PATH has 21")));
 }
 
 TEST_F(WhenVerb, RefusesWhatIsNoStateAndStepsAndSamplesThatThereAreNot) {
@@ -105,9 +106,24 @@ TEST_F(WhenVerb, RefusesOptionsAndDataThatItWouldNotFollow) {
   write("state", state(loader({})));
   expect_says("when state --step 0 --ranks 3", 2, HasSubstr("give --rank, too"));
   expect_says("when state --step 0 --split by_shard", 2, HasSubstr("give --rank, too"));
+  expect_says("when state --sample 0 --rank 1 --ranks 3", 2, HasSubstr("--sample excludes --rank"));
   write("mixture", rota::Run({{.samples = 20}, {.samples = 20}}, {.weights = {1, 3}}).state());
   expect_says("when mixture --step 0", 0, HasSubstr("dataset"));
   expect_says("when mixture data --step 0", 1, HasSubstr("leave PATH out"));
+}
+
+TEST_F(WhenVerb, NamesNoFilesOfDataThatTheRunDoesNotRead) {
+  write("state", state(loader({})));
+  write("number", rota::Run(20).state());
+  const auto fingerprint = [&](const char* data) { return to_string(open(path(data))->fingerprint()); };
+  for (const int lines : {5, 9, 6}) {
+    std::string text;
+    for (int i = 0; i < lines; ++i) text += "{}\n";
+    write(fmt::format("other/of-{}.jsonl", lines), text);
+  }
+  expect_says("when state other --step 0", 1,
+              AllOf(HasSubstr(fingerprint("data")), HasSubstr(fingerprint("other"))));
+  expect_says("when number other --sample 0", 0, HasSubstr("of-5.jsonl, record 0"));
 }
 
 }  // namespace rota::test::when_verb_test
