@@ -33,7 +33,7 @@ class BatchIterator(Iterator[list[Index]]):
         self._run: Any = _rota.Run(sampler._run)
         if sampler._evaluation:
             self._run.restart()
-        self._begin(sampler._rules.take_end())
+        self._begin(sampler._rules.take_end(sampler._run))
         self._counts_nothing = not sampler._is_counted  # unless its state is kept
         self._drawn: deque[Any] | None = None
         if sampler._is_counted:

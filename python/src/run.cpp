@@ -118,7 +118,9 @@ py::object slice_of(const PyRun& self, World world, Split split) {
 // The indices of the next batch, and what is in it; None behind the last one, of that epoch.
 py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
   auto memory = slices().take();
-  if (self.position().epoch > last_epoch.value_or(kEndless) || !self.slice(*memory, self.world, self.split)) {
+  const std::int64_t last = last_epoch.value_or(kEndless);
+  if (self.position().epoch > last || !self.slice(*memory, self.world, self.split) ||
+      memory->start.epoch > last) {
     return py::none();
   }
   const internal::RunOrder& order = *RunAccess::order(self);
@@ -288,12 +290,12 @@ void define_rules(py::module_& module) {
   py::class_<ForRules>(module, "ForRules")
       .def(py::init<bool, bool>())
       .def("begin",
-           [](ForRules& self, const PyRun& of) {
+           [](ForRules& self, PyRun& of) {
              std::string said;
              const bool gives = self.begin(of, said);
              return py::make_tuple(gives, said);
            })
-      .def("take_end", &ForRules::take_end)
+      .def("take_end", [](ForRules& self, PyRun& of) { return self.take_end(of); })
       .def("set_epoch",
            [](ForRules& self, PyRun& of, py::handle epoch) {
              return self.set_epoch(of, take<std::int64_t>(epoch, {"go to an epoch", "it"}));

@@ -16,17 +16,32 @@ bool is_over(const Run& run) {
          (run.mixture() != nullptr ? run.is_over() : run.position().epoch >= epochs);
 }
 
+// Whether what is left of its epoch is too little for a batch, as they were smaller before.
+bool drops_rest(const Run& run) {
+  const std::int64_t consumed = run.position().consumed;
+  return RunAccess::tail(run) == Tail::drop && run.mixture() == nullptr && consumed > 0 &&
+         run.samples() - consumed < run.global_batch_size();
+}
+
 }  // namespace
 
 bool begins_epoch(const Run& run) {
   return run.position().consumed < (RunAccess::tail(run) == Tail::carry ? run.global_batch_size() : 1);
 }
 
-bool ForRules::take_end() noexcept { return std::exchange(is_epoch_over_, false); }
+bool ForRules::take_end(Run& run) {
+  const Position at = run.position();
+  if (is_of_one_epoch_ && drops_rest(run)) {
+    run.seek({.epoch = at.epoch + 1, .consumed = 0, .step = at.step});
+    is_restored_ = false;
+    is_epoch_over_ = true;
+  }
+  return std::exchange(is_epoch_over_, false);
+}
 
-bool ForRules::begin(const Run& run, std::string& said) {
+bool ForRules::begin(Run& run, std::string& said) {
   if (is_evaluation_) return true;
-  if (take_end()) return false;
+  if (take_end(run)) return false;
   const Position at = run.position();
   if (!is_of_one_epoch_ && is_over(run)) {
     if (std::exchange(is_restored_, false)) return false;

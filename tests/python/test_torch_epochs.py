@@ -63,6 +63,32 @@ def test_a_dataset_that_raises_stop_iteration_does_not_end_the_epoch():
     assert list(run) == []  # nothing is left for a whole batch, and no dataset is to blame
 
 
+@pytest.mark.parametrize("sets_epoch", [True, False])
+def test_a_for_whose_rest_is_dropped_gives_nothing_and_the_next_one_all_of_its_epoch(sets_epoch):
+    def moved():
+        run = plain(tail="drop")
+        batches = iter(run)
+        for _ in range(4):
+            next(batches)
+        run.batch_sampler.set_global_batch_size(6)
+        return run
+
+    for by_hand in (False, True):
+        run = moved()
+        batches = run.batch_sampler if by_hand else run
+        assert list(batches) == []
+        if sets_epoch:
+            run.set_epoch(1)
+        assert [list(map(int, batch)) for batch in batches] == [[*range(at, at + 6)] for at in (0, 6, 12)]
+    kept = iter(plain(tail="drop").batch_sampler)
+    run = moved()
+    state, run = run.state_dict(), plain(tail="drop")
+    run.batch_sampler.set_global_batch_size(6)
+    batches = iter(run.batch_sampler)
+    batches.load_state_dict(state)
+    assert list(batches) == [] and next(kept) == [0, 1, 2, 3]
+
+
 def test_the_loop_that_everybody_writes_resumes_anywhere():
     def train(run, begin, seen, stop):
         """Until `stop` steps were taken; the state behind them."""
