@@ -170,6 +170,8 @@ class Run(_rota.Run):
         return type(self).from_state, (self.recipe(),)
 
     def __repr__(self) -> str:
+        if not hasattr(self, "position"):
+            return "<rota.Run, not made>"
         at = self.position
         return (
             f"<rota.Run of {self.samples} samples, batches of {self.global_batch_size}, at epoch {at.epoch}, sample "

@@ -6,6 +6,24 @@
 #include "remote/http.hpp"
 #include "values.hpp"
 
+namespace {
+
+// Of an object whose __init__ failed or did not run yet, pybind11 would take memory for one of C++'s.
+void refuse_objects_not_made(const pybind11::module_& module) {
+  for (const auto& [name, made] : module.attr("__dict__").cast<pybind11::dict>()) {
+    if (!pybind11::isinstance<pybind11::type>(made)) continue;
+    if (auto* const type = pybind11::detail::get_type_info(reinterpret_cast<PyTypeObject*>(made.ptr()))) {
+      type->operator_new = [](std::size_t /*size*/) -> void* {
+        throw pybind11::attribute_error(
+            "use an object that was not made: its __init__ failed, or is still to be called "
+            "(super().__init__ first)");
+      };
+    }
+  }
+}
+
+}  // namespace
+
 PYBIND11_MODULE(_rota, module) {
   namespace python = rota::python;
   if (pybind11::module_::import("sys").attr("modules").contains("numpy")) python::require_known_numpy();
@@ -28,4 +46,5 @@ PYBIND11_MODULE(_rota, module) {
   python::define_indices(module);
   python::define_runs(module);
   python::define_streams(module);
+  refuse_objects_not_made(module);
 }

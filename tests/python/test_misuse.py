@@ -4,6 +4,7 @@ import decimal
 import os
 import pickle
 import re
+import traceback
 
 import numpy as np
 import pytest
@@ -158,6 +159,47 @@ def test_each_error_is_a_rota_error_and_a_built_in_one():
 ])  # fmt: skip
 def test_no_value_is_lost(value, dtype):
     refused(lambda: rota.PythonSource([{"x": value}], {"x": (dtype, (len(value),))})[0], rota.CallbackError, "without loss|is no bfloat16")
+
+
+UNMADE = {
+    "Run": (lambda: rota.Run(-1), "position slice state copy __len__ __repr__"),
+    "Loader": (lambda: loader(size=0), "position state_dict run next close __repr__"),
+    "StreamLoader": (lambda: rota.StreamLoader(5, 3), "position next close __repr__"),
+    "Catalog": (lambda: rota.Catalog("/nonexistent"), "fingerprint __len__ __repr__"),
+    "CheckpointDirectory": (lambda: rota.CheckpointDirectory(None, "/proc/none"), "close __repr__"),
+    "Source": (None, "fields __len__"),
+    "Communicator": (None, "world close"),
+}
+
+
+@pytest.mark.parametrize("kind", UNMADE)
+def test_what_could_not_be_made_says_so_also_in_a_traceback_with_locals(kind):
+    def use(made, name):
+        got = getattr(made, name)
+        return got() if callable(got) else got
+
+    make, names = UNMADE[kind]
+    unmade = getattr(rota, kind).__new__(getattr(rota, kind))
+    for name in names.split():
+        if name == "__repr__":
+            assert re.search("not made|closed", repr(unmade))
+        else:
+            refused(lambda: use(unmade, name), AttributeError)
+    if make is not None:
+        error = refused(make, Exception)
+        told = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+        assert f"self = <rota.{kind}, " in told
+
+
+class Early(rota.Run):
+    def __init__(self):
+        self.first = self.position
+
+
+def test_an_object_that_is_used_before_its_init_says_what_to_call_first():
+    refused(Early, AttributeError, r"super\(\).__init__ first")
+    refused(lambda: rota.Run.from_state(rota.Run(3).state(), lengths=rota.Run.__new__(rota.Run)), AttributeError, "not made")
+    refused(lambda: rota.Run(3) == rota.Run.__new__(rota.Run), AttributeError, "not made")
 
 
 def test_values_that_survive_are_taken():
