@@ -34,17 +34,19 @@ TEST(OrderValues, PlacesOfAMixtureThatNoRunHasAreRefused) {
   refused(kRange, {"of a mixture"}, [&] { loader.seek({.consumed = 5}, overflowing); });
 }
 
-TEST(OrderValues, TheFarthestPlaceIsOneThatBatchesAreMadeAt) {
+TEST(OrderValues, TheFarthestPlaceIsWhereARunIsOver) {
   for (const Tail tail : {Tail::partial, Tail::carry, Tail::drop, Tail::pad}) {
     Loader loader(told(10), {.global_batch_size = 4, .tail = tail, .epochs = kEndless, .workers = 0});
-    loader.seek({.epoch = kTwo62, .consumed = 3, .step = kTwo62});
+    loader.seek({.epoch = kTwo62 - 1, .consumed = 3, .step = kTwo62 - 1});
     EXPECT_EQ((*loader.next()).size(), 4);
-    EXPECT_EQ(loader.position().step, kTwo62 + 1);
+    EXPECT_EQ(loader.position().step, kTwo62);
+    EXPECT_FALSE(loader.next());
   }
   Loader mix_plan(Mixture{.datasets = {{.source = told(kTwo62)}}, .end = MixtureEnd::steps, .steps = kMost},
                   {.global_batch_size = 4, .workers = 0});
-  mix_plan.seek({.consumed = kTwo62, .step = kTwo62});
+  mix_plan.seek({.consumed = kTwo62 - 4, .step = kTwo62 - 1});
   EXPECT_EQ((*mix_plan.next()).size(), 4);
+  EXPECT_FALSE(mix_plan.next());
 }
 
 TEST(OrderValues, BatchSizesAreBounded) {
