@@ -91,6 +91,7 @@ class StopSignal(_rota.StopSignal):
     `comm` is what `rota.Communicator` takes; left out, all ranks of torch.distributed. It has the handlers until
     `close`; a process has one. All ranks make it, and ask it once a step, which costs a small reduction.
 
+    >>> import rota.torch
     >>> stop = rota.torch.StopSignal()
     >>> stop.requested()
     False
