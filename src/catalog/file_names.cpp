@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 8> kNames{"thumbs.db", "desktop.ini", "__
 constexpr std::array<std::string_view, 3> kEndings{".crc", ".part", ".crdownload"};
 
 bool is_same(std::string_view a, std::string_view b) noexcept {
-  return a.size() == b.size() && ::strncasecmp(a.data(), b.data(), a.size()) == 0;
+  return a.size() == b.size() && (a.empty() || ::strncasecmp(a.data(), b.data(), a.size()) == 0);
 }
 
 }  // namespace
