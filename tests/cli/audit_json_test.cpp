@@ -145,9 +145,11 @@ TEST(AuditJson, NamesTheSlowFileWhole) {
 TEST(AuditJson, PassesOverTimesThatAreNone) {
   FakeRun run = three_worlds();
   run.record(0, 0, 1).more = R"(,"at":"noon","wait":[],"read":null,"slowest":7,"slowest_seconds":{})";
+  run.record(0, 0, 2).more = R"(,"at":1e308,"wait":-1e308)";
   const json found = json_of(run);
   EXPECT_EQ(found["passed"], true);
-  EXPECT_EQ(found["phases"][0]["ranks"][0]["wait"][1], 0.0);
+  EXPECT_EQ(found["phases"][0]["ranks"][0]["wait"], json(std::vector<double>(5)));
+  EXPECT_EQ(found["phases"][0]["ranks"][0]["at"][2], -1.0);
 }
 
 TEST(AuditJson, JudgesAsTheTextDoes) {
