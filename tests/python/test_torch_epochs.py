@@ -42,6 +42,15 @@ def test_epochs_that_are_over_are_an_error_but_behind_a_load():
     assert list(again) == []
 
 
+def test_a_batch_of_before_a_move_has_no_state_whatever_came_since():
+    run = plain()
+    old = next(iter(run))
+    run.restart()
+    new = next(iter(run))
+    refused(lambda: run.state_dict(old), ValueError, "moved since")
+    assert run.state_dict(new) == run.state_dict()
+
+
 class Stops(torch.utils.data.Dataset):
     def __len__(self):
         return 20
