@@ -42,16 +42,15 @@ class ByHand:
                 4,
             )
 
-    def drew(self, at: Position, gives: bool, is_over: bool) -> None:
-        """A batch, or the end of those, of an iterator that began at `at`."""
-        if gives and self.lacks_drawn:
+    def drew(self, at: Position, is_over: bool) -> None:
+        """A batch, or the end behind one, of an iterator that began at `at`."""
+        if self.lacks_drawn:
             self.warn(
                 "the last state has none of the batches that were drawn: batches that are drawn from a sampler count "
                 "by advance(), or in a rota.torch.DataLoader",
                 5,
             )
-        if gives:
-            self.drawn_at = at
+        self.drawn_at = at
         if is_over:
             self.drawn_over = at
 

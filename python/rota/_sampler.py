@@ -33,7 +33,7 @@ class BatchIterator(Iterator[list[Index]]):
         self._run: Any = _rota.Run(sampler._run)
         if sampler._evaluation:
             self._run.restart()
-        self._begin(sampler._rules.take_end())
+        self._begin(sampler._rules.take_end(sampler._run))
         self._counts_nothing = not sampler._is_counted  # unless its state is kept
         self._drawn: deque[Any] | None = None
         if sampler._is_counted:
@@ -48,8 +48,9 @@ class BatchIterator(Iterator[list[Index]]):
 
     def __next__(self) -> list[Index]:
         drawn = None if self._is_over else self._run._draw(self._last_epoch)
-        if self._counts_nothing:
-            self._sampler._by_hand.drew(self._start, not self._is_over, drawn is None)
+        at, by_hand = self._run.position, self._sampler._by_hand
+        if self._counts_nothing and at != self._start:
+            by_hand.drew(self._start, drawn is None)
         if drawn is None:
             raise StopIteration
         indices, batch = drawn

@@ -114,12 +114,11 @@ py::object slice_of(const PyRun& self, World world, Split split) {
   return py::cast(slices().wrap(std::move(memory)));
 }
 
-// The indices of the next batch, and what is in it; None behind the last one, of that epoch.
+// The indices of the next batch, and what is in it; None behind the last one that begins in that epoch.
 py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
   auto memory = slices().take();
-  if (self.position().epoch > last_epoch.value_or(kEndless) || !self.slice(*memory, self.world, self.split)) {
-    return py::none();
-  }
+  if (!self.slice(*memory, self.world, self.split)) return py::none();
+  if (memory->start.epoch > last_epoch.value_or(kEndless)) return py::none();
   const internal::RunOrder& order = *RunAccess::order(self);
   const Position end = memory->end;
   py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, order.seed);
@@ -287,12 +286,12 @@ void define_rules(py::module_& module) {
   py::class_<ForRules>(module, "ForRules")
       .def(py::init<bool, bool>())
       .def("begin",
-           [](ForRules& self, const PyRun& of) {
+           [](ForRules& self, PyRun& of) {
              std::string said;
              const bool gives = self.begin(of, said);
              return py::make_tuple(gives, said);
            })
-      .def("take_end", &ForRules::take_end)
+      .def("take_end", [](ForRules& self, PyRun& of) { return self.take_end(of); })
       .def("set_epoch",
            [](ForRules& self, PyRun& of, py::handle epoch) {
              return self.set_epoch(of, take<std::int64_t>(epoch, {"go to an epoch", "it"}));

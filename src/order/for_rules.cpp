@@ -11,9 +11,8 @@ namespace rota::internal {
 namespace {
 
 bool is_over(const Run& run) {
-  const std::int64_t epochs = RunAccess::epochs(run);
-  return run.position().step > 0 &&
-         (run.mixture() != nullptr ? run.is_over() : run.position().epoch >= epochs);
+  if (run.mixture() != nullptr) return run.position().step > 0 && run.is_over();
+  return run.position().epoch >= RunAccess::epochs(run);
 }
 
 }  // namespace
@@ -22,11 +21,17 @@ bool begins_epoch(const Run& run) {
   return run.position().consumed < (RunAccess::tail(run) == Tail::carry ? run.global_batch_size() : 1);
 }
 
-bool ForRules::take_end() noexcept { return std::exchange(is_epoch_over_, false); }
+bool ForRules::take_end(Run& run) {
+  const bool was_over = std::exchange(is_epoch_over_, false);
+  const auto next = is_of_one_epoch_ ? run.position_of(run.position().step) : std::nullopt;
+  if (!next || next->epoch == run.position().epoch) return was_over;
+  run.seek(*next);
+  return true;
+}
 
-bool ForRules::begin(const Run& run, std::string& said) {
+bool ForRules::begin(Run& run, std::string& said) {
   if (is_evaluation_) return true;
-  if (take_end()) return false;
+  if (take_end(run)) return false;
   const Position at = run.position();
   if (!is_of_one_epoch_ && is_over(run)) {
     if (std::exchange(is_restored_, false)) return false;
@@ -50,6 +55,7 @@ bool ForRules::ends(const Run& run) const {
 }
 
 bool ForRules::set_epoch(Run& run, std::int64_t epoch) {
+  if (epoch < 0) throw failure(ErrorCode::out_of_range, "go to epoch {}: epochs begin with 0", epoch);
   const Position at = run.position();
   told_epoch_ = epoch;
   is_epoch_over_ = false;
@@ -58,8 +64,8 @@ bool ForRules::set_epoch(Run& run, std::int64_t epoch) {
     is_epoch_over_ = true;
     return false;
   }
-  const bool is_before = epoch >= 0 && at.epoch > epoch;
-  const bool is_passed = RunAccess::tail(run) == Tail::carry && epoch >= 0 && at.epoch >= epoch;
+  const bool is_before = at.epoch > epoch;
+  const bool is_passed = RunAccess::tail(run) == Tail::carry && at.epoch >= epoch;
   if (is_passed || (is_restored_ && at.epoch == epoch)) return false;
   if (is_restored_ && is_before) {
     throw failure(ErrorCode::invalid_argument,

@@ -31,10 +31,10 @@ class ForRules {
 
   /// Begins one. False: it gives nothing. `said` is for people, mostly empty. Throws Error{invalid_argument}
   /// where all epochs are over.
-  bool begin(const Run& run, std::string& said);
+  bool begin(Run& run, std::string& said);
   /// Of one that counts nothing: whether it gives nothing, for it is of an epoch that a restored state has
-  /// behind it.
-  bool take_end() noexcept;
+  /// behind it, or of which Tail::drop leaves nothing; then the run goes to the next one.
+  bool take_end(Run& run);
   /// Goes to the start of `epoch`, unless a restore has it otherwise; true if it went. Throws
   /// Error{invalid_argument} for an epoch that is over, Error{out_of_range} below 0.
   bool set_epoch(Run& run, std::int64_t epoch);
