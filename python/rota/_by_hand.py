@@ -14,11 +14,12 @@ class ByHand:
     def __init__(self) -> None:
         self.drawn_at: Position | None = None  # where a batch was drawn
         self.drawn_over: Position | None = None  # where an iterator began that has given all of its batches
+        self.carried_into: int | None = None  # an epoch of which the last batch of the one before had samples
         self.lacks_drawn = False  # a state that was asked for, unless the iterator is asked for its own as well
         self.warned: set[str] = set()
 
     def moved(self) -> None:
-        self.drawn_at = self.drawn_over = None
+        self.drawn_at = self.drawn_over = self.carried_into = None
 
     def kept(self) -> None:
         """The state of an iterator is, and counts what it has drawn."""

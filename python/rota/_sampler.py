@@ -52,6 +52,8 @@ class BatchIterator(Iterator[list[Index]]):
         if self._counts_nothing and at != self._start:
             by_hand.drew(self._start, drawn is None)
         if drawn is None:
+            if self._drawn is None and at.epoch > self._start.epoch and at.consumed > 0:
+                by_hand.carried_into = at.epoch
             raise StopIteration
         indices, batch = drawn
         if self._drawn is not None:
@@ -346,12 +348,20 @@ class ElasticBatchSampler(_Computed, _Base):
         Only behind a load, for trainers that call it then, too, it keeps the place in the state's epoch, until that is
         over. If the state is at the end of `epoch`, the next `for` gives nothing. An earlier epoch is an error.
 
-        With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs, and an
-        evaluation always begins anew.
+        With `tail` "carry" it does not go back behind batches that count: one may have passed an epoch. A mixture has
+        no epochs, and an evaluation always begins anew.
         """
+        epoch = operator.index(epoch)
         self._by_hand.drawn_over = None
-        if self._rules.set_epoch(self._run, operator.index(epoch)):
+        if self._rules.set_epoch(self._run, epoch):
+            come_again = self._by_hand.carried_into == epoch
             self._moved()
+            if come_again:
+                self._by_hand.warn(
+                    f'the batches that were drawn have samples of epoch {epoch}, which come again: with tail="carry" '
+                    "count batches by advance(), or in a rota.torch.DataLoader; or make the sampler with epochs=, for "
+                    "one `for`"
+                )
 
     def rescale(self, world: Any = None) -> None:
         """Goes on from the same position in another world: (rank, size)."""

@@ -242,6 +242,15 @@ def test_batches_that_are_drawn_twice_because_nothing_counts_them_are_told_once(
     iter(kept)
 
 
+def test_carried_samples_that_come_again_because_nothing_counts_are_told():
+    sampler = rota.ElasticBatchSampler(10, 4, tail="carry", world=(0, 1))
+    batches = iter(sampler)
+    for _ in batches:
+        batches.state_dict()
+    with pytest.warns(UserWarning, match="samples of epoch 1, which come again.*advance.*epochs="):
+        sampler.set_epoch(1)
+
+
 def test_an_iterator_that_is_loaded_at_its_end_gives_nothing_and_moves_its_sampler():
     sampler = loaded(0)
     batches = iter(sampler)
