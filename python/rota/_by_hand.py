@@ -14,11 +14,12 @@ class ByHand:
     def __init__(self) -> None:
         self.drawn_at: Position | None = None  # where a batch was drawn
         self.drawn_over: Position | None = None  # where an iterator began that has given all of its batches
+        self.carried_into: int | None = None  # an epoch of which the last batch of the one before had samples
         self.lacks_drawn = False  # a state that was asked for, unless the iterator is asked for its own as well
         self.warned: set[str] = set()
 
     def moved(self) -> None:
-        self.drawn_at = self.drawn_over = None
+        self.drawn_at = self.drawn_over = self.carried_into = None
 
     def kept(self) -> None:
         """The state of an iterator is, and counts what it has drawn."""
@@ -42,16 +43,15 @@ class ByHand:
                 4,
             )
 
-    def drew(self, at: Position, gives: bool, is_over: bool) -> None:
-        """A batch, or the end of those, of an iterator that began at `at`."""
-        if gives and self.lacks_drawn:
+    def drew(self, at: Position, is_over: bool) -> None:
+        """A batch, or the end behind one, of an iterator that began at `at`."""
+        if self.lacks_drawn:
             self.warn(
                 "the last state has none of the batches that were drawn: batches that are drawn from a sampler count "
                 "by advance(), or in a rota.torch.DataLoader",
                 5,
             )
-        if gives:
-            self.drawn_at = at
+        self.drawn_at = at
         if is_over:
             self.drawn_over = at
 

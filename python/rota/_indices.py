@@ -76,6 +76,7 @@ class BatchInfo:
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch
+        self._moves: Any = None  # of the sampler that has delivered it, before it
 
     @property
     def step(self) -> int:

@@ -64,11 +64,11 @@ def ms(seconds: float) -> str:
 
 def timed(phase: Json) -> list[Json]:
     """Its ranks of which something is known behind the first batch, which waits for the start."""
-    return [rank for rank in phase["ranks"] if len(rank["at"]) > 1 and rank["at"][0] >= 0]
+    return [rank for rank in phase["ranks"] if rank["at"] and 0 <= rank["at"][0] < rank["at"][-1]]
 
 
 def seconds_of(rank: Json) -> float:
-    return max(rank["at"][-1] - rank["at"][0], 1e-9)
+    return rank["at"][-1] - rank["at"][0]
 
 
 def share_of(phase: Json) -> float:
@@ -217,7 +217,7 @@ def waits(phases: list[Json]) -> Iterator[str]:
     rows = []
     for phase in phases:
         all_waits = sorted(wait for rank in timed(phase) for wait in rank["wait"][1:])
-        rate = sum(sum(rank["samples"][1:]) / seconds_of(rank) for rank in timed(phase) if rank["at"][-1] > rank["at"][0])
+        rate = sum(sum(rank["samples"][1:]) / seconds_of(rank) for rank in timed(phase))
         rows.append([
             f"{phase['phase']}: {count(phase['world'], 'rank')}", f"{max(len(rank['at']) for rank in phase['ranks']):,}",
             f"{rate:,.0f}", f"{100 * share_of(phase):.1f} %",
@@ -270,7 +270,7 @@ def section(directory: Path, tool: Sequence[str]) -> Iterator[str]:
             word, sentence = verdict(phase)
             yield f"<p><b>Phase {phase['phase']}, {count(phase['world'], 'rank')}: {word}.</b> {text(sentence)}</p>"
         else:
-            yield f"<p>Phase {phase['phase']}: too few batches, or a trace without times.</p>"
+            yield f"<p>Phase {phase['phase']}: too few batches, all at one time, or a trace without times.</p>"
     yield "<h2>Every sample, once</h2>"
     yield from strips(found, {phase["phase"]: of_worlds[phase["world"]] for phase in phases})
     yield from judged(found)

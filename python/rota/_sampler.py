@@ -48,9 +48,12 @@ class BatchIterator(Iterator[list[Index]]):
 
     def __next__(self) -> list[Index]:
         drawn = None if self._is_over else self._run._draw(self._last_epoch)
-        if self._counts_nothing:
-            self._sampler._by_hand.drew(self._start, not self._is_over, drawn is None)
+        at, by_hand = self._run.position, self._sampler._by_hand
+        if self._counts_nothing and at != self._start:
+            by_hand.drew(self._start, drawn is None)
         if drawn is None:
+            if self._drawn is None and at.epoch > self._start.epoch and at.consumed > 0:
+                by_hand.carried_into = at.epoch
             raise StopIteration
         indices, batch = drawn
         if self._drawn is not None:
@@ -195,7 +198,7 @@ class ElasticBatchSampler(_Computed, _Base):
             self._by_hand = ByHand()
             self._is_placed = world is not None
             self._is_compared = False  # with other ranks, since it was moved
-            self._has_delivered = False  # since it was moved
+            self._moves = object()  # another one since it was moved
             self._ahead: deque[Any] | None = None  # batches of the `for` that is delivered; none since it was moved
             self._is_counted = False  # by what delivers its batches
             self._is_in_loader = False  # a rota.torch.DataLoader, which does
@@ -220,9 +223,9 @@ class ElasticBatchSampler(_Computed, _Base):
 
     def _learn(self, dataset: Any) -> None:
         if self._known.learn(dataset):
-            kept = self._ahead, self._has_delivered
+            kept = self._ahead, self._moves
             self.__setstate__(self.__getstate__())
-            self._ahead, self._has_delivered = kept
+            self._ahead, self._moves = kept
 
     # ---- what a loader asks of a batch sampler ----
 
@@ -283,8 +286,9 @@ class ElasticBatchSampler(_Computed, _Base):
         """Counts what was drawn from `position` on."""
         self._run._advance(batch)
         self._rules.passed(self._run, batch)
-        self._has_delivered = True
-        return info(batch)
+        made = info(batch)
+        made._moves = self._moves
+        return made
 
     def state_dict(self, behind: BatchInfo | None = None) -> dict[str, str]:
         """Where the run is and what defines its order: the state of a C++ loader over as many samples. From any thread.
@@ -295,8 +299,10 @@ class ElasticBatchSampler(_Computed, _Base):
         if self._evaluation:
             return {}
         self._by_hand.lacks_drawn = self._by_hand.drawn_at == self.position
-        if behind is not None and not self._has_delivered:
-            raise InvalidArgumentError("take the state behind a batch: the loader was moved since that was delivered")
+        if behind is not None and behind._moves is not self._moves:
+            raise InvalidArgumentError(
+                "take the state behind a batch: it was not delivered here, or the loader was moved since"
+            )
         run = self._run if behind is None else self._run._behind(behind._batch)
         return {"rota": run._state(), **self._known.told}
 
@@ -328,7 +334,7 @@ class ElasticBatchSampler(_Computed, _Base):
         self._rules.restarted()
 
     def _moved(self) -> None:
-        self._has_delivered = False
+        self._moves = object()
         self._by_hand.moved()
         self._changed()
 
@@ -342,12 +348,20 @@ class ElasticBatchSampler(_Computed, _Base):
         Only behind a load, for trainers that call it then, too, it keeps the place in the state's epoch, until that is
         over. If the state is at the end of `epoch`, the next `for` gives nothing. An earlier epoch is an error.
 
-        With `tail` "carry" it does not go back: a batch may have passed an epoch. A mixture has no epochs, and an
-        evaluation always begins anew.
+        With `tail` "carry" it does not go back behind batches that count: one may have passed an epoch. A mixture has
+        no epochs, and an evaluation always begins anew.
         """
+        epoch = operator.index(epoch)
         self._by_hand.drawn_over = None
-        if self._rules.set_epoch(self._run, operator.index(epoch)):
+        if self._rules.set_epoch(self._run, epoch):
+            come_again = self._by_hand.carried_into == epoch
             self._moved()
+            if come_again:
+                self._by_hand.warn(
+                    f'the batches that were drawn have samples of epoch {epoch}, which come again: with tail="carry" '
+                    "count batches by advance(), or in a rota.torch.DataLoader; or make the sampler with epochs=, for "
+                    "one `for`"
+                )
 
     def rescale(self, world: Any = None) -> None:
         """Goes on from the same position in another world: (rank, size)."""
@@ -369,7 +383,7 @@ class ElasticBatchSampler(_Computed, _Base):
     def __getstate__(self) -> dict[str, Any]:
         at = self.world, self._run._state()
         own = {name: copy.copy(self.__dict__[name]) for name in ("_rules", "_by_hand", "_known")}
-        return {**self.__dict__, **own, "_run": at, "_has_delivered": False, "_ahead": None}
+        return {**self.__dict__, **own, "_run": at, "_moves": object(), "_ahead": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

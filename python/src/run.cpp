@@ -115,14 +115,11 @@ py::object slice_of(const PyRun& self, World world, Split split) {
   return py::cast(slices().wrap(std::move(memory)));
 }
 
-// The indices of the next batch, and what is in it; None behind the last one, of that epoch.
+// The indices of the next batch, and what is in it; None behind the last one that begins in that epoch.
 py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
   auto memory = slices().take();
-  const std::int64_t last = last_epoch.value_or(kEndless);
-  if (self.position().epoch > last || !self.slice(*memory, self.world, self.split) ||
-      memory->start.epoch > last) {
-    return py::none();
-  }
+  if (!self.slice(*memory, self.world, self.split)) return py::none();
+  if (memory->start.epoch > last_epoch.value_or(kEndless)) return py::none();
   const internal::RunOrder& order = *RunAccess::order(self);
   const Position end = memory->end;
   py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, order.seed);

@@ -24,6 +24,7 @@ struct Part {
   bool counts = false;  // it was not rolled back
 };
 using Epochs = std::map<std::int64_t, std::vector<Part>>;
+constexpr int kMostMissing = 100;  // epochs without a part: a damaged trace may pass over any number
 
 // What goes beyond an epoch is padding, unless the tail carries it into the next one.
 void add_step(Epochs& epochs, const trace::Phase& phase, const trace::Step& step) {
@@ -44,9 +45,22 @@ void add_step(Epochs& epochs, const trace::Phase& phase, const trace::Step& step
   }
 }
 
-// Its parts, and what of [0, size) is missing, or there twice. An epoch that a later one follows is complete;
-// of the last one nobody knows whether it was to be.
-Json epoch_json(std::int64_t epoch, std::vector<Part> parts, bool is_last, const trace::Phases& phases) {
+bool is_kept(const trace::Phase& phase) { return phase.start.from.step < phase.limit; }
+
+// The last epoch that began, unless that was rolled back; those before it are to be complete.
+std::int64_t last_epoch(const Epochs& epochs, const trace::Phases& phases) {
+  std::int64_t last = 0;
+  for (const auto& [epoch, parts] : epochs)
+    if (std::ranges::any_of(parts, &Part::counts)) last = epoch;
+  for (const auto& [number, phase] : phases) {
+    const bool has_epochs = phase.start.samples.size() == 1;
+    if (has_epochs && is_kept(phase)) last = std::max(last, phase.start.from.epoch);
+  }
+  return last;
+}
+
+// Its parts, and what of [0, size) is missing, or there twice.
+Json epoch_json(std::int64_t epoch, std::vector<Part> parts, bool is_complete, const trace::Phases& phases) {
   const std::vector<std::int64_t>& samples = phases.begin()->second.start.samples;
   const std::int64_t size = samples.size() == 1 ? samples[0] : std::ranges::max(parts, {}, &Part::end).end;
   Json json{{"epoch", epoch}, {"size", size}, {"parts", Json::array()}, {"faults", Json::array()}};
@@ -62,8 +76,10 @@ Json epoch_json(std::int64_t epoch, std::vector<Part> parts, bool is_last, const
     fault("twice", begin, std::min(at, end));
     at = std::max(at, end);
   }
-  const TraceStart& start = phases.at(parts.back().phase).start;
-  if (!is_last && start.slots_at({epoch, at}) > 0) fault("missing", at, size);
+  const TraceStart* last = &phases.begin()->second.start;  // the last one that began in the epoch, or before
+  for (const auto& [number, phase] : phases)
+    if (is_kept(phase) && phase.start.from.epoch <= epoch) last = &phase.start;
+  if (is_complete && last->slots_at({epoch, at}) > 0) fault("missing", at, size);
   return json;
 }
 
@@ -125,10 +141,11 @@ std::string audit_json(const AuditReport& report, const AuditReport& so_far) {
   json["epochs"] = Json::array();
   Epochs epochs;
   for (const auto& [number, phase] : report.traces) json["phases"].push_back(phase_json(phase, epochs));
-  for (const auto& [epoch, parts] : epochs) {
-    const bool is_last = epoch == epochs.rbegin()->first;
-    json["epochs"].push_back(epoch_json(epoch, parts, is_last, report.traces));
-  }
+  const std::int64_t last = last_epoch(epochs, report.traces);
+  for (std::int64_t epoch = 0, missing = 0; epoch < last && missing < kMostMissing; ++epoch)
+    missing += epochs.try_emplace(epoch).second ? 1 : 0;
+  for (const auto& [epoch, parts] : epochs)
+    json["epochs"].push_back(epoch_json(epoch, parts, epoch < last, report.traces));
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -11,16 +11,8 @@ namespace rota::internal {
 namespace {
 
 bool is_over(const Run& run) {
-  const std::int64_t epochs = RunAccess::epochs(run);
-  return run.position().step > 0 &&
-         (run.mixture() != nullptr ? run.is_over() : run.position().epoch >= epochs);
-}
-
-// Whether what is left of its epoch is too little for a batch, as they were smaller before.
-bool drops_rest(const Run& run) {
-  const std::int64_t consumed = run.position().consumed;
-  return RunAccess::tail(run) == Tail::drop && run.mixture() == nullptr && consumed > 0 &&
-         run.samples() - consumed < run.global_batch_size();
+  if (run.mixture() != nullptr) return run.position().step > 0 && run.is_over();
+  return run.position().epoch >= RunAccess::epochs(run);
 }
 
 }  // namespace
@@ -30,13 +22,11 @@ bool begins_epoch(const Run& run) {
 }
 
 bool ForRules::take_end(Run& run) {
-  const Position at = run.position();
-  if (is_of_one_epoch_ && drops_rest(run)) {
-    run.seek({.epoch = at.epoch + 1, .consumed = 0, .step = at.step});
-    is_restored_ = false;
-    is_epoch_over_ = true;
-  }
-  return std::exchange(is_epoch_over_, false);
+  const bool was_over = std::exchange(is_epoch_over_, false);
+  const auto next = is_of_one_epoch_ ? run.position_of(run.position().step) : std::nullopt;
+  if (!next || next->epoch == run.position().epoch) return was_over;
+  run.seek(*next);
+  return true;
 }
 
 bool ForRules::begin(Run& run, std::string& said) {
@@ -65,6 +55,7 @@ bool ForRules::ends(const Run& run) const {
 }
 
 bool ForRules::set_epoch(Run& run, std::int64_t epoch) {
+  if (epoch < 0) throw failure(ErrorCode::out_of_range, "go to epoch {}: epochs begin with 0", epoch);
   const Position at = run.position();
   told_epoch_ = epoch;
   is_epoch_over_ = false;
@@ -73,8 +64,8 @@ bool ForRules::set_epoch(Run& run, std::int64_t epoch) {
     is_epoch_over_ = true;
     return false;
   }
-  const bool is_before = epoch >= 0 && at.epoch > epoch;
-  const bool is_passed = RunAccess::tail(run) == Tail::carry && epoch >= 0 && at.epoch >= epoch;
+  const bool is_before = at.epoch > epoch;
+  const bool is_passed = RunAccess::tail(run) == Tail::carry && at.epoch >= epoch;
   if (is_passed || (is_restored_ && at.epoch == epoch)) return false;
   if (is_restored_ && is_before) {
     throw failure(ErrorCode::invalid_argument,

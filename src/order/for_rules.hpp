@@ -33,7 +33,7 @@ class ForRules {
   /// where all epochs are over.
   bool begin(Run& run, std::string& said);
   /// Of one that counts nothing: whether it gives nothing, for it is of an epoch that a restored state has
-  /// behind it, or of which too little is left for a batch: `run` then goes to the next one.
+  /// behind it, or of which Tail::drop leaves nothing; then the run goes to the next one.
   bool take_end(Run& run);
   /// Goes to the start of `epoch`, unless a restore has it otherwise; true if it went. Throws
   /// Error{invalid_argument} for an epoch that is over, Error{out_of_range} below 0.

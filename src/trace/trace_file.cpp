@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <string_view>
@@ -127,9 +128,11 @@ void read_stream(const JsonObject& record, TraceBatch& batch) {
   batch.n = 0;
 }
 
-// What is no number counts as `other`: no sample is judged by times.
+// What is no number, or greater than any, counts as `other`: no sample is judged by times.
 double seconds(const JsonObject& record, std::string_view name, double other = 0) {
-  return record.has(name) && record.at(name).is_number() ? record.at(name).get<double>() : other;
+  if (!record.has(name) || !record.at(name).is_number()) return other;
+  const auto value = record.at(name).get<double>();
+  return std::abs(value) <= static_cast<double>(kMaxTraced) ? value : other;
 }
 
 void read_times(const JsonObject& record, TraceBatch& batch) {

@@ -58,6 +58,30 @@ TEST(AuditJson, DoesNotCountStepsThatWereRolledBack) {
   EXPECT_EQ(json_of(run)["epochs"], json({epoch(0, 100, {part(0, 0, 32, false), part(1, 0, 16)})}));
 }
 
+TEST(AuditJson, HasTheEpochsThatWerePassedOver) {
+  FakeRun run(100, "partial", 1 << 30);
+  run.phase(2, 50, 1).back_to(2, 0).phase(2, 50, 0);
+  const auto lost = [](int begin) { return json::array({fault("missing", begin, 100)}); };
+  EXPECT_EQ(json_of(run)["epochs"],
+            json({epoch(0, 100, {part(0, 0, 50)}, lost(50)), epoch(1, 100, {}, lost(0))}))
+      << "and not the one that began without a batch";
+  run.back_to(1 << 29, 0).phase(2, 50, 2);
+  EXPECT_THAT(json_of(run)["epochs"], SizeIs(102)) << "of many the first ones";
+}
+
+TEST(AuditJson, DoesNotMissWhatWasRolledBackWithTheEpochBehindIt) {
+  FakeRun run(100, "partial", 2);
+  run.phase(2, 50, 3).back_to(0, 50).phase(3, 50, 0);
+  EXPECT_EQ(json_of(run)["epochs"][0]["faults"], json::array());
+}
+
+TEST(AuditJson, DoesNotMissWhatLargerBatchesDrop) {
+  FakeRun run(100, "drop", 2);
+  run.phase(2, 20, 4).phase(3, 30, 2);
+  EXPECT_EQ(json_of(run)["passed"], true);
+  EXPECT_EQ(json_of(run)["epochs"], json({epoch(0, 100, {part(0, 0, 80)}), epoch(1, 100, {part(1, 0, 60)})}));
+}
+
 TEST(AuditJson, EndsEpochsAsTheirTailSays) {
   for (const auto& [tail, end] : {std::pair("partial", 70), {"carry", 70}, {"drop", 64}, {"pad", 70}}) {
     FakeRun run(70, tail, 2);
@@ -121,9 +145,11 @@ TEST(AuditJson, NamesTheSlowFileWhole) {
 TEST(AuditJson, PassesOverTimesThatAreNone) {
   FakeRun run = three_worlds();
   run.record(0, 0, 1).more = R"(,"at":"noon","wait":[],"read":null,"slowest":7,"slowest_seconds":{})";
+  run.record(0, 0, 2).more = R"(,"at":1e308,"wait":-1e308)";
   const json found = json_of(run);
   EXPECT_EQ(found["passed"], true);
-  EXPECT_EQ(found["phases"][0]["ranks"][0]["wait"][1], 0.0);
+  EXPECT_EQ(found["phases"][0]["ranks"][0]["wait"], json(std::vector<double>(5)));
+  EXPECT_EQ(found["phases"][0]["ranks"][0]["at"][2], -1.0);
 }
 
 TEST(AuditJson, JudgesAsTheTextDoes) {

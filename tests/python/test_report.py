@@ -129,6 +129,28 @@ def test_words_say_what_a_loop_waited_for(tmp_path, page, waits, members, word, 
     assert f"Phase 0, 2 ranks: {word}." in said and sentence in said
 
 
+def test_batches_of_one_time_tell_no_waits(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 2, 0, 10, at=1000.0)
+    said = words(page())
+    assert "Phase 0: too few batches, all at one time, or a trace without times." in said and "samples/s" not in said
+
+
+def test_times_greater_than_any_are_none(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 2, 0, 10, (1e308, 0.0001), read=1e308, slowest="a", slowest_seconds=1e308)
+    assert "Phase 0, 2 ranks: never waited for." in words(page())
+
+
+def test_an_epoch_that_was_passed_over_is_missing(tmp_path, page):
+    phase_of(tmp_path / "trace", 0, 1, 0, 10)
+    start = dict(phase=1, consumed=0, step=10)
+    rank_of(tmp_path / "trace", 0, 1, start, 10)
+    path = tmp_path / "trace" / "phase-000001-rank-00000.jsonl"
+    path.write_text(path.read_text().replace('"epoch": 0', '"epoch": 2'))
+    said = words(page())
+    assert f"epoch 1: 0 samples of {SAMPLES} {SAMPLES} samples missing" in said
+    assert f"epoch 2: {SAMPLES} samples of {SAMPLES} none missing" in said
+
+
 def test_numbers_are_those_of_the_trace(tmp_path, page):
     phase_of(tmp_path / "trace", 0, 2, 0, 10, (0.004, 0.006), slowest="<b>&.h5", slowest_seconds=0.25)
     said = words(page())

@@ -152,6 +152,20 @@ def test_set_epoch_goes_to_the_start_of_an_epoch():
         assert passes_epochs.position == position
 
 
+def test_no_epoch_is_below_0():
+    for sampler in loaded(0), loaded(0, evaluation=True):
+        refused(lambda: sampler.set_epoch(-1), rota.OutOfRangeError, "go to epoch -1: epochs begin with 0")
+
+
+def test_a_for_gives_nothing_of_an_epoch_whose_rest_is_no_batch():
+    sampler = loaded(4, tail="drop")
+    sampler.set_global_batch_size(8)
+    again = iter(rota.ElasticBatchSampler(20, 8, tail="drop", shuffle="none", world=(0, 1)))
+    again.load_state_dict(sampler.state_dict())
+    assert list(again) == list(sampler) == [] and [batch[0].epoch for batch in sampler] == [1, 1]
+    assert sampler.position == (1, 0, 4)
+
+
 def test_set_epoch_behind_a_for_of_all_epochs_is_refused():
     sampler = rota.ElasticBatchSampler(30, 4, world=(0, 1), epochs=3)
     while sampler.advance():
@@ -226,6 +240,15 @@ def test_batches_that_are_drawn_twice_because_nothing_counts_them_are_told_once(
     next(batches)
     batches.state_dict()
     iter(kept)
+
+
+def test_carried_samples_that_come_again_because_nothing_counts_are_told():
+    sampler = rota.ElasticBatchSampler(10, 4, tail="carry", world=(0, 1))
+    batches = iter(sampler)
+    for _ in batches:
+        batches.state_dict()
+    with pytest.warns(UserWarning, match="samples of epoch 1, which come again.*advance.*epochs="):
+        sampler.set_epoch(1)
 
 
 def test_an_iterator_that_is_loaded_at_its_end_gives_nothing_and_moves_its_sampler():

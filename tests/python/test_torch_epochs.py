@@ -42,6 +42,40 @@ def test_epochs_that_are_over_are_an_error_but_behind_a_load():
     assert list(again) == []
 
 
+def test_an_epoch_past_the_last_one_is_an_error_wherever_the_run_stands():
+    run = plain(epochs=2)
+    run.set_epoch(7)
+    refused(lambda: list(run), ValueError, r"epochs=2")
+
+
+def test_a_for_that_gave_nothing_has_drawn_no_epoch():
+    sampler = rota.ElasticBatchSampler(3, 4, tail="drop", world=(0, 1))
+    run = rota.torch.DataLoader(range(3), sampler)
+    assert [list(run), list(sampler), list(run)] == [[], [], []]
+
+
+def test_no_sample_comes_twice_where_larger_batches_leave_nothing_of_an_epoch():
+    run, seen = plain(tail="drop"), []
+    for epoch in 0, 0, 1:
+        if (epoch, run.position.step) != (0, 4):
+            run.set_epoch(epoch)
+        for batch in run:
+            seen.append((epoch, batch.tolist()))
+            if run.position.step == 4:
+                run.batch_sampler.set_global_batch_size(8)
+                break
+    assert seen == [(0, [*range(i, i + 4)]) for i in range(0, 16, 4)] + [(1, [*range(i, i + 8)]) for i in (0, 8)]
+
+
+def test_a_batch_of_before_a_move_has_no_state_whatever_came_since():
+    run = plain()
+    old = next(iter(run))
+    run.restart()
+    new = next(iter(run))
+    refused(lambda: run.state_dict(old), ValueError, "moved since")
+    assert run.state_dict(new) == run.state_dict()
+
+
 class Stops(torch.utils.data.Dataset):
     def __len__(self):
         return 20

@@ -71,6 +71,18 @@ def test_a_state_at_an_epochs_last_batch_is_the_end_of_a_for_where_it_ends_there
     assert [*after] == behind and len(behind) == steps
 
 
+def test_a_carried_tail_goes_through_its_epochs_in_one_for_and_warns_where_set_epoch_ends_it():
+    def made(**options):
+        sampler = rota.ElasticBatchSampler(10, 4, tail="carry", world=(0, 1), **options)
+        return StatefulDataLoader(range(10), batch_sampler=sampler, collate_fn=tuple), sampler
+
+    assert sorted(sum(made(epochs=2)[0], ())) == sorted(2 * [*range(10)])
+    loader, sampler = made()
+    assert len([*loader]) == 3
+    with pytest.warns(UserWarning, match="samples of epoch 1, which come again"):
+        sampler.set_epoch(1)
+
+
 @pytest.mark.filterwarnings("error::UserWarning:rota")
 def test_the_state_of_a_loader_that_has_one_is_nothing_to_warn_of(recwarn):
     loader, sampler = made(0)
