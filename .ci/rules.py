@@ -35,6 +35,8 @@ STATE = {
     "keep_for_ever(std::shared_ptr<void const>)::kept": "memory that unfinished operations of ranks may touch",
     "signalled": "a StopSignal's flag",
     "in_use": "there is one StopSignal",
+    "this_process()::process": "as the system told it, for it is asked at every call",
+    "this_process()::is_watched": "forks are watched",
     "former_actions": "handlers of signals that were there before",
 }
 

@@ -86,6 +86,9 @@ class Batch {
   [[nodiscard]] Position start() const;
   /// Behind it: where a run goes on that has this batch.
   [[nodiscard]] Position end() const;
+  /// Whether it is of samples that were handed out before, and given up or open at a restart: no step, so
+  /// that `start` and `end` are the same.
+  [[nodiscard]] bool is_again() const;
   [[nodiscard]] const BatchTimes& times() const&;
   /// Slots of the global batch, over all ranks, padding included. Throws Error{invalid_argument} of streams:
   /// nobody knows it. Sum `size()` over ranks.

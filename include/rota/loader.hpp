@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
+#include <vector>
 
 #include "rota/batch.hpp"
 #include "rota/loader_options.hpp"
@@ -63,6 +65,33 @@ class Loader {
   /// Error{invalid_argument} for a batch of more than 2^50 bytes, Error{io} without memory for it,
   /// Error{callback} for unusable memory of an Allocator.
   NextBatch next();
+
+  // Settle::by_hand (docs/settle.md): what was handed out is open until one of these says what became of it.
+  // They may be called from *any thread*, also while `next` waits, and are for all that they name or for
+  // nothing. A sample is named by its id and epoch, as a batch has them; of a batch all are meant that count.
+  // They throw Error{invalid_argument} for what is not out with anyone, and for a loader without
+  // Settle::by_hand.
+
+  /// They are trained on.
+  void settle(const Batch& batch);
+  void settle(std::span<const SampleId> ids, std::span<const std::int64_t> epochs);
+  /// They are not, and do not come again in their epoch: listed by `dropped`, counted by reason.
+  void drop(const Batch& batch, std::string_view reason);
+  void drop(std::span<const SampleId> ids, std::span<const std::int64_t> epochs, std::string_view reason);
+  /// They are given up, and will be handed out again: behind what is read ahead, in batches of the global
+  /// size; fewer, once nothing new is left. Where there are several ranks, after `merge`. Without arguments:
+  /// all that are out.
+  void again(const Batch& batch);
+  void again(std::span<const SampleId> ids, std::span<const std::int64_t> epochs);
+  void again();
+  /// Settles those that are open, given up ones, too, as long as these are not out again. For each whether it
+  /// was open: who races with others, or comes back after a restart, counts what is true.
+  std::vector<bool> try_settle(std::span<const SampleId> ids, std::span<const std::int64_t> epochs);
+  [[nodiscard]] DroppedSamples dropped() const;
+  /// **Collective**, at the same step: what is open on some rank is known to all, so that `state`, called
+  /// next, is that of the run, on each. What was given up will be handed out again. Throws Error{mismatch}
+  /// for loaders at different places.
+  void merge(const Communicator& comm);
 
   /// Reads ahead as far as the options allow, so that the first step need not wait. Returns when that is
   /// done. Errors are left to next(). Does nothing without workers.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -90,6 +91,19 @@ struct SkippedSamples {
   std::vector<Sample> samples = {};
 };
 
+/// The samples that LoaderOptions::settle says: dropped, so that they do not come again in their epoch.
+struct DroppedSamples {
+  std::map<std::string, std::int64_t> counts = {};  ///< by reason, in the whole run as far as is known here
+  /// By this rank, since the loader was made; up to 1,000. The reason is their `error`.
+  std::vector<SkippedSamples::Sample> samples = {};
+};
+
+/// When a sample counts as trained.
+enum class Settle {
+  at_delivery,  ///< when `next()` returns it
+  by_hand,      ///< when the program says so: Loader::settle
+};
+
 /// Of LoaderOptions::shards: each part of the source is one, such as a file.
 inline constexpr std::int64_t kFileShards = std::numeric_limits<std::int64_t>::min();
 /// Of LoaderOptions::shards: each unit of compression of the source is one, such as a chunk.
@@ -124,6 +138,11 @@ struct LoaderOptions {
   /// For validation: each `for` over the loader begins at the first sample, whatever was left before, and
   /// gives each once. Such a loader has no state. It has one epoch, Tail::partial or pad, and no mixture.
   bool evaluation = false;
+  Settle settle = Settle::at_delivery;
+  /// Under Settle::by_hand: `next()` waits while so many samples of this rank, or more, are out: handed out,
+  /// and not settled, dropped or given up. Up to `deadline`; it then throws Error{timeout}, and names the
+  /// oldest.
+  std::int64_t open_limit = 16'384;
   int workers = 1;  ///< reading threads of this rank, up to 4,096; 0: the caller's, inside next()
   std::int64_t read_ahead_batches = 4;  ///< at most this many batches in work or ready; 1 to 65,536
   /// And this many bytes, or one batch if that is larger. All tensors stay under 5/4 of it and of five

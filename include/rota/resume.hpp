@@ -2,6 +2,7 @@
 
 // The loader's state, in a checkpoint or as a text. Next: mpi.hpp.
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -42,6 +43,13 @@ std::string state(const Loader& loader);
 /// Throws as the one above, and Error{corrupt} for any other text. A digest in the text finds changes;
 /// another order of keys is fine.
 void restore(Loader& loader, std::string_view state);
+
+/// Of what `state` has returned on each rank of a run, at the same step, that of the run: what is open on
+/// some rank is open in it. Under Settle::by_hand a text of one rank of several is no more than its part,
+/// which `restore` refuses, unless all that it was handed out was settled, batch by batch. In any order.
+/// Throws Error{invalid_argument} for a part that is missing or comes twice, Error{mismatch} for parts of
+/// other places or orders, Error{corrupt} for what is no state.
+std::string merge_states(std::span<const std::string> states);
 
 /// Describes the checkpoint's Loader or StreamLoader in one line for people: dataset, order, options and
 /// position. Throws Error{not_found}, Error{corrupt}, and Error{unsupported} for a state of a newer version.

@@ -20,6 +20,7 @@ namespace rota {
 namespace internal {
 
 class Planner;
+struct OpenTurn;
 struct RunAccess;
 struct RunOrder;
 struct RunSteps;
@@ -89,6 +90,10 @@ struct RunSlice {
   std::vector<SlotKind> kinds;         ///< samples and padding
   std::vector<std::int64_t> epochs;    ///< of each sample; of a mixture its dataset's own
   std::vector<std::int32_t> datasets;  ///< of a mixture
+  std::int64_t left_again = 0;         ///< samples of all ranks that come again behind it
+  /// Whether it is of samples that were handed out before, and are open: no step, so that it moves no
+  /// position.
+  [[nodiscard]] bool is_again() const noexcept { return start == end; }
 };
 
 /// An order and a place in it, as a value: copies share what never changes, and cost some 10 ns whatever the
@@ -156,6 +161,10 @@ class Run {
   [[nodiscard]] std::int64_t steps() const;
   /// Whether there is no next batch.
   [[nodiscard]] bool is_over() const;
+  /// What is open before its place: handed out, and not settled when the state was taken that it was made of.
+  /// The next slices are of these, in batches of today's size; the last is short, or padded; under Tail::drop
+  /// it is left out. None of them in a run that went elsewhere.
+  [[nodiscard]] RunSlice open() const;
 
   /// As those of Loader.
   void seek(const Position& position);
@@ -189,7 +198,9 @@ class Run {
   std::shared_ptr<const internal::RunSteps> steps_;  // by tail, epochs and weights
   std::int64_t global_batch_size_;
   Position position_ = {};
-  Position origin_ = {};                          // from which on batches are as they are now
+  Position origin_ = {};  // from which on batches are as they are now
+  std::shared_ptr<const std::vector<internal::OpenTurn>> open_ = {};
+  std::int64_t again_ = 0;                        // of these, handed out again
   std::shared_ptr<const std::string> text_ = {};  // that it was made of
   internal::RunMemory memory_;
 };

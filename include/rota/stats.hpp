@@ -64,6 +64,12 @@ struct LoaderStats {
   /// decodes / chunks is how often each was decoded.
   std::int64_t decodes = 0;
   std::int64_t chunks = 0;
+  /// Under Settle::by_hand: samples that are out now, how many seconds the oldest is, and how many were given
+  /// up, and dropped in the whole run, as far as is known here.
+  std::int64_t open = 0;
+  std::int64_t oldest_open = 0;
+  std::int64_t given_up = 0;
+  std::int64_t dropped = 0;
   std::vector<Worker> workers = {};
 };
 

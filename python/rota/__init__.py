@@ -19,6 +19,7 @@
 - `Position`, `World`, `SkippedSample`: what loaders tell of a run. `CheckpointInfo`, `TensorInfo`, `BlobInfo`,
   `SaveReport`, `RejectedCheckpoint`, `Verification`, `Damage`: what checkpoints tell.
 - `progress` shows how far a loop is, `compare_ranks` which rank the others wait for; `to_prometheus` is for monitoring.
+- Samples that are settled by hand are `OpenSamples` meanwhile; `merge_states` joins what ranks know of them.
 - A `TraceWriter` writes what a rank is given, for `rota audit`.
 - `Communicator`: a group of ranks that load and save together, of MPI or of torch.distributed; `rota.mpi` has what is
   for MPI jobs alone.
@@ -46,6 +47,7 @@ from rota._indices import BatchInfo, Index
 from rota._loader import Batch, Loader
 from rota._run import Run
 from rota._sampler import BatchIterator, ElasticBatchSampler
+from rota._settle import OpenSamples, merge_states
 from rota._sources import (
     PythonSource, ShardReport, Source, cast, find_format, formats, join, open, pack, split, windows, write_shards,
 )  # fmt: skip
@@ -61,14 +63,14 @@ from rota._watch import compare_ranks, progress, to_prometheus
 
 __all__ = [
     "BadSample", "Batch", "BatchInfo", "BatchIterator", "BatchSlot", "BlobInfo", "BusyError", "CallbackError",
-    "Catalog", "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator",
-    "CorruptError", "Damage", "Dispatch", "ElasticBatchSampler", "Error", "Field", "IOError", "Index",
-    "InvalidArgumentError", "Loader", "MismatchError", "Mixture", "NotFoundError", "OutOfRangeError", "Position",
-    "Progress", "PythonSource", "Ragged", "RejectedCheckpoint", "Rows", "Run", "Sample", "Samples", "SaveReport",
-    "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream", "StreamId", "StreamLoader", "StreamSample",
-    "StreamSource", "TimeoutError", "TraceWriter", "UnsupportedError", "Verification", "World", "cast",
-    "compare_ranks", "find_format", "formats", "as_stream", "filter", "flat_map", "join", "open", "open_checkpoint",
-    "pack", "progress", "shuffle_buffer", "split", "to_prometheus", "verify", "windows", "write_shards",
+    "Catalog", "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator", "CorruptError",
+    "Damage", "Dispatch", "ElasticBatchSampler", "Error", "Field", "IOError", "Index", "InvalidArgumentError", "Loader",
+    "MismatchError", "Mixture", "NotFoundError", "OpenSamples", "OutOfRangeError", "Position", "Progress",
+    "PythonSource", "Ragged", "RejectedCheckpoint", "Rows", "Run", "Sample", "Samples", "SaveReport", "ShardReport",
+    "SkippedSample", "Source", "TensorInfo", "Stream", "StreamId", "StreamLoader", "StreamSample", "StreamSource",
+    "TimeoutError", "TraceWriter", "UnsupportedError", "Verification", "World", "cast", "compare_ranks", "find_format",
+    "formats", "as_stream", "filter", "flat_map", "join", "merge_states", "open", "open_checkpoint", "pack", "progress",
+    "shuffle_buffer", "split", "to_prometheus", "verify", "windows", "write_shards",
 ]  # fmt: skip
 
 _rota.send_messages_to(_tell)  # to the logger "rota", which prints them, unless the program says otherwise

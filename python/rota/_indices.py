@@ -85,6 +85,7 @@ class BatchInfo:
 
     start: Position = _of_batch("start", "The position before it.")
     end: Position = _of_batch("end", "The position behind it.")
+    is_again: bool = _of_batch("is_again", "Whether its samples were handed out before, and come again: it is no step.")
     ids: Any = _of_batch("ids", "The samples.")
     kinds: Any = _of_batch("kinds", "0: a sample; 1: one that pads the batch.")
     mask: Any = _of_batch("mask", "True where a sample counts.")

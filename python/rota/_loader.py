@@ -14,6 +14,7 @@ from rota._datasets import names_of
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
 from rota._run import Run
+from rota._settle import Settling
 from rota._sources import Source
 from rota._values import DTypeLike, FieldsLike, Mixture, make_mapping
 
@@ -113,7 +114,7 @@ class Placed:
         return super().next()  # type: ignore
 
 
-class Loader(Placed, _rota.Loader):
+class Loader(Placed, Settling, _rota.Loader):
     """Reads ahead with worker threads and hands out this rank's slice of each global batch, in order.
 
     Iterate over it: a `Batch` is a mapping of field names to numpy arrays without a copy, or to `Ragged`. The position
@@ -135,6 +136,8 @@ class Loader(Placed, _rota.Loader):
     - A message of the logger "rota" says what workers are reading, each time that a batch has been waited for
       `slow_after` seconds.
     - A `for` gives what is left of the run. `evaluation=True`, for validation: each `for` begins at the first sample.
+    - `settle="by_hand"`: a sample is trained when `settle` says so, and not when it is handed out. What is open goes
+      with the state, and comes again. At most `open_limit` samples are out.
     - `on_bad_sample="skip"` masks what cannot be read, up to `max_skipped` samples.
 
     >>> import rota
@@ -161,6 +164,8 @@ class Loader(Placed, _rota.Loader):
         worker_split: str = "by_sample",
         epochs: int | None = 1,
         evaluation: bool = False,
+        settle: str = "at_delivery",
+        open_limit: int = 16_384,
         workers: int = 1,
         read_ahead_batches: int = 4,
         read_ahead_bytes: int = 1 << 28,
@@ -191,6 +196,7 @@ class Loader(Placed, _rota.Loader):
         super().__init__(self._source, given, place)
         self._is_placed = world is not None or comm is not ...
         self._functions = transform, collate  # which C++ holds weakly
+        self._ledger = self._made_ledger  # kept, for threads: it needs no turn
         opened(self)
 
     @property

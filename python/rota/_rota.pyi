@@ -31,6 +31,7 @@ class Batch(_Mapping):
     global_size: Final[int]
     global_real: Final[int]
     end: Final[Position]
+    is_again: Final[bool]
     ids: Final[np.ndarray]
     kinds: Final[np.ndarray]
     mask: Final[np.ndarray]
@@ -143,6 +144,8 @@ class Loader(_Loader, _Order):
     def when(self, id: int, epoch: int) -> BatchSlot | None: ...
     def first_id(self, dataset: int) -> int: ...
     _rescale: Any
+    _made_ledger: Any
+    _merge: Any
 
 class Run(_Order):
     position: Final[Position]

@@ -18,6 +18,7 @@ from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
 from rota._indices import BatchInfo, Index
 from rota._options import in_rotas_words
 from rota._run import Run
+from rota._settle import Settling
 from rota._values import BatchSlot, Position, World
 
 
@@ -30,7 +31,8 @@ class BatchIterator(Iterator[list[Index]]):
 
     def __init__(self, sampler: ElasticBatchSampler) -> None:
         self._sampler = sampler
-        self._run: Any = _rota.Run(sampler._run)
+        self._run: Any = sampler._run if sampler._is_by_hand else _rota.Run(sampler._run)
+        self._draw = self._run._hand_out if sampler._is_by_hand else self._run._draw
         if sampler._evaluation:
             self._run.restart()
         self._begin(sampler._rules.take_end(sampler._run))
@@ -47,12 +49,16 @@ class BatchIterator(Iterator[list[Index]]):
         return self
 
     def __next__(self) -> list[Index]:
-        drawn = None if self._is_over else self._run._draw(self._last_epoch)
+        drawn = None if self._is_over else self._draw(self._last_epoch)
         at, by_hand = self._run.position, self._sampler._by_hand
-        if self._counts_nothing and at != self._start:
+        if self._sampler._is_by_hand:
+            if drawn is not None:
+                self._sampler._rules.passed(self._run, drawn[1])
+        elif self._counts_nothing and at != self._start:
             by_hand.drew(self._start, drawn is None)
         if drawn is None:
-            if self._drawn is None and at.epoch > self._start.epoch and at.consumed > 0:
+            carries = self._drawn is None and not self._sampler._is_by_hand
+            if carries and at.epoch > self._start.epoch and at.consumed > 0:
                 by_hand.carried_into = at.epoch
             raise StopIteration
         indices, batch = drawn
@@ -68,6 +74,9 @@ class BatchIterator(Iterator[list[Index]]):
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says. At an epoch's end it gives nothing, unless the sampler is to go behind it."""
+        if self._sampler._is_by_hand:
+            self._sampler.load_state_dict(state)
+            return self._begin(False)
         self._run._load(state)
         rules = self._sampler._rules
         self._begin(rules.gives_nothing(self._run))
@@ -126,7 +135,7 @@ class _Computed:
         return BatchInfo(run._slice_here()) if run._go_to_step(step) else None
 
 
-class ElasticBatchSampler(_Computed, _Base):
+class ElasticBatchSampler(_Computed, Settling, _Base):
     """The batches of one rank, as lists of `Index`, for torch's DataLoader or any other.
 
     The order is computed: no list of samples is kept, and none is replayed. A run stops at any step and goes on in any
@@ -143,6 +152,8 @@ class ElasticBatchSampler(_Computed, _Base):
     - `fingerprint` names the dataset: a state of another one is refused, and ranks that differ are. Without it, its
       length does, and what names its samples without reading them: paths, the indices of a Subset, values of a list or
       an array. fingerprint="" compares the length alone.
+    - `settle="by_hand"`: what is drawn is handed out, by any loader, and a sample is trained when `settle` says so.
+      What is open goes with the sampler's state, and comes again. At most `open_limit` samples are out.
     - Ranks of torch.distributed compare place, options and dataset when it is made and at each `for`: **collective**,
       unless `world` is given.
 
@@ -174,10 +185,12 @@ class ElasticBatchSampler(_Computed, _Base):
         steps: int = 0,
         fingerprint: str | None = None,
         evaluation: bool = False,
+        settle: str = "at_delivery",
+        open_limit: int = 16_384,
     ) -> None:
         torch = sys.modules.get("torch.utils.data")
         if torch is not None and not isinstance(self, torch.Sampler):
-            ElasticBatchSampler.__bases__ = (_Computed, torch.Sampler)  # type: ignore[misc]
+            ElasticBatchSampler.__bases__ = (_Computed, Settling, torch.Sampler)  # type: ignore[misc]
         self._is_mixture, self._evaluation = weights is not None, bool(evaluation)
         with compared(torchs_ranks() if world is None else None, "make samplers") as describe:
             if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
@@ -190,10 +203,15 @@ class ElasticBatchSampler(_Computed, _Base):
                 epochs = 1  # of a mixture: until one is exhausted
             self._options = _rota.LoaderOptions.plain(
                 global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
-                seed=seed, tail=tail, epochs=epochs, rank_split=rank_split,
+                seed=seed, tail=tail, epochs=epochs, rank_split=rank_split, settle=settle, open_limit=open_limit,
             )  # fmt: skip
             self._epochs = self._options["epochs"]
             self._run = self._known.run(self._options, find_world() if world is None else as_world(world))
+            self._is_by_hand = settle == "by_hand"
+            if self._is_by_hand:
+                if evaluation:
+                    raise InvalidArgumentError("make a sampler: an evaluation keeps no place: leave settle= out")
+                self._run._settle_by_hand(open_limit)
             self._rules = _rota.ForRules(self._evaluation, self._epochs is None)
             self._by_hand = ByHand()
             self._is_placed = world is not None
@@ -233,13 +251,13 @@ class ElasticBatchSampler(_Computed, _Base):
         """The batches from `position` on. Changes nothing here: what is drawn ahead is not delivered."""
         if not self._is_counted:
             self._compare()
-        if self._is_in_loader and self._rules.is_restored and not self._is_counted:
+        if self._is_in_loader and self._rules.is_restored and not (self._is_counted or self._is_by_hand):
             raise InvalidArgumentError(
                 "draw batches of a sampler whose loader has loaded a state: another loader draws them, which would "
                 "pass over batches twice (skip_first_batches does), or count none; use the rota.torch.DataLoader "
                 "itself, which goes on where it was"
             )
-        if not self._evaluation:
+        if not (self._evaluation or self._is_by_hand):
             self._by_hand.begin(self.position)
         return BatchIterator(self)
 
@@ -250,6 +268,8 @@ class ElasticBatchSampler(_Computed, _Base):
             self.restart()
         self._compare()
         self._by_hand.begin_counted(None if self._evaluation else self.position)
+        if self._run._has_more:
+            return True
         gives, said = self._rules.begin(self._run)
         if said:
             self._by_hand.warn(said)
@@ -276,7 +296,11 @@ class ElasticBatchSampler(_Computed, _Base):
         """Counts the next batch as delivered, and tells of it (as `info`); None behind the last one."""
         if not self._is_compared:
             self._compare()
-        batch = self._run._slice_here()
+        if self._is_by_hand:
+            drawn = self._run._hand_out(None)
+            batch = None if drawn is None else drawn[1]
+        else:
+            batch = self._run._slice_here()
         if batch is None:
             return None
         self._ahead = None
@@ -284,7 +308,8 @@ class ElasticBatchSampler(_Computed, _Base):
 
     def _deliver(self, batch: Any, info: Any) -> Any:
         """Counts what was drawn from `position` on."""
-        self._run._advance(batch)
+        if not self._is_by_hand:  # else it was handed out when it was drawn
+            self._run._advance(batch)
         self._rules.passed(self._run, batch)
         made = info(batch)
         made._moves = self._moves
@@ -298,6 +323,8 @@ class ElasticBatchSampler(_Computed, _Base):
         """
         if self._evaluation:
             return {}
+        if self._is_by_hand:
+            return {"rota": self._run._state(), **self._known.told}
         self._by_hand.lacks_drawn = self._by_hand.drawn_at == self.position
         if behind is not None and behind._moves is not self._moves:
             raise InvalidArgumentError(
@@ -327,9 +354,19 @@ class ElasticBatchSampler(_Computed, _Base):
         self._run._restore_from(checkpoint, name)
         self._restored()
 
+    @property
+    def _ledger(self) -> Any:
+        if not self._is_by_hand:
+            raise InvalidArgumentError('settle samples: this sampler was made without settle="by_hand"')
+        return self._run._ledger
+
+    def _merge(self, comm: Any) -> None:
+        self._run._merge(comm)
+
     def restart(self) -> None:
         """Begins anew, with the first sample of the first epoch."""
         self._run.restart()
+        self._run._restart_ledger("restart()")
         self._moved()
         self._rules.restarted()
 
@@ -353,7 +390,10 @@ class ElasticBatchSampler(_Computed, _Base):
         """
         epoch = operator.index(epoch)
         self._by_hand.drawn_over = None
+        before = self.position.epoch
         if self._rules.set_epoch(self._run, epoch):
+            if self.position.epoch <= before:
+                self._run._restart_ledger("set_epoch()")
             come_again = self._by_hand.carried_into == epoch
             self._moved()
             if come_again:
@@ -378,6 +418,7 @@ class ElasticBatchSampler(_Computed, _Base):
     def set_weights(self, weights: Sequence[float]) -> None:
         """Goes on with other weights of the datasets. All ranks do it at the same step."""
         self._run.set_weights(weights)
+        self._run._keep_ledger()
         self._changed()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -389,4 +430,6 @@ class ElasticBatchSampler(_Computed, _Base):
         self.__dict__.update(state)
         world, at = state["_run"]
         self._run = self._known.run(self._options, world)
+        if self._is_by_hand:
+            self._run._settle_by_hand(self._options["open_limit"])
         self._run._load({"rota": at})

@@ -216,32 +216,37 @@ class DataLoader(_data.DataLoader[T]):
             sampler._is_counted = False
         ahead: Any = sampler._ahead
         in_use.begin()
-        while True:
-            if sampler._ahead is not ahead:
-                raise InvalidArgumentError(
-                    "this `for` goes on from batches that were drawn before the loader was moved, "
-                    "or another `for` over it began; end this one, and begin a new one"
-                )
-            begun = time.perf_counter()
-            try:
-                batch = next(batches)
-            except StopIteration as error:
-                if ahead:  # it came from the dataset
-                    raise CallbackError("read a batch: the dataset raised StopIteration") from error
-                if self._skips and sampler._is_mixture:
-                    self._tell_skipped()
-                return
-            self._waited += time.perf_counter() - begun
-            self._batches += 1
-            make_info: Any = BatchInfo
-            if self._skips:
-                batch, bad = batch
-                make_info = functools.partial(SkippingInfo, bad=bad)
-                self._note_skipped(make_info(ahead[0]), bad)  # which may fail: then the batch does not count
-            if self._checks_rows:
-                require_rows(batch, ahead[0].size)
-            in_use.note(batch, sampler._deliver(ahead.popleft(), make_info), sys._getframe(1))
-            yield batch
+        try:
+            while True:
+                if sampler._ahead is not ahead:
+                    raise InvalidArgumentError(
+                        "this `for` goes on from batches that were drawn before the loader was moved, "
+                        "or another `for` over it began; end this one, and begin a new one"
+                    )
+                begun = time.perf_counter()
+                try:
+                    batch = next(batches)
+                except StopIteration as error:
+                    if ahead:  # it came from the dataset
+                        raise CallbackError("read a batch: the dataset raised StopIteration") from error
+                    if self._skips and sampler._is_mixture:
+                        self._tell_skipped()
+                    return
+                self._waited += time.perf_counter() - begun
+                self._batches += 1
+                make_info: Any = BatchInfo
+                if self._skips:
+                    batch, bad = batch
+                    make_info = functools.partial(SkippingInfo, bad=bad)
+                    self._note_skipped(make_info(ahead[0]), bad)  # which may fail: then the batch does not count
+                if self._checks_rows:
+                    require_rows(batch, ahead[0].size)
+                in_use.note(batch, sampler._deliver(ahead.popleft(), make_info), sys._getframe(1))
+                yield batch
+        finally:
+            if sampler._is_by_hand and sampler._ahead is ahead:  # what this `for` did not deliver
+                for drawn in ahead:
+                    sampler.again(BatchInfo(drawn))
 
     def _get_iterator(self) -> Any:
         return _SingleProcessDataLoaderIter(self) if self.num_workers == 0 else super()._get_iterator()
@@ -330,6 +335,8 @@ class DataLoader(_data.DataLoader[T]):
 
         Where a thread draws ahead of the loop: `state_dict(batch)`, of the last one that was trained.
         """
+        if self._order._is_by_hand:
+            return self._order.state_dict()
         if behind is not None:
             return self._order.state_dict(self.info_of(behind))
         if not self._in_use.is_elsewhere() and self._in_use.is_ahead():

@@ -41,6 +41,8 @@ void define_counts(BatchClass& batch) {
       .def_property_readonly("real", &Batch::real, "Samples here that count.")
       .def_property_readonly("start", &Batch::start, "The position before it.")
       .def_property_readonly("end", &Batch::end, "The position behind it.")
+      .def_property_readonly("is_again", &Batch::is_again,
+                             "Whether its samples were handed out before, and come again: it is no step.")
       .def_property_readonly(
           "times", [](const Batch& self) { return to_python(self.times()); },
           "A dict: seconds that the loop waited for it, and a worker read and transformed it, and what was "

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/failure.hpp"
+#include "core/owned.hpp"
 #include "loader/loader_impl.hpp"
 #include "objects.hpp"
 #include "options.hpp"
@@ -203,6 +204,16 @@ void define_loader(py::module_& module) {
   loader
       .def_property_readonly(
           "_run", [](PyLoader& self) { return PyRun{self.use([](Loader& l) { return l.run(); }, kBrief)}; })
+      .def_property_readonly("_made_ledger",
+                             [](PyLoader& self) {
+                               return self.use([](Loader& l) {
+                                 return PyLedger{internal::Behind::of(l).shared_settling, l.options().seed};
+                               });
+                             })
+      .def("_merge",
+           [](PyLoader& self, const PyCommunicator& comm) {
+             self.use([ranks = comm.get()](Loader& l) { l.merge(*ranks); });
+           })
       .def("when", &when, py::arg("id"), py::arg("epoch"),
            "The step, rank and slot in which sample `id` is read in `epoch`; None where it never is.")
       .def("_rescale",

@@ -46,5 +46,6 @@ PYBIND11_MODULE(_rota, module) {
   python::define_indices(module);
   python::define_runs(module);
   python::define_streams(module);
+  python::define_settling(module);
   refuse_objects_not_made(module);
 }

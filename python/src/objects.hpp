@@ -30,6 +30,10 @@
 #include "rota/world.hpp"
 #include "source/content.hpp"
 
+namespace rota::internal {
+class Settling;
+}  // namespace rota::internal
+
 namespace rota::python {
 
 namespace py = pybind11;
@@ -85,6 +89,8 @@ struct PyRun : Run {
   std::shared_ptr<const std::vector<internal::SampleContent>> content =
       std::make_shared<const std::vector<internal::SampleContent>>();
   std::int64_t skipped = 0;  ///< as in the state that was loaded
+  /// Where what is drawn is handed out. Of copies, too, which hand out nothing.
+  std::shared_ptr<internal::Settling> settling = {};
   /// Of the last state that was asked for, to make the next.
   struct Texts;
   mutable std::shared_ptr<const Texts> texts = {};
@@ -237,5 +243,6 @@ void define_indices(py::module_& module);
 void define_runs(py::module_& module);
 void define_loaders(py::module_& module);
 void define_streams(py::module_& module);
+void define_settling(py::module_& module);
 
 }  // namespace rota::python

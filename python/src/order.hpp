@@ -4,12 +4,35 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
+#include "loader/batch_memory.hpp"
 #include "objects.hpp"
 #include "options.hpp"
+#include "resume/loader_state.hpp"
 #include "values.hpp"
 
 namespace rota::python {
+
+/// Slices without data.
+[[nodiscard]] internal::BatchPool& slices();
+[[nodiscard]] internal::AskContent content_of(const PyRun& run);
+
+// What is settled by hand: settle.cpp.
+
+/// What a loader or a sampler knows of samples that it has handed out. From any thread.
+struct PyLedger {
+  std::shared_ptr<const internal::Settling> settling;
+  std::uint64_t seed = 0;  ///< of the order
+};
+
+void define_handing_out(py::class_<PyRun>& run);
+/// As far as this rank knows.
+[[nodiscard]] std::string own_state(const PyRun& run);
+/// Where the run was restored, of which so many were dropped.
+void restart_ledger(const PyRun& run, internal::Drops dropped);
+/// The run as a checkpoint has it. Throws Error{mismatch} where other ranks may have more that is open.
+[[nodiscard]] Run as_saved(const PyRun& run, std::string (*state_of)(const PyRun&), internal::Drops& dropped);
 
 /// What comes when; and going elsewhere. `Self` is PyRun or OneThread<Loader>.
 template <typename Self>

@@ -32,13 +32,21 @@ using internal::ForRules;
 using internal::RunAccess;
 using internal::SampleContent;
 
-// Slices without data. The last ones die with Python.
+}  // namespace
+
+// The last ones die with Python.
 internal::BatchPool& slices() {
   static const auto* const pool =
       new std::shared_ptr<internal::BatchPool>(std::make_shared<internal::BatchPool>(
           std::vector<Field>(), Allocator(), std::size_t{64}, std::int64_t{0}));
   return **pool;
 }
+
+internal::AskContent content_of(const PyRun& self) {
+  return [&]() -> auto& { return *self.content; };
+}
+
+namespace {
 
 std::vector<RunData> to_data(const py::iterable& given) {
   std::vector<RunData> data;
@@ -105,10 +113,6 @@ PyRun make_sampler_run(py::handle data, LoaderOptions options, py::handle world)
               internal::PlannedSource::content_of(*ordered.source, internal::kSamplesOfContent))};
 }
 
-internal::AskContent content_of(const PyRun& self) {
-  return [&]() -> auto& { return *self.content; };
-}
-
 py::object slice_of(const PyRun& self, World world, Split split) {
   auto memory = slices().take();
   if (!self.slice(*memory, world, split)) return py::none();
@@ -121,10 +125,9 @@ py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
   if (!self.slice(*memory, self.world, self.split)) return py::none();
   if (memory->start.epoch > last_epoch.value_or(kEndless)) return py::none();
   const internal::RunOrder& order = *RunAccess::order(self);
-  const Position end = memory->end;
+  RunAccess::pass(self, *memory);
   py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, order.seed);
   py::tuple drawn = py::make_tuple(std::move(made), slices().wrap(std::move(memory)));
-  RunAccess::go_behind(self, end);
   return drawn;
 }
 
@@ -157,12 +160,13 @@ namespace {
 
 void keep_texts(const PyRun& self) {
   Run at_origin = self;
-  RunAccess::go_behind(at_origin, RunAccess::origin(self));
+  RunAccess::go_to_origin(at_origin);
   if (!self.texts || !self.texts->are_of(self, at_origin))
     self.texts = std::make_shared<const PyRun::Texts>(self, std::move(at_origin));
 }
 
 std::string state_of(const PyRun& self) {
+  if (self.settling) return self.settling->whole_or(own_state(self));
   keep_texts(self);
   return self.texts->but_position.sealed(internal::json_of(self.position()));
 }
@@ -175,6 +179,7 @@ void load(PyRun& self, py::handle state) {
   saved.require_digest();
   self.go_to(moved);
   self.skipped = skipped;
+  restart_ledger(self, internal::drops_in(saved.object()));
 }
 
 py::array cursors_of(const PyRun& self) {
@@ -242,6 +247,7 @@ void define_moves(RunClass& run) {
             RunSlice passed;
             passed.start = slice->start();
             passed.end = slice->end();
+            passed.global_real = slice->global_real();
             self.advance(passed);
             return true;
           })
@@ -251,7 +257,7 @@ void define_moves(RunClass& run) {
                       "take the state behind a batch: batches were changed since");
         keep_texts(self);  // for those of other copies, too
         PyRun made = self;
-        RunAccess::go_behind(made, batch.end());
+        RunAccess::go_behind(made, internal::BatchPool::memory_of(batch));
         return made;
       });
 }
@@ -268,19 +274,29 @@ void define_sampling(RunClass& run) {
            })
       .def("_save_to",
            [](const PyRun& self, Snapshot& to, const std::string& name) {
-             internal::save_run(self, self.world, content_of(self), internal::described(self), to, name);
+             internal::Drops dropped;
+             const Run saved = as_saved(self, state_of, dropped);
+             internal::save_run(saved, self.world, content_of(self), internal::described(saved), dropped, to,
+                                name);
            })
       .def("_restore_from",
            [](PyRun& self, const PyCheckpoint& from, const std::string& name) {
+             internal::Drops dropped;
              self.go_to(unlocked([&, own = self] {
                const internal::SavedState saved(internal::kLoaderKind, *from.checkpoint, name);
+               dropped = internal::drops_in(saved.object());
                return internal::restored(saved, *from.checkpoint, own, own.world, content_of(own));
              }));
              self.skipped = 0;
+             restart_ledger(self, std::move(dropped));
            })
       .def_property(
           "_world", [](const PyRun& self) { return self.world; },
-          [](PyRun& self, py::handle world) { self.world = sampler_world(world); });
+          [](PyRun& self, py::handle world) {
+            const World to = sampler_world(world);
+            if (self.settling) self.settling->rescale(self, self.world, to);
+            self.world = to;
+          });
 }
 
 void define_rules(py::module_& module) {
@@ -295,7 +311,13 @@ void define_rules(py::module_& module) {
       .def("take_end", [](ForRules& self, PyRun& of) { return self.take_end(of); })
       .def("set_epoch",
            [](ForRules& self, PyRun& of, py::handle epoch) {
-             return self.set_epoch(of, take<std::int64_t>(epoch, {"go to an epoch", "it"}));
+             const Position before = of.position();
+             const auto open = RunAccess::open(of);
+             const internal::OpenTurns kept(open.begin(), open.end());
+             if (!self.set_epoch(of, take<std::int64_t>(epoch, {"go to an epoch", "it"}))) return false;
+             // What is open stays so, if it is before that place.
+             if (of.position().epoch > before.epoch) RunAccess::add_open(of, kept);
+             return true;
            })
       .def("passed",
            [](ForRules& self, const PyRun& run, const Batch& batch) { self.passed(run, batch.start()); })
@@ -319,6 +341,7 @@ void define_runs(py::module_& module) {
   define_changes(made);
   define_moves(made);
   define_sampling(made);
+  define_handing_out(made);
   define_rules(module);
   module.def("make_run", &make_run);
   module.def("make_run_over", &make_run_over);

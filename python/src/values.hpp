@@ -82,6 +82,7 @@ py::object give(const T& value) {
 inline std::span<const std::string_view> names_of(Shuffle /*any*/) { return internal::kShuffles; }
 inline std::span<const std::string_view> names_of(Tail /*any*/) { return internal::kTails; }
 inline std::span<const std::string_view> names_of(Split /*any*/) { return internal::kSplits; }
+inline std::span<const std::string_view> names_of(Settle /*any*/) { return internal::kSettles; }
 inline std::span<const std::string_view> names_of(BadSamples::Policy /*any*/) { return internal::kPolicies; }
 inline std::span<const std::string_view> names_of(MixtureEnd /*any*/) { return internal::kMixtureEnds; }
 inline std::span<const std::string_view> names_of(ChangeDetection /*any*/) {

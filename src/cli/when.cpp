@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -84,16 +85,16 @@ Run run_of(const internal::StateText& saved, const Source* source) {
   if (saved.object().has("mixture"))
     saved.fail(ErrorCode::unsupported, "it is of a mixture, and PATH is one dataset; leave PATH out");
   require_same_data(saved, *source);
-  std::optional<Error> refused;
+  std::exception_ptr refused;
   for (const RunData& lengths : lengths_of(*source, saved.object().object("order").number("shards"))) {
     try {
       return internal::run_of(saved, {lengths});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::mismatch && error.code() != ErrorCode::invalid_argument) throw;
-      if (!refused) refused = error;
+      if (!refused) refused = std::current_exception();
     }
   }
-  throw *refused;
+  std::rethrow_exception(refused);
 }
 
 Run read_run(const When& when, const Source* source) {

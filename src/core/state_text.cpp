@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cereal/external/base64.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -14,7 +15,7 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kNewest = 2;
 constexpr std::size_t kDeepest = 8;
 
 }  // namespace
@@ -24,7 +25,7 @@ std::string digest_of(Json state) {
   return to_string(FingerprintBuilder().add(state.dump()).finish());
 }
 
-OrderedJson new_state(std::string_view kind) { return {{"rota_state", kVersion}, {"kind", kind}}; }
+OrderedJson new_state(std::string_view kind) { return {{"rota_state", 1}, {"kind", kind}}; }
 
 std::string sealed(OrderedJson state) {
   state["digest"] = digest_of(Json(state));
@@ -51,12 +52,27 @@ std::string SealedBut::sealed(const OrderedJson& value) const {
                      to_string(FingerprintBuilder().add(digested).finish()));
 }
 
+std::string to_base64(std::string_view bytes) {
+  return cereal::base64::encode(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+}
+
+std::string from_base64(const JsonObject& object, std::string_view key) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;  // cereal counts in int
+  const std::string& text = object.text(key);
+  std::string bytes;
+  for (std::size_t at = 0; at < text.size(); at += kMost) {
+    bytes += cereal::base64::decode(text.substr(at, kMost));
+  }
+  if (to_base64(bytes) != text) object.fail(key, "is no base64");
+  return bytes;
+}
+
 StateText::StateText(std::string task, std::string_view kind, std::string_view text)
     : task_(std::move(task)), json_(parse(text)) {
   const JsonObject head = object();
-  if (const std::int64_t version = head.number("rota_state"); version != kVersion) {
-    fail(version > kVersion ? ErrorCode::unsupported : ErrorCode::corrupt,
-         fmt::format("its state is of version {}, and this rota reads up to {}", version, kVersion));
+  if (const std::int64_t version = head.number("rota_state"); version < 1 || version > kNewest) {
+    fail(version > kNewest ? ErrorCode::unsupported : ErrorCode::corrupt,
+         fmt::format("its state is of version {}, and this rota reads up to {}", version, kNewest));
   }
   if (kind.empty() || head.text("kind") == kind) return;
   fail(ErrorCode::mismatch,

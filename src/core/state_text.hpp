@@ -28,6 +28,10 @@ inline constexpr std::string_view kDispatchKind = "StreamLoader of a Dispatch";
 [[nodiscard]] std::string sealed(OrderedJson state);
 [[nodiscard]] std::string digest_of(Json state);
 
+[[nodiscard]] std::string to_base64(std::string_view bytes);
+/// Of a member that `to_base64` wrote, and of nothing else.
+[[nodiscard]] std::string from_base64(const JsonObject& object, std::string_view key);
+
 /// A state in which the value of one key changes, and nothing else: its texts, without the rest being made
 /// again. *Immutable.*
 class SealedBut {

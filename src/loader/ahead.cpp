@@ -58,6 +58,14 @@ void SamplesAhead::follow(const Run& run, std::int64_t samples) noexcept {
   if (!is_on_) plan_.stop();
 }
 
+void SamplesAhead::tell_again(const RunSlice& slice) noexcept {
+  try {
+    if (is_on_ && plan_.samples_ahead() > 0) plan_.tell(slice.ids);
+  } catch (...) {
+    is_on_ = false;
+  }
+}
+
 void SamplesAhead::tell(const Run& run, std::int64_t samples) {
   // So many at a time that all are told before long, and the first batch does not wait.
   constexpr std::int64_t kMostSamples = 1 << 14;
@@ -95,14 +103,14 @@ Ahead::Ahead(const Source& source, const RunOrder& order, const LoaderOptions& o
   most_bytes_ = static_cast<double>(options.read_ahead_bytes) / std::max(samples, 1.0);
 }
 
-void Ahead::follow(const Run& run, const Planner& planner, std::int64_t samples, std::vector<Pin>& pins) {
+void Ahead::follow(const Run& run, const Planner& planner, const RunSlice& planned, std::vector<Pin>& pins) {
   if (plan_->sharing() != Sharing::none) pin(planner.batch(), pins);
   try {
-    if (brings_) bring_windows(planner);
+    if (brings_ && !planned.is_again()) bring_windows(planner);
   } catch (...) {
     brings_ = false;  // whoever reads will be told
   }
-  told_.follow(run, samples);
+  planned.is_again() ? told_.tell_again(planned) : told_.follow(run, planned.global_size);
 }
 
 void Ahead::end() noexcept {
@@ -150,9 +158,10 @@ void Ahead::pin(const GlobalBatch& batch, std::vector<Pin>& out) {
     groups.enter(dataset.order, range.epoch);
     // Padding may go through the epoch's turns more than once.
     for (auto k = groups.place_at(range.begin); k < groups.size() && groups.begin(k) < range.end; ++k) {
-      // What pads a batch is not where the run goes on.
-      out.push_back(range.kind == SlotKind::pad ? hold(dataset, range.epoch, k)
-                                                : go_on(dataset, range.epoch, k));
+      // What pads a batch, or comes again, is not where the run goes on.
+      out.push_back(range.kind == SlotKind::pad || batch.start == batch.next
+                        ? hold(dataset, range.epoch, k)
+                        : go_on(dataset, range.epoch, k));
     }
   }
   for (Dataset& dataset : datasets_) look_ahead(dataset);

@@ -24,6 +24,8 @@ class SamplesAhead {
   SamplesAhead(ReadPlan& plan, Split split, World world) : plan_(plan), world_(world), split_(split) {}
   /// The next batch of `run`, of so many samples of all ranks, has been planned, in order.
   void follow(const Run& run, std::int64_t samples) noexcept;
+  /// A batch that comes again has been planned: what is in it was told before, if ever, and passed.
+  void tell_again(const RunSlice& slice) noexcept;
 
  private:
   void tell(const Run& run, std::int64_t samples);
@@ -54,9 +56,9 @@ class Ahead {
   /// times, Error{unsupported} where samples side by side lie all over them.
   Ahead(const Source& source, const RunOrder& order, const LoaderOptions& options, World world);
 
-  /// `planner` has planned the next batch of `run`, of so many samples of all ranks, in order. The shared
+  /// `planner` has planned the next batch of `run`, in order, and `planned` is this rank's part. The shared
   /// files of it are pinned as long as `pins` are kept. Throws what pinning throws.
-  void follow(const Run& run, const Planner& planner, std::int64_t samples, std::vector<Pin>& pins);
+  void follow(const Run& run, const Planner& planner, const RunSlice& planned, std::vector<Pin>& pins);
   /// There is no next batch: pins nothing more but what batches pin.
   void end() noexcept;
 

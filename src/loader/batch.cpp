@@ -42,6 +42,8 @@ Batch& Batch::operator=(Batch&& other) noexcept {
 
 const internal::BatchMemory& Batch::memory() const { return internal::owned(memory_, "a batch"); }
 
+bool Batch::is_again() const { return memory().is_again() && !memory().is_stream; }
+
 std::int64_t Batch::size() const noexcept { return std::ssize(kinds()); }
 std::int64_t Batch::real() const noexcept {
   return static_cast<std::int64_t>(std::ranges::count(kinds(), SlotKind::sample));

@@ -84,7 +84,7 @@ bool BatchMaker::plan(const Run& run, BatchMemory& out) {
     if (ahead_) ahead_->end();
     return false;
   }
-  if (ahead_) ahead_->follow(run, planner_, out.global_size, out.pins);
+  if (ahead_) ahead_->follow(run, planner_, out, out.pins);
   return true;
 }
 

@@ -67,6 +67,7 @@ class BatchPool : public std::enable_shared_from_this<BatchPool> {
   [[nodiscard]] const std::shared_ptr<const std::vector<Field>>& fields() const noexcept { return fields_; }
   [[nodiscard]] std::unique_ptr<BatchMemory> take();
   void give_back(std::unique_ptr<BatchMemory> memory) noexcept;
+  [[nodiscard]] static const BatchMemory& memory_of(const Batch& batch) { return batch.memory(); }
   /// A Batch that gives `memory` back here.
   [[nodiscard]] Batch wrap(std::unique_ptr<BatchMemory> memory) {
     return {std::move(memory), shared_from_this()};

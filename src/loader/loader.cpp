@@ -102,9 +102,9 @@ Loader::Loader(Loader&&) noexcept = default;
 Loader& Loader::operator=(Loader&&) noexcept = default;
 
 // What loaders of ranks that read together must have in common, a line for each.
-std::string Loader::Impl::described() const {
+std::string Loader::Impl::described(const Run& run) const {
   const BadSamples& bad = options.bad_samples;
-  return fmt::format("{}rank_split {}\nevaluation {}\nfields {}\n{}\n", internal::described(delivered),
+  return fmt::format("{}rank_split {}\nevaluation {}\nfields {}\n{}\n", internal::described(run),
                      to_string(options.rank_split), options.evaluation, internal::describe(maker.fields()),
                      bad.policy == BadSamples::Policy::skip
                          ? fmt::format("up to {} bad samples skipped", bad.max_skipped)
@@ -123,11 +123,11 @@ NextBatch Loader::next() {
   run.counter.begin_step();
   std::unique_ptr<BatchMemory> batch = run.make_batch();
   if (!batch) {
+    if (run.settling.drop_rest(run.delivered, run.world)) run.restart();  // the ring has it, too
     run.watch.end();
     run.counter.end_run();
     return std::nullopt;
   }
-  run.delivered.advance(*batch);
   run.rules.passed(run.delivered, batch->start);
   batch->pins.clear();
   run.watch.end(batch->times, std::ssize(batch->ids), batch->store.bytes());
@@ -157,13 +157,30 @@ void Loader::Impl::tell_decodes() {
 std::unique_ptr<BatchMemory> Loader::Impl::make_batch() {
   has_failed = true;
   try {
-    auto batch = ring.next();
-    internal::Wait::here().check_now();  // as long as the batch does not count
+    auto batch = hand_out();
     has_failed = false;
     return batch;
   } catch (...) {
     counter.fail_step(std::current_exception());
     throw;
+  }
+}
+
+// One that comes again may have been settled since it was planned.
+std::unique_ptr<BatchMemory> Loader::Impl::hand_out() {
+  for (;;) {
+    if (settling.is_by_hand()) settling.ledger()->wait_for_room(options.deadline);
+    read_again(false);
+    auto batch = ring.next();
+    if (!batch && read_again(true)) batch = ring.next();
+    internal::Wait::here().check_now();  // as long as the batch does not count
+    if (!batch) return nullptr;
+    const std::int64_t settled =
+        settling.is_by_hand() ? settling.ledger()->hand_out(*batch, world.size == 1) : 0;
+    RunAccess::pass(delivered, *batch);
+    batch->global_real -= settled;
+    if (settled == 0 || batch->global_real > 0) return batch;
+    static_cast<void>(maker.wrap(std::move(batch)));
   }
 }
 
@@ -188,6 +205,7 @@ void Loader::Impl::restart() {
 void Loader::Impl::change_and_restart() {
   is_compared = false;
   counter.forget_failed_step();
+  settling.give(delivered, world, false);
   restart();
 }
 
@@ -198,23 +216,25 @@ const std::vector<internal::SampleContent>& Loader::Impl::content() const {
   return *asked_content;
 }
 
-void Loader::Impl::moved() {
+void Loader::Impl::moved(std::string_view by) {
   rules.restored();
+  settling.restart(delivered, world, by);
   change_and_restart();
 }
 
 void Loader::seek(const Position& position) {
   impl().delivered.seek(position);
-  impl().moved();
+  impl().moved("seek()");
 }
 void Loader::seek(const Position& position, const MixtureState& mixture) {
   impl().delivered.seek(position, mixture);
-  impl().moved();
+  impl().moved("seek()");
 }
 void Loader::restart() {
   Impl& run = impl();
   run.delivered.restart();
   run.rules.restarted();
+  run.settling.restart(run.delivered, run.world, "restart()");
   run.change_and_restart();
 }
 
@@ -223,6 +243,7 @@ void Loader::begin_for() {
   if (run.options.evaluation && run.delivered.position() != Position{}) restart();
   run.compare();
   std::string said;
+  if (run.settling.has_more(run.delivered)) return;
   run.rules.begin(run.delivered, said);
   if (!said.empty() && !std::exchange(run.has_told, true)) internal::tell(said);
 }
@@ -230,13 +251,14 @@ void Loader::begin_for() {
 void Loader::set_weights(std::span<const double> weights) {
   Impl& run = impl();
   run.delivered.set_weights(weights);
+  run.settling.ledger()->keep_from(run.delivered.position());
   run.change_and_restart();
 }
 
 void Loader::rescale(World world) {
   Impl& run = impl();
   world.validate();
-  run.world = world;
+  run.settling.rescale(run.delivered, std::exchange(run.world, world), world);
   run.change_and_restart();
 }
 
@@ -266,6 +288,11 @@ LoaderStats Loader::stats() const {
   stats.fetched_bytes = now.bytes - run.counts_before.bytes;
   stats.decodes = now.decodes - run.counts_before.decodes;
   stats.chunks = std::llround(now.chunks - run.counts_before.chunks);
+  const auto open = run.settling.ledger()->counts();
+  stats.open = open.out;
+  stats.oldest_open = std::llround(open.oldest_seconds);
+  stats.given_up = open.again;
+  stats.dropped = open.dropped;
   run.ring.add_stats(stats);
   return stats;
 }

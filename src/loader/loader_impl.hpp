@@ -12,6 +12,7 @@
 #include "loader/loop_watch.hpp"
 #include "loader/ordered_source.hpp"
 #include "loader/ring.hpp"
+#include "loader/settling.hpp"
 #include "loader/skip_counter.hpp"
 #include "order/for_rules.hpp"
 #include "order/run_order.hpp"
@@ -28,12 +29,13 @@ struct Loader::Impl {
   template <typename Data>
   static Owner make(const Communicator& comm, Data&& data, LoaderOptions options, World world);
 
-  /// `delivered` is elsewhere now, on all ranks.
-  void moved();
+  /// `delivered` is elsewhere now, on all ranks, because of `by`.
+  void moved(std::string_view by);
   /// Of all its datasets. Reads them the first time.
   [[nodiscard]] const std::vector<internal::SampleContent>& content() const;
   /// What all ranks' loaders must have in common, by lines.
-  [[nodiscard]] std::string described() const;
+  [[nodiscard]] std::string described(const Run& run) const;
+  [[nodiscard]] std::string described() const { return described(delivered); }
   /// **Collective** over those that made the loader together, if they did. Throws Error{mismatch} on all.
   void compare() {
     const Communicator& comm = counter.comm();
@@ -41,6 +43,13 @@ struct Loader::Impl {
     ranks::require_same(comm, "go on with loaders", described());
     is_compared = true;
   }
+  /// Has what was given up read again.
+  bool read_again(bool is_end) {
+    const internal::OpenTurns turns = settling.give(delivered, world, is_end);
+    if (!turns.empty()) ring.add_again(turns);
+    return !turns.empty();
+  }
+  std::unique_ptr<internal::BatchMemory> hand_out();
   void tell_what_is_odd() const;
   void tell_decodes();
   std::unique_ptr<internal::BatchMemory> make_batch();
@@ -52,6 +61,9 @@ struct Loader::Impl {
   LoaderOptions options;
   World world;
   internal::SkipCounter counter;
+  std::shared_ptr<internal::Settling> shared_settling =  // with threads of Python's, which settle
+      std::make_shared<internal::Settling>(options.settle, options.open_limit);
+  internal::Settling& settling = *shared_settling;
   mutable std::optional<std::vector<internal::SampleContent>> asked_content = {};  // once a state is made
   bool has_failed = false;                                                         // the last next() threw
   internal::ForRules rules{options.evaluation, false};

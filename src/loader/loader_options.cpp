@@ -30,9 +30,9 @@ constexpr std::chrono::milliseconds kDay = std::chrono::hours(24);
 // option").
 [[maybe_unused]] void know_every_option(const LoaderOptions& options) {
   [[maybe_unused]] const auto& [global_batch_size, shards, interleave, shuffle, seed, block, tail, rank_split,
-                                worker_split, epochs, evaluation, workers, read_ahead_batches,
-                                read_ahead_bytes, deadline, slow_after, on_slow, transform, collate,
-                                allocator, bad_samples] = options;
+                                worker_split, epochs, evaluation, settle, open_limit, workers,
+                                read_ahead_batches, read_ahead_bytes, deadline, slow_after, on_slow,
+                                transform, collate, allocator, bad_samples] = options;
 }
 
 }  // namespace
@@ -71,6 +71,10 @@ void LoaderOptions::validate() const {
   if (evaluation && (epochs != 1 || loses)) {
     kCheck.refuse("evaluation", "true", "false unless epochs is 1, and tail partial or pad");
   }
+  kCheck.one_of("settle", settle, internal::kSettles);
+  kCheck.in_range("open_limit", open_limit, 1);
+  if (evaluation && settle == Settle::by_hand)
+    kCheck.refuse("settle", "by_hand", "at_delivery in an evaluation, which keeps no place");
   kCheck.in_range("workers", workers, 0, internal::kMaxThreads, "0 = the caller's own thread");
   kCheck.in_range("read_ahead_batches", read_ahead_batches, 1, 65'536);
   kCheck.in_range("read_ahead_bytes", read_ahead_bytes, 0);

@@ -115,11 +115,21 @@ void Ring::restart(const Run& from, const std::function<void()>& change) {
     change();
   }
   handed_ = opened_ = planned_ = bytes_ = 0;
+  again_.clear();  // `from` has them
   std::ranges::fill(tasks_, Task{});
   end_.reset();
   drawn_ = from;
   is_parking_ = false;
   maker_.resume_retries();
+  worker_wakes_.notify_all();
+}
+
+void Ring::add_again(const OpenTurns& turns) {
+  {
+    const MutexLock lock(mutex_);
+    again_.insert(again_.end(), turns.begin(), turns.end());
+    end_.reset();
+  }
   worker_wakes_.notify_all();
 }
 
@@ -203,6 +213,7 @@ void Ring::each_part(RingEntry& entry, int worker, Work work) {
 
 void Ring::plan() {
   RingEntry& entry = this->entry(planned_);
+  if (!again_.empty()) RunAccess::add_open(drawn_, std::exchange(again_, {}));
   is_planning_ = true;
   bool is_there = true;
   unlocked(entry, 0, [&] {
@@ -212,13 +223,13 @@ void Ring::plan() {
   });
   is_planning_ = false;
   if (is_there) {
-    if (!entry.error) drawn_.advance(*entry.batch);
+    if (!entry.error) RunAccess::pass(drawn_, *entry.batch);
     if (entry.error || !maker_.has_sizes()) {
       entry.is_sized = true;
       if (!entry.error) entry.bytes = static_cast<std::int64_t>(entry.batch->store.bytes());
     }
     ++planned_;
-  } else {
+  } else if (again_.empty()) {
     end_ = planned_;
     caller_wakes_.notify_all();
   }

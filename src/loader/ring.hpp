@@ -42,6 +42,9 @@ class Ring {
   /// Drops all that was read ahead, runs `change` while no worker works, and goes on at `from`.
   void restart(const Run& from, const std::function<void()>& change);
 
+  /// Behind what is planned, these are, before what is new.
+  void add_again(const OpenTurns& turns);
+
   /// Adds the workers' figures and the number of ready batches to `stats`.
   void add_stats(LoaderStats& stats) const;
 
@@ -112,6 +115,7 @@ class Ring {
   std::int64_t planned_ ROTA_GUARDED_BY(mutex_) = 0;  // batches planned
   std::optional<std::int64_t> end_ ROTA_GUARDED_BY(mutex_);  // number of batches there are, once known
   Run drawn_;                                                // behind what is planned; of who plans
+  OpenTurns again_ ROTA_GUARDED_BY(mutex_);                  // that drawn_ does not have yet
   bool is_planning_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_opening_ ROTA_GUARDED_BY(mutex_) = false;
   std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) = 0;  // of open batches not handed over

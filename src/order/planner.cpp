@@ -37,11 +37,12 @@ Planner::Planner(std::shared_ptr<const RunOrder> order)
 }
 
 bool Planner::plan(const Run& run, World world, Split split, RunSlice& out) {
-  if (!batch_of(run, run.position(), batch_)) return false;
+  if (!RunAccess::batch(run, batch_)) return false;
   out.start = batch_.start;
   out.end = batch_.next;
   out.global_size = batch_.size;
   out.global_real = batch_.real;
+  out.left_again = std::ssize(RunAccess::open(run)) - (out.is_again() ? batch_.real : 0);
   split == Split::by_sample ? take(world, out) : take_some(world, split, out);
   const std::size_t count = out.slots.size();
   out.ids.resize(count);
@@ -143,6 +144,19 @@ std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t
     slot += span.count;
   }
   return std::nullopt;  // only as padding
+}
+
+OpenTurns Planner::turns_of(std::span<const SampleId> ids, std::span<const std::int64_t> epochs) {
+  OpenTurns turns;
+  turns.reserve(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto d = static_cast<std::size_t>(std::ranges::upper_bound(order_->firsts, ids[i].value) -
+                                            order_->firsts.begin() - 1);
+    const Turn turn = schedules_[d].turn(epochs[i], {ids[i].value - order_->firsts[d]});
+    turns.push_back({static_cast<std::int64_t>(d), turn.epoch, turn.consumed});
+  }
+  std::ranges::sort(turns);
+  return turns;
 }
 
 void Planner::cursors(const Run& run, std::int64_t first, std::span<std::int64_t> out) {

@@ -122,17 +122,16 @@ void Run::cursors(std::int64_t first, std::span<std::int64_t> out) const {
 
 bool Run::advance() {
   internal::GlobalBatch batch;
-  if (!ask(*this, [&](const auto& steps) { return steps.batch(position_, global_batch_size_, batch); }))
-    return false;
+  if (!RunAccess::batch(*this, batch)) return false;
+  if (batch.start == batch.next) again_ += batch.real;
   position_ = batch.next;
   return true;
 }
 
 void Run::advance(const RunSlice& slice) {
   internal::GlobalBatch next;
-  const bool is_there =
-      ask(*this, [&](const auto& steps) { return steps.batch(position_, global_batch_size_, next); });
-  if (is_there && slice.start == next.start && slice.end == next.next) {
+  if (RunAccess::batch(*this, next) && slice.start == next.start && slice.end == next.next) {
+    again_ += slice.is_again() ? next.real : 0;
     position_ = next.next;
     return;
   }
@@ -145,7 +144,16 @@ void Run::advance(const RunSlice& slice) {
 
 bool Run::is_over() const {
   internal::GlobalBatch batch;
-  return !ask(*this, [&](const auto& steps) { return steps.batch(position_, global_batch_size_, batch); });
+  return !RunAccess::batch(*this, batch);
+}
+
+RunSlice Run::open() const {
+  RunSlice all;
+  if (RunAccess::open(*this).empty()) return all;
+  Run whole = *this;
+  whole.global_batch_size_ = std::ssize(RunAccess::open(*this));
+  static_cast<void>(whole.slice(all));
+  return all;
 }
 
 std::string internal::RunAccess::past(const Run& run) {
@@ -173,6 +181,7 @@ std::optional<Run> Run::at(std::int64_t step) const {
   if (!position) return std::nullopt;
   std::optional<Run> run(*this);
   run->position_ = *position;
+  RunAccess::set_open(*run, {});
   return run;
 }
 
@@ -215,6 +224,24 @@ void internal::RunAccess::go_to(Run& run, const RunPlace& place, bool are_same) 
   run.steps_ = std::move(steps);
   run.position_ = place.position;
   run.origin_ = lead ? place.origin : place.position;
+  set_open(run, {});
+}
+
+void internal::RunAccess::go_back(Run& run, const Position& at) {
+  run.position_ = at;
+  if (at.step < run.origin_.step) run.origin_ = at;
+}
+
+void internal::RunAccess::add_open(Run& run, const OpenTurns& more) {
+  const auto before = open(run);
+  OpenTurns all(before.begin(), before.end());
+  all.insert(all.end(), more.begin(), more.end());
+  set_open(run, std::move(all));
+}
+
+internal::OpenTurns internal::RunAccess::turns_of(const Run& run, std::span<const SampleId> ids,
+                                                  std::span<const std::int64_t> epochs) {
+  return run.with_planner([&](Planner& planner) { return planner.turns_of(ids, epochs); });
 }
 
 void Run::seek(const Position& position) {
@@ -244,7 +271,11 @@ void Run::set_weights(std::span<const double> weights) {
 
 void internal::RunAccess::set_weights(Run& run, std::vector<std::int64_t> weights) {
   const WeightedTurns& turns = std::get<MixtureSteps>(*run.steps_).turns();
+  const auto open = run.open_;
+  const std::int64_t again = run.again_;
   go_to(run, {run.position_, turns.changed(std::move(weights), run.position_.consumed)}, false);
+  run.open_ = open;
+  run.again_ = again;
 }
 
 bool operator==(const Run& a, const Run& b) {
@@ -254,7 +285,8 @@ bool operator==(const Run& a, const Run& b) {
                       first.plan().interleave(), first.shuffle(), of.block);
   };
   return (a.order_ == b.order_ || order(*a.order_) == order(*b.order_)) && *a.steps_ == *b.steps_ &&
-         a.global_batch_size_ == b.global_batch_size_ && a.position_ == b.position_;
+         a.global_batch_size_ == b.global_batch_size_ && a.position_ == b.position_ &&
+         std::ranges::equal(RunAccess::open(a), RunAccess::open(b));
 }
 
 }  // namespace rota

@@ -136,6 +136,30 @@ void RunOptions::validate() const {
     kCheck.refuse("steps", std::to_string(steps), "left out, or end be steps");
 }
 
+bool internal::RunAccess::batch(const Run& run, GlobalBatch& out) {
+  if (const auto again = open(run); !again.empty()) {
+    const std::int64_t real = std::min(std::ssize(again), run.global_batch_size());
+    if (real == run.global_batch_size() || tail(run) != Tail::drop) {
+      out.start = out.next = run.position();
+      out.real = real;
+      out.size = tail(run) == Tail::pad ? run.global_batch_size() : real;
+      out.turn_ranges.clear();
+      for (std::int64_t slot = 0; slot < out.size; ++slot) {
+        const OpenTurn& one = again[static_cast<std::size_t>(slot % real)];
+        out.turn_ranges.push_back({.epoch = one.epoch,
+                                   .begin = one.turn,
+                                   .end = one.turn + 1,
+                                   .kind = slot < real ? SlotKind::sample : SlotKind::pad,
+                                   .dataset = static_cast<std::int32_t>(one.dataset)});
+      }
+      return true;
+    }
+  }
+  return std::visit(
+      [&](const auto& steps) { return steps.batch(run.position(), run.global_batch_size(), out); },
+      steps(run));
+}
+
 Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions& how,
                               std::vector<std::int64_t> given) {
   const RunOptions options = resolved(how, data);

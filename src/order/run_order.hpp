@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -56,10 +58,37 @@ struct RunAccess {
     return std::visit([](const auto& steps) { return steps.epochs(); }, *run.steps_);
   }
   static Position origin(const Run& run) { return run.origin_; }
+  /// The next batch.
+  static bool batch(const Run& run, GlobalBatch& out);
+  /// What is open and comes first.
+  static std::span<const OpenTurn> open(const Run& run) {
+    return run.open_ ? std::span(*run.open_).subspan(static_cast<std::size_t>(run.again_))
+                     : std::span<const OpenTurn>();
+  }
+  static void set_open(Run& run, OpenTurns open) {
+    run.open_ = open.empty() ? nullptr : std::make_shared<const OpenTurns>(std::move(open));
+    run.again_ = 0;
+  }
+  static void add_open(Run& run, const OpenTurns& more);
+  /// Of samples by id and epoch, in any order.
+  static OpenTurns turns_of(const Run& run, std::span<const SampleId> ids,
+                            std::span<const std::int64_t> epochs);
+  /// Back to a place before which batches may have been others.
+  static void go_back(Run& run, const Position& at);
   /// Why nothing is known of what came before that.
   static std::string past(const Run& run);
   /// Behind a batch of this run, which may be before its place, but not before its origin.
-  static void go_behind(Run& run, const Position& end) { run.position_ = end; }
+  static void go_behind(Run& run, const RunSlice& batch) {
+    run.position_ = batch.end;
+    if (run.open_) run.again_ = std::ssize(*run.open_) - batch.left_again;
+  }
+  /// Behind a batch that was planned of this run; what comes again may have been added since.
+  static void pass(Run& run, const RunSlice& batch) {
+    run.again_ += batch.is_again() ? batch.global_real : 0;
+    run.position_ = batch.end;
+  }
+  /// To where batches began to be as they are.
+  static void go_to_origin(Run& run) { run.position_ = run.origin_; }
   static void require_mixture(const Run& run, std::string_view verb, std::size_t datasets);
   /// Goes there, behind batches of `place` as they are in this run, or, unless `are_same`, were of others.
   static void go_to(Run& run, const RunPlace& place, bool are_same);

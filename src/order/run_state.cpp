@@ -9,6 +9,7 @@
 #include "core/enumerators.hpp"
 #include "core/failure.hpp"
 #include "core/text.hpp"
+#include "order/open_samples.hpp"
 
 namespace rota {
 namespace internal {
@@ -17,10 +18,6 @@ namespace {
 constexpr std::string_view kLengths = "lengths";  // of a recipe: a list for each dataset
 constexpr std::string_view kEndlessName = "endless";
 constexpr std::int64_t kMostBlocks = std::int64_t{1} << 27;  // that are believed of a text: 1 GiB
-
-Position position_of(const JsonObject& json) {
-  return {.epoch = json.number("epoch"), .consumed = json.number("consumed"), .step = json.number("step")};
-}
 
 // What the order of a run is known by; it must be the same wherever the run goes on.
 OrderedJson order_of(const Run& run) {
@@ -47,6 +44,7 @@ void put_place(const Run& run, OrderedJson& state) {
     json["changed_at"] = mixture->changed_at;
     json["counts"] = mixture->counts;
   }
+  put_open(run, state);
 }
 
 void put_batches(const Run& run, OrderedJson& state) {
@@ -173,6 +171,10 @@ OrderedJson json_of(const Position& at) {
   return {{"epoch", at.epoch}, {"consumed", at.consumed}, {"step", at.step}};
 }
 
+Position position_in(const JsonObject& json) {
+  return {.epoch = json.number("epoch"), .consumed = json.number("consumed"), .step = json.number("step")};
+}
+
 OrderedJson state_of(const Run& run, std::optional<std::int64_t> skipped, std::int64_t world_size) {
   OrderedJson state = new_state(kLoaderKind);
   state["order"] = order_of(run);
@@ -195,10 +197,25 @@ OrderedJson state_of(const Run& run, std::optional<std::int64_t> skipped, std::i
   return state;
 }
 
+void put_where(const Run& run, OrderedJson& state) {
+  put_place(run, state);
+  put_batches(run, state);
+}
+
+Run steps_of(const StateText& saved) {
+  RunOptions options = read_options(saved.object());
+  options.shards = 1;
+  options.interleave = 0;
+  options.shuffle = Shuffle::none;
+  Run run = RunAccess::make(read_sizes(saved), options, given_in(saved.object()));
+  RunAccess::go_to(run, place_of(saved.object()), true);
+  return run;
+}
+
 RunPlace place_of(const JsonObject& state) {
-  RunPlace place{.position = position_of(state.object("position"))};
+  RunPlace place{.position = position_in(state.object("position"))};
   const JsonObject run = state.object("run");
-  if (run.has("since")) place.origin = position_of(run.object("since"));
+  if (run.has("since")) place.origin = position_in(run.object("since"));
   if (!state.has("mixture")) return place;
   const JsonObject mixture = state.object("mixture");
   place.mixture = {.weights = mixture.numbers("weights"),
@@ -214,6 +231,7 @@ bool has_batches_of(const JsonObject& state, const Run& run) {
 }
 
 Run run_of(const StateText& saved, const std::vector<RunData>& given) {
+  refuse_part(saved);
   const JsonObject state = saved.object();
   const JsonObject order = state.object("order");
   if (order.number("version") != kOrderVersion) {
@@ -245,6 +263,7 @@ Run run_of(const StateText& saved, const std::vector<RunData>& given) {
       order.fail(key, "is none that a run has");
     }
     RunAccess::go_to(run, place, true);
+    RunAccess::set_open(run, open_in(state, run));
     return run;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::corrupt || error.code() == ErrorCode::mismatch ||
@@ -273,6 +292,9 @@ std::string described(const Run& run) {
                          fmt::join(state->weights, ":"), state->changed_at, static_cast<int>(options.end),
                          options.steps);
   }
+  if (const auto open = RunAccess::open(run); !open.empty())
+    lines += fmt::format("{} samples that come again, from turn {} of epoch {} on\n", open.size(),
+                         open.front().turn, open.front().epoch);
   return lines;
 }
 

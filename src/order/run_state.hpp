@@ -18,6 +18,10 @@ namespace rota::internal {
 
 /// Its place, as `state_of` has it as "position".
 [[nodiscard]] OrderedJson json_of(const Position& at);
+[[nodiscard]] Position position_in(const JsonObject& json);
+
+/// What of a state changes as a run goes on, from `run`.
+void put_where(const Run& run, OrderedJson& state);
 
 /// Where a saved state says that the run was. Throws Error{corrupt}.
 [[nodiscard]] RunPlace place_of(const JsonObject& state);
@@ -27,6 +31,9 @@ namespace rota::internal {
 
 /// As Run::from.
 [[nodiscard]] Run run_of(const StateText& saved, const std::vector<RunData>& given = {});
+
+/// Of the steps alone, and the place: in another order, of equal shards, so that it takes no lengths.
+[[nodiscard]] Run steps_of(const StateText& saved);
 
 /// What the runs of all ranks must have in common, by lines.
 [[nodiscard]] std::string described(const Run& run);

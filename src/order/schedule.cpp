@@ -102,6 +102,15 @@ Turn Schedule::turn(std::int64_t epoch, SampleId id) {
   const ShardPosition found = order_.epoch(epoch).locate(id);
   const std::int64_t group = found.shard.value / plan().interleave();
   std::int64_t before = groups_.begin(groups_.place(group));
+  if (plan().is_equal()) {
+    const std::int64_t first = plan().group_first(group);
+    const std::int64_t shards = plan().group_last(group) - first;
+    const std::int64_t round = found.position;  // the last one has only the longer shards
+    const std::int64_t in_round = round < plan().short_length()
+                                      ? found.shard.value - first
+                                      : plan().long_before(found.shard.value) - plan().long_before(first);
+    return {epoch, before + round * shards + in_round};
+  }
   for (std::int64_t s = plan().group_first(group); s < plan().group_last(group); ++s) {
     const std::int64_t length = plan().length(s);
     before += std::min(length, found.position) + (s < found.shard.value && length > found.position ? 1 : 0);

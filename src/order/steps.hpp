@@ -2,6 +2,7 @@
 
 // Which turns make a step: the arithmetic of batches and epochs, without an order. Next: schedule.hpp.
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -37,6 +38,18 @@ struct Turn {
   std::int64_t consumed = 0;
   friend bool operator==(const Turn&, const Turn&) = default;
 };
+
+/// An open sample, by its turn in its dataset. Its *ordinal* there is epoch x N + turn: no batch size, world
+/// or weight is in it.
+struct OpenTurn {
+  std::int64_t dataset = 0;
+  std::int64_t epoch = 0;
+  std::int64_t turn = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
+  friend auto operator<=>(const OpenTurn&, const OpenTurn&) = default;
+};
+/// Ascending, none twice.
+using OpenTurns = std::vector<OpenTurn>;
 
 /// The steps of a run over one dataset. A value of three numbers. *Immutable.*
 class Steps {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "order/open_samples.hpp"
+
 namespace rota::internal {
 namespace {
 
@@ -79,6 +81,7 @@ void add_content(const std::vector<SampleContent>& content, OrderedJson& state) 
 
 Run moved_to(const SavedState& saved, const Run& run, const AskContent& ask_content) {
   const JsonObject state = saved.object();
+  refuse_part(saved);
   static_cast<void>(describe(state));  // also what is not compared must be there
   const RunPlace place = place_of(state);
   require_same(saved, {Json(state_of(run, {}, 1))["order"], {}}, ask_content);
@@ -90,6 +93,7 @@ Run moved_to(const SavedState& saved, const Run& run, const AskContent& ask_cont
   } catch (const Error& error) {
     saved.fail(fmt::format("its place cannot be ({})", error.what()));
   }
+  RunAccess::set_open(moved, open_in(state, moved));
   if (!place.mixture) return moved;
   // The program's own weights count from here on, if they are others than those of the program that saved.
   const JsonObject mixture = state.object("mixture");

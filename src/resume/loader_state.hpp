@@ -3,12 +3,16 @@
 // A loader's state: what defines the order of its run, and how far it is.
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "loader/settling.hpp"
 #include "order/run_state.hpp"
 #include "resume/saved_state.hpp"
 #include "rota/checkpoint.hpp"
+#include "rota/communicator.hpp"
+#include "rota/loader.hpp"
 #include "rota/run.hpp"
 #include "rota/snapshot.hpp"
 #include "source/content.hpp"
@@ -21,6 +25,25 @@ using AskContent = std::function<const std::vector<SampleContent>&()>;
 /// Adds what the dataset holds to a state.
 void add_content(const std::vector<SampleContent>& content, OrderedJson& state);
 
+/// How many samples were dropped, by reason: in a state, or its part.
+using Drops = std::map<std::string, std::int64_t>;
+void put_drops(const Drops& dropped, OrderedJson& object);
+[[nodiscard]] Drops drops_in(const JsonObject& object);
+
+/// Says that a state is that of one rank of several, which has dropped so many of late; `back` is where the
+/// run may go back to for it.
+void put_part(const Run& back, const World& world, const Drops& dropped, OrderedJson& state);
+/// The state of a run of which `settling` knows what is open, as a text: as far as this rank knows.
+[[nodiscard]] std::string own_text(const Run& run, const Settling& settling, const World& world,
+                                   std::int64_t skipped, const AskContent& ask_content);
+[[nodiscard]] std::string own_state(const Loader& loader);
+/// **Collective.** As Loader::merge; `own_state` is the state of this rank as it is then. Whether something
+/// comes again: who reads ahead begins anew then.
+bool merge(const Communicator& comm, Run& run, Settling& settling, const World& world,
+           const std::function<std::string()>& own_state);
+/// **Collective.** The state of all of them, on each.
+[[nodiscard]] std::string whole_state(const Communicator& comm, const std::string& part, const World& world);
+
 /// `run` where a saved state says that it was. Throws Error{corrupt} for what no run's state has,
 /// Error{mismatch} unless it is of the order of `run` and of its content, Error{corrupt} for a place that
 /// this does not have.
@@ -29,7 +52,7 @@ void add_content(const std::vector<SampleContent>& content, OrderedJson& state);
 /// As `save` and `restore` of a Loader, of a run alone in `world`. `described` is what all ranks must have in
 /// common.
 void save_run(const Run& run, World world, const AskContent& ask_content, const std::string& described,
-              Snapshot& snapshot, std::string_view name);
+              const Drops& dropped, Snapshot& snapshot, std::string_view name);
 [[nodiscard]] Run restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& run, World world,
                            const AskContent& ask_content);
 

@@ -170,10 +170,20 @@ SkippedSamples read_skipped(const SavedState& saved, World world, std::int64_t s
 }
 
 // All that could be refused was looked at.
-void go_to(Loader& loader, const Run& place, SkippedSamples skipped) {
+void go_to(Loader& loader, const Run& place, SkippedSamples skipped, internal::Drops dropped) {
   Behind::of(loader).delivered = place;
-  Behind::of(loader).moved();
+  Behind::of(loader).settling.ledger()->restore(std::move(dropped));
+  Behind::of(loader).moved("a restore");
   Behind::of(loader).counter.restore(std::move(skipped));
+}
+
+// The state of all ranks, which save together.
+std::string whole_state(const Loader& loader, const Snapshot& snapshot) {
+  const Communicator& comm = Behind::of(loader).counter.comm();
+  const bool is_together =
+      comm.world().size == loader.world().size && !SnapshotAccess::data(snapshot).is_alone();
+  if (!is_together) return state(loader);
+  return internal::whole_state(comm, internal::own_state(loader), loader.world());
 }
 
 internal::AskContent content_of(const Loader& loader) {
@@ -189,7 +199,7 @@ internal::AskContent content_of(const Loader& loader) {
 namespace internal {
 
 void save_run(const Run& run, World world, const AskContent& ask_content, const std::string& described,
-              Snapshot& snapshot, std::string_view name) {
+              const Drops& dropped, Snapshot& snapshot, std::string_view name) {
   checkpoint::SnapshotData& data = SnapshotAccess::data(snapshot);
   if (data.is_alone() && world.rank > 0) {
     throw failure(
@@ -206,6 +216,7 @@ void save_run(const Run& run, World world, const AskContent& ask_content, const 
   snapshot.tensor(part_of_loader(name, kCursors), DType::int64, {2}, std::span(&rows, 1),
                   bytes_of(cursors_of(run, rows)));
   OrderedJson json = state_of(run, {}, world.size);
+  put_drops(dropped, json);
   if (place.rank == 0) add_content(ask_content(), json);  // the other blobs are not saved
   snapshot.blob(part_of_loader(name, kState), json.dump());
   snapshot.same(fmt::format("loader/{}", name), described + fmt::format("a world of {}", world.size));
@@ -222,23 +233,34 @@ Run restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& r
 }  // namespace internal
 
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
-  internal::save_run(loader.run(), loader.world(), content_of(loader), Behind::of(loader).described(),
-                     snapshot, name);
+  const auto& impl = Behind::of(loader);
+  const internal::AskContent ask_content = content_of(loader);
+  Run run = impl.settling.as_saved(impl.delivered, impl.world).first;
+  internal::Drops dropped = impl.settling.ledger()->dropped().counts;
+  if (impl.settling.is_by_hand() && impl.world.size > 1) {
+    const internal::SavedState whole(internal::kLoaderKind, whole_state(loader, snapshot));
+    run = internal::moved_to(whole, run, ask_content);
+    dropped = internal::drops_in(whole.object());
+  }
+  internal::save_run(run, impl.world, ask_content, impl.described(run), dropped, snapshot, name);
   save_skipped(loader, snapshot, name, SnapshotAccess::data(snapshot).is_alone());
 }
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
   const SavedState saved(internal::kLoaderKind, checkpoint, name);
   const Run place = internal::restored(saved, checkpoint, loader.run(), loader.world(), content_of(loader));
-  go_to(loader, place, read_skipped(saved, loader.world(), loader.run().samples()));
+  go_to(loader, place, read_skipped(saved, loader.world(), loader.run().samples()),
+        internal::drops_in(saved.object()));
+}
+
+std::string internal::own_state(const Loader& loader) {
+  const auto& impl = Behind::of(loader);
+  return own_text(impl.delivered, impl.settling, impl.world, impl.counter.known(impl.world),
+                  content_of(loader));
 }
 
 std::string state(const Loader& loader) {
-  const internal::AskContent ask_content = content_of(loader);
-  internal::OrderedJson json =
-      internal::state_of(loader.run(), Behind::of(loader).counter.known(loader.world()), loader.world().size);
-  internal::add_content(ask_content(), json);
-  return internal::sealed(std::move(json));
+  return Behind::of(loader).settling.whole_or(internal::own_state(loader));
 }
 
 void restore(Loader& loader, std::string_view state) {
@@ -246,7 +268,7 @@ void restore(Loader& loader, std::string_view state) {
   const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
   const Run place = internal::moved_to(saved, loader.run(), content_of(loader));
   saved.require_digest();
-  go_to(loader, place, {.count = skipped});
+  go_to(loader, place, {.count = skipped}, internal::drops_in(saved.object()));
 }
 
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {

@@ -1,6 +1,5 @@
 #include "resume/saved_state.hpp"
 
-#include <cereal/external/base64.hpp>
 #include <limits>
 
 #include "core/failure.hpp"
@@ -16,21 +15,6 @@ std::string task_of(std::string_view kind, const std::string& from) {
 }
 
 }  // namespace
-
-std::string to_base64(std::string_view bytes) {
-  return cereal::base64::encode(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
-}
-
-std::string from_base64(const JsonObject& object, std::string_view key) {
-  constexpr std::size_t kMost = std::size_t{1} << 20;  // cereal counts in int
-  const std::string& text = object.text(key);
-  std::string bytes;
-  for (std::size_t at = 0; at < text.size(); at += kMost) {
-    bytes += cereal::base64::decode(text.substr(at, kMost));
-  }
-  if (to_base64(bytes) != text) object.fail(key, "is no base64");
-  return bytes;
-}
 
 std::string part_of_loader(std::string_view name, std::string_view part) {
   return fmt::format("loader/{}/{}", name, part);

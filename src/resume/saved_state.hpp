@@ -24,10 +24,6 @@ namespace rota::internal {
 inline constexpr std::string_view kState = "state";
 inline constexpr std::string_view kCursors = "cursors";
 
-[[nodiscard]] std::string to_base64(std::string_view bytes);
-/// Of a member that `to_base64` wrote, and of nothing else.
-[[nodiscard]] std::string from_base64(const JsonObject& object, std::string_view key);
-
 /// The state of a loader as it was saved, with tensors, which go by the last part of the names that they have
 /// in a checkpoint.
 class SavedState : public StateText {

@@ -47,9 +47,9 @@ class JoinedPlan final : public ReadPlan {
     for (const auto& plan : plans_) {
       auto own = plan->without_bytes();
       has_any = has_any || own;
-      plans.push_back(own ? std::move(own) : std::make_unique<ReadPlan>(source_));  // which does nothing
+      plans.push_back(own ? std::move(own) : std::make_unique<ReadPlan>(source()));  // which does nothing
     }
-    return has_any ? std::make_unique<JoinedPlan>(source_, samples_, std::move(plans)) : nullptr;
+    return has_any ? std::make_unique<JoinedPlan>(source(), samples_, std::move(plans)) : nullptr;
   }
   void pass(std::span<const SampleId> ids) override {
     each_of(ids, [](ReadPlan& plan, std::span<const SampleId> own) { plan.pass(own); });

@@ -72,7 +72,7 @@ ReadPlan::Near MappedPlan::bring(SampleRange samples, bool reads) {
 
 std::unique_ptr<ReadPlan> MappedPlan::without_bytes() const {
   auto other = map_.ids ? other_->without_bytes() : nullptr;
-  return other ? std::make_unique<MappedPlan>(source_, std::move(other), map_) : nullptr;
+  return other ? std::make_unique<MappedPlan>(source(), std::move(other), map_) : nullptr;
 }
 
 Sharing MappedPlan::sharing() const {

@@ -74,6 +74,9 @@ class ReadPlan {
   virtual void pass(std::span<const SampleId> /*ids*/) {}
 
  protected:
+  [[nodiscard]] const Source& source() const noexcept { return source_; }
+
+ private:
   const Source& source_;
 };
 

@@ -178,8 +178,8 @@ TraceWriter& TraceWriter::operator=(TraceWriter&& other) noexcept = default;
 void TraceWriter::write(const Batch& batch) {
   if (!may_write(batch.size() == 0 ? is_stream_ : !batch.stream_ids().empty())) return;
   const Position& at = batch.start();
-  std::string line =
-      fmt::format(R"({{"event":"batch","phase":{},"rank":{},"epoch":{})", phase_, world_.rank, at.epoch);
+  std::string line = fmt::format(R"({{"event":"{}","phase":{},"rank":{},"epoch":{})",
+                                 batch.is_again() ? "again" : "batch", phase_, world_.rank, at.epoch);
   const auto out = std::back_inserter(line);
   if (is_stream_) {
     fmt::format_to(out, R"(,"step":{})", at.step);
@@ -202,6 +202,7 @@ void TraceWriter::write(const Batch& batch) {
   }
   append_times(line, batch.times());
   lines_->append(line + '}');
+  if (batch.is_again()) return;  // it is no step
   ++steps_;
   samples_ += batch.size();
 }

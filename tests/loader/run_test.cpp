@@ -249,7 +249,7 @@ TEST(Run, RefusesTextsThatAreDamagedOrOfAnotherKind) {
   const auto refuses = [&](ErrorCode code, const std::vector<std::string>& words, const auto& how) {
     EXPECT_THAT(error_of([&] { (void)rota::Run::from(changed(text, how)); }), is_error(code, words));
   };
-  refuses(unsupported, {"version 2"}, [](json& state) { state["rota_state"] = 2; });
+  refuses(unsupported, {"version 3"}, [](json& state) { state["rota_state"] = 3; });
   refuses(mismatch, {"version 7"}, [](json& state) { state["order"]["version"] = 7; });
   refuses(mismatch, {"StreamLoader"}, [](json& state) { state["kind"] = "StreamLoader"; });
   refuses(corrupt, {"shuffle", "none, within"}, [](json& state) { state["order"]["shuffle"] = "x"; });
@@ -265,6 +265,60 @@ TEST(Run, RefusesTextsThatAreDamagedOrOfAnotherKind) {
   std::string flipped = text;
   flipped[text.find("\"step\":0") + 7] = '1';
   EXPECT_ERROR(rota::Run::from(flipped), corrupt, {"digest"});
+}
+
+TEST(Run, HasWhatIsOpenFirstInAnyWorldAndNoStepsOfIt) {
+  const RunOptions options{.global_batch_size = 7, .shards = 4, .tail = Tail::pad, .epochs = 2};
+  const auto with_open = [&](json& state) {
+    state["rota_state"] = 2;
+    state["position"] = {{"epoch", 1}, {"consumed", 14}, {"step", 17}};
+    state["open"] = "BQUAAGYB";  // 5 of them: ordinals 5, 6, 7, 110 and 112, of which 100 are of epoch 0
+  };
+  const std::string text = changed(rota::Run(100, options).state(), with_open);
+  const rota::Run run = rota::Run::from(text);
+  EXPECT_EQ(run.state().size(), text.size());
+  EXPECT_EQ(rota::Run::from(run.state()), run);
+  EXPECT_EQ(run.open().epochs, (Numbers{0, 0, 0, 1, 1}));
+  for (const int ranks : {1, 2, 3}) {
+    std::int64_t samples = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      RunSlice slice;
+      ASSERT_TRUE(run.slice(slice, {.rank = rank, .size = ranks}));
+      EXPECT_TRUE(slice.is_again());
+      EXPECT_EQ(slice.global_real, 5);
+      EXPECT_EQ(slice.global_size, 7);
+      samples += std::ranges::count(slice.kinds, SlotKind::sample);
+    }
+    EXPECT_EQ(samples, 5);
+  }
+  rota::Run walked = run;
+  ASSERT_TRUE(walked.advance());
+  EXPECT_EQ(walked.position(), run.position());
+  EXPECT_TRUE(walked.open().ids.empty());
+  EXPECT_EQ(*run.at(17), walked);
+  EXPECT_FALSE(walked == run);
+}
+
+TEST(Run, RefusesSamplesThatCannotBeOpen) {
+  const std::string text = rota::Run(100, {.global_batch_size = 7}).state();
+  const auto with_open = [&](const std::string& open) {
+    return changed(text, [&](json& state) {
+      state["rota_state"] = 2;
+      state["position"]["consumed"] = 7;
+      state["open"] = open;
+    });
+  };
+  EXPECT_EQ(rota::Run::from(with_open("AQY=")).open().ids.size(), 1U);
+  // At the place; cut, also within a number; fewer than are named; a number of more bytes than it takes; too
+  // large.
+  for (const char* open : {"AQc=", "AQ==", "AoY=", "AgE=", "AYAA", "AQH/////////////////////"})
+    EXPECT_ERROR(rota::Run::from(with_open(open)), corrupt, {"cannot be open"}) << open;
+  EXPECT_ERROR(rota::Run::from(with_open("not base64!")), corrupt, {"base64"});
+  const auto part = changed(text, [](json& state) {
+    state["rota_state"] = 2;
+    state["part"] = {{"rank", 1}, {"size", 3}};
+  });
+  EXPECT_ERROR(rota::Run::from(part), mismatch, {"part of rank 1 of 3", "merge_states"});
 }
 
 TEST(Run, RefusesStepsRanksAndLengthsThatThereAreNot) {

@@ -29,12 +29,13 @@ TEST(Durations, HaveTheQuantilesOfWhatWasAddedWithinASixteenth) {
 // Neither compiles with a member more, or one less.
 TEST(Statistics, AreInTheTableEachOnce) {
   const auto [batches, samples, skipped, bytes, waits, steps, slowest, ready_batches, retries, disk_bytes,
-              fetched_files, fetched_bytes, decodes, chunks, workers] = LoaderStats();
+              fetched_files, fetched_bytes, decodes, chunks, open, oldest_open, given_up, dropped, workers] =
+      LoaderStats();
   const auto [read_samples, read_bytes, stored_bytes, reads, transforms] = LoaderStats::Worker();
   EXPECT_TRUE(workers.empty() && slowest.slowest.empty() && reads.count() == 0);
   std::set<std::pair<std::string_view, bool>> names;
   for (const internal::Statistic& one : internal::kStatistics) names.emplace(one.name, one.is_of_worker());
-  EXPECT_EQ(names.size(), 15 - 2 + 5);
+  EXPECT_EQ(names.size(), 19 - 2 + 5);
   EXPECT_EQ(std::size(internal::kStatistics), names.size());
 }
 

@@ -1,5 +1,6 @@
 #include "cli/audit.hpp"
 #include "moved_from.hpp"
+#include "rota/resume.hpp"
 #include "trace/traced_run.hpp"
 #include "unprivileged.hpp"
 
@@ -46,6 +47,26 @@ TEST(TraceWriter, WritesWhatAnAuditPassesOfBatchesBeyondTheDataset) {
       EXPECT_EQ(report.padded, 12);
     }
   }
+}
+
+TEST(TraceWriter, WritesWhatAnAuditPassesOfBatchesThatComeAgain) {
+  const TemporaryDirectory dir;
+  const auto make = one_dataset(50, {.global_batch_size = 8, .settle = Settle::by_hand});
+  std::string saved;
+  for (std::int64_t phase = 0; phase < 2; ++phase) {
+    Loader loader = make({});
+    if (phase > 0) restore(loader, saved);
+    TraceWriter trace(dir.path(), loader, phase);
+    for (int step = 0; const auto batch = loader.next(); ++step) {
+      trace.write(*batch);
+      if (step == 1) loader.again(batch->ids().first(3), batch->epochs().first(3));
+      if (step == 3) saved = state(loader);
+      if (step != 1) loader.settle(*batch);
+    }
+    trace.end(loader);
+  }
+  const auto report = good_audit(dir, {.samples = {50}, .epochs = 1, .complete = true});
+  EXPECT_EQ(report.samples, 50);
 }
 
 TEST(TraceWriter, ThatWasMovedFromIsRefused) {

@@ -1,0 +1,318 @@
+#include "loader/ledger.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/failure.hpp"
+#include "core/message.hpp"
+#include "core/wait.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::chrono::seconds kSayAfter{5};
+constexpr std::size_t kMostDropped = 1000;
+
+}  // namespace
+
+// ---- of who hands out ----
+
+void Ledger::wait_for_room(std::chrono::milliseconds deadline) {
+  const MutexLock lock(mutex_);
+  if (out_ < limit_) return;
+  if (!has_settled_) {
+    throw failure(
+        ErrorCode::invalid_argument,
+        "hand out a batch: {} samples are out, open_limit is {}, and none was ever settled; call settle() "
+        "for what is trained on, or leave the option settle out",
+        out_, limit_);
+  }
+  const auto begun = Clock::now();
+  const auto last = deadline.count() > 0 ? begun + deadline : Clock::time_point::max();
+  for (bool has_said = false; out_ >= limit_;) {
+    const auto due = has_said ? last : std::min(last, begun + kSayAfter);
+    mutex_.wait(has_room_, Wait::here(), due);
+    if (out_ < limit_ || Clock::now() < due) continue;
+    const std::string what =
+        fmt::format("next() waits for room: {} samples are out, and open_limit is {}; the oldest: {}", out_,
+                    limit_, oldest());
+    if (due == last) throw Error(ErrorCode::timeout, what + "; settle, drop or give up what is out");
+    has_said = true;
+    const MutexUnlock unlocked(mutex_);
+    tell(what);
+  }
+}
+
+std::string Ledger::oldest() const {
+  const auto entry = std::ranges::find_if(entries_, [](const Entry& one) { return one.out > 0; });
+  const auto is_with = [&](const auto& one) {
+    return one.second.by != entries_.end() && &*one.second.by == &*entry;
+  };
+  const auto sample = std::ranges::find_if(samples_, is_with);
+  return fmt::format("sample {} of epoch {}, for {} s", sample->first.id.value, sample->first.epoch,
+                     std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - entry->since).count());
+}
+
+std::int64_t Ledger::hand_out(RunSlice& batch, bool is_alone) {
+  const MutexLock lock(mutex_);
+  samples_.reserve(samples_.size() + batch.ids.size());
+  std::int64_t settled = 0;
+  const auto entry = entries_.insert(entries_.end(), {.start = batch.start, .end = batch.end});
+  for (std::size_t slot = 0; slot < batch.ids.size(); ++slot) {
+    const SampleName name{batch.ids[slot], batch.epochs[slot]};
+    const bool is_expected = is_alone && batch.is_again();
+    const auto known = is_expected ? samples_.find(name) : samples_.end();
+    if (batch.kinds[slot] == SlotKind::skipped) {
+      entry->is_touched = true;
+      if (known != samples_.end()) close(known);
+    }
+    if (batch.kinds[slot] != SlotKind::sample) continue;
+    if (is_expected && known == samples_.end()) {
+      batch.kinds[slot] = SlotKind::pad;
+      ++settled;
+      continue;
+    }
+    const auto own =
+        is_expected ? known : samples_.try_emplace(name, Sample{entries_.end(), entries_.end()}).first;
+    own->second.by = entry;
+    if (!batch.is_again()) own->second.first = entry;
+    entry->open += batch.is_again() ? 0 : 1;
+    ++entry->out;
+    ++out_;
+  }
+  if (!entry->is_empty()) return settled;
+  const auto before = entry == entries_.begin() ? entries_.end() : std::prev(entry);
+  const bool joins = before != entries_.end() && before->is_empty() && before->end == entry->start;
+  if (joins) before->end = entry->end;
+  if (joins || batch.is_again() || entry->is_touched) entries_.erase(entry);
+  return settled;
+}
+
+std::vector<SampleName> Ledger::take_given_up() {
+  const MutexLock lock(mutex_);
+  std::erase_if(given_up_,
+                [&](const SampleName& name) ROTA_REQUIRES(mutex_) { return !samples_.contains(name); });
+  return std::exchange(given_up_, {});
+}
+
+void Ledger::expect(SampleNames names) {
+  const MutexLock lock(mutex_);
+  for (const SampleName& name : names) samples_.try_emplace(name, Sample{entries_.end(), entries_.end()});
+}
+
+void Ledger::forget(SampleNames names) {
+  const MutexLock lock(mutex_);
+  for (const SampleName& name : names) {
+    if (const auto found = samples_.find(name); found != samples_.end()) close(found);
+  }
+  std::erase_if(given_up_,
+                [&](const SampleName& name) ROTA_REQUIRES(mutex_) { return !samples_.contains(name); });
+  is_in_order_ = true;
+}
+
+std::size_t Ledger::restart(std::string_view by) {
+  const MutexLock lock(mutex_);
+  const std::size_t open = samples_.size();
+  samples_.clear();
+  entries_.clear();
+  given_up_.clear();
+  out_ = 0;
+  floor_ = {};
+  is_in_order_ = true;
+  restarted_by_ = by;
+  return open;
+}
+
+void Ledger::keep_from(const Position& at) {
+  const MutexLock lock(mutex_);
+  floor_ = at;
+}
+
+// ---- of who trains ----
+
+// Into found_, in their order.
+void Ledger::find(std::string_view verb, SampleNames names) {
+  found_.clear();
+  for (const SampleName& name : names) {
+    const auto sample = samples_.find(name);
+    const bool is_open = sample != samples_.end();
+    if (is_open && sample->second.by != entries_.end() && !std::exchange(sample->second.is_named, true)) {
+      found_.push_back(sample);
+      continue;
+    }
+    const bool is_twice = is_open && sample->second.is_named;
+    for (const auto& one : found_) one->second.is_named = false;
+    throw failure(
+        ErrorCode::invalid_argument, "{} sample {} of epoch {}: {}; nothing of this call was done", verb,
+        name.id.value, name.epoch,
+        is_twice  ? "it is named twice"
+        : is_open ? "it was given up, and will be handed out again; try_settle counts it until then"
+                  : fmt::format("it is not out: it was settled or dropped before, or was not handed out by "
+                                "this loader{}{}; try_settle passes over such ones",
+                                restarted_by_.empty() ? "" : " since ", restarted_by_));
+  }
+  for (const auto& one : found_) one->second.is_named = false;
+}
+
+// Of an entry that is settled in part, nobody goes back to its start, nor before.
+void Ledger::touch(Entries::iterator entry) {
+  if (std::exchange(entry->is_touched, true)) return;
+  for (auto before = entries_.begin(); before != entry;)
+    before = before->is_empty() ? entries_.erase(before) : std::next(before);
+}
+
+void Ledger::take_back(Sample& sample) {
+  if (sample.by == entries_.end()) return;
+  const auto by = std::exchange(sample.by, entries_.end());
+  --out_;
+  if (--by->out == 0 && by->is_again()) entries_.erase(by);
+}
+
+void Ledger::close(Samples::iterator sample) {
+  take_back(sample->second);
+  if (const auto first = sample->second.first; first != entries_.end()) {
+    touch(first);
+    if (--first->open == 0) entries_.erase(first);
+  }
+  samples_.erase(sample);
+}
+
+void Ledger::close_found(std::string_view verb, SampleNames names) {
+  find(verb, names);
+  for (const auto& one : found_) close(one);
+  has_settled_ = true;
+  has_room_.notify_one();
+}
+
+void Ledger::settle(SampleNames names) {
+  const MutexLock lock(mutex_);
+  is_in_order_ = is_in_order_ && names.empty();
+  close_found("settle", names);
+}
+
+void Ledger::settle_batch(SampleNames names, const Position& start, const Position& end) {
+  const MutexLock lock(mutex_);
+  const bool is_oldest = !entries_.empty() && entries_.front().start == start;
+  is_in_order_ = is_in_order_ && is_oldest && entries_.front().open == std::ssize(names);
+  close_found("settle", names);
+  if (!names.empty()) return;
+  const auto is_it = [&](const Entry& entry) { return entry.is_empty() && entry.start == start; };
+  const auto entry = std::ranges::find_if(entries_, is_it);
+  if (entry == entries_.end()) return;
+  entry->start = end;  // behind it there may be others without samples
+  if (entry->start == entry->end) entries_.erase(entry);
+}
+
+void Ledger::drop(SampleNames names, std::string_view reason) {
+  const MutexLock lock(mutex_);
+  close_found("drop", names);
+  list_dropped(names, reason);
+}
+
+void Ledger::drop_rest(SampleNames names, std::string_view reason) {
+  const MutexLock lock(mutex_);
+  for (const SampleName& name : names) {
+    if (const auto sample = samples_.find(name); sample != samples_.end()) close(sample);
+  }
+  list_dropped(names, reason);
+}
+
+void Ledger::list_dropped(SampleNames names, std::string_view reason) {
+  if (names.empty()) return;
+  is_in_order_ = false;
+  dropped_.counts[std::string(reason)] += std::ssize(names);
+  for (const SampleName& name : names) {
+    if (dropped_.samples.size() == kMostDropped) break;
+    dropped_.samples.push_back({.epoch = name.epoch, .id = name.id, .error = std::string(reason)});
+  }
+}
+
+void Ledger::again(SampleNames names) {
+  const MutexLock lock(mutex_);
+  find("give up", names);
+  given_up_.insert(given_up_.end(), names.begin(), names.end());
+  for (const auto& one : found_) take_back(one->second);
+  again_ += std::ssize(names);
+  is_in_order_ = is_in_order_ && names.empty();
+  has_room_.notify_one();
+}
+
+void Ledger::again() {
+  const MutexLock lock(mutex_);
+  const std::size_t before = given_up_.size();
+  given_up_.reserve(before + static_cast<std::size_t>(out_));
+  for (auto& [name, sample] : samples_) {
+    if (sample.by != entries_.end()) given_up_.push_back(name);
+    take_back(sample);
+  }
+  again_ += std::ssize(given_up_) - static_cast<std::int64_t>(before);
+  is_in_order_ = is_in_order_ && given_up_.size() == before;
+  has_room_.notify_one();
+}
+
+std::vector<bool> Ledger::try_settle(SampleNames names) {
+  const MutexLock lock(mutex_);
+  std::vector<bool> were_open;
+  were_open.reserve(names.size());
+  for (const SampleName& name : names) {
+    const auto sample = samples_.find(name);
+    were_open.push_back(sample != samples_.end());
+    if (were_open.back()) close(sample);
+  }
+  has_settled_ = true;
+  is_in_order_ = is_in_order_ && names.empty();
+  has_room_.notify_one();
+  return were_open;
+}
+
+// ---- what is asked ----
+
+Ledger::Open Ledger::open(const Position& at, std::int64_t least) const {
+  const MutexLock lock(mutex_);
+  Open all{.place = at, .names = {}, .is_in_order = is_in_order_};
+  const auto goes_before = [&](const Entry& entry) ROTA_REQUIRES(mutex_) {
+    if (entry.is_again()) return true;
+    if (entry.is_touched || entry.end != all.place || entry.start.step < std::max(floor_.step, least))
+      return false;
+    all.place = entry.start;
+    return true;
+  };
+  auto entry = entries_.rbegin();
+  while (entry != entries_.rend() && goes_before(*entry)) ++entry;
+  for (const auto& [name, sample] : samples_) all.names.push_back(name);
+  return all;
+}
+
+Ledger::Counts Ledger::counts() const {
+  const MutexLock lock(mutex_);
+  Counts all{.out = out_, .given_up = std::ssize(samples_) - out_, .again = again_};
+  for (const auto* of : {&dropped_before_, &dropped_.counts}) {
+    for (const auto& [reason, count] : *of) all.dropped += count;
+  }
+  const auto entry = std::ranges::find_if(entries_, [](const Entry& one) { return one.out > 0; });
+  if (entry != entries_.end())
+    all.oldest_seconds = std::chrono::duration<double>(Clock::now() - entry->since).count();
+  return all;
+}
+
+DroppedSamples Ledger::dropped() const {
+  const MutexLock lock(mutex_);
+  DroppedSamples all = dropped_;
+  for (const auto& [reason, count] : dropped_before_) all.counts[reason] += count;
+  return all;
+}
+
+std::pair<Ledger::Drops, Ledger::Drops> Ledger::drops() const {
+  const MutexLock lock(mutex_);
+  return {dropped_before_, dropped_.counts};
+}
+
+void Ledger::restore(Drops before) {
+  const MutexLock lock(mutex_);
+  dropped_before_ = std::move(before);
+  dropped_ = {};
+}
+
+}  // namespace rota::internal

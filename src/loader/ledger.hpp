@@ -1,0 +1,151 @@
+#pragma once
+
+// What was handed out, and what became of it.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/mutex.hpp"
+#include "rota/loader_options.hpp"
+#include "rota/run.hpp"
+
+namespace rota::internal {
+
+/// A sample, by the name that everybody has for it.
+struct SampleName {
+  SampleId id;
+  std::int64_t epoch = 0;
+  friend bool operator==(const SampleName&, const SampleName&) = default;
+};
+using SampleNames = std::span<const SampleName>;
+
+/// The open samples of one rank. They are *out*, with whoever trains on them, or *given up*, and to be handed
+/// out again. What is settled or dropped is kept no longer. Any thread; who waits for room holds up nobody.
+class Ledger {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// At most `limit` samples, and those of a batch, are out.
+  explicit Ledger(std::int64_t limit) : limit_(limit) {}
+
+  // ---- of who hands out ----
+
+  /// Blocks as long as too many are out, up to `deadline`; 0: for ever. Throws Error{timeout} that names the
+  /// oldest; Error{invalid_argument} at once where none was ever settled.
+  void wait_for_room(std::chrono::milliseconds deadline);
+  /// Samples of `batch` are out from here on. Where there is no other rank, one of a batch that is handed out
+  /// again may have been settled meanwhile: its slot becomes padding. Returns how many were.
+  std::int64_t hand_out(RunSlice& batch, bool is_alone);
+  /// What was given up and not taken yet. It stays open.
+  [[nodiscard]] std::vector<SampleName> take_given_up();
+  /// They are open, of before a restart, and will be handed out again; or are known to another ledger.
+  void expect(SampleNames names);
+  void forget(SampleNames names);
+  /// Begins anew, because of what `by` names. Returns how many were open.
+  std::size_t restart(std::string_view by);
+  /// A state goes back to no place before this one.
+  void keep_from(const Position& at);
+
+  // ---- of who trains: for all names or for none; Error{invalid_argument} for a sample that is not out ----
+
+  void settle(SampleNames names);
+  /// The same of a whole batch, of which these are the samples of this rank that count, if there are any.
+  void settle_batch(SampleNames names, const Position& start, const Position& end);
+  void drop(SampleNames names, std::string_view reason);
+  /// Also what is given up, or with nobody.
+  void drop_rest(SampleNames names, std::string_view reason);
+  void again(SampleNames names);
+  void again();
+  /// Settles what is open of them, out or given up. For each whether it was.
+  std::vector<bool> try_settle(SampleNames names);
+
+  // ---- what is asked ----
+
+  struct Open {
+    Position place;  ///< all before it was handed out, but for whole batches that nobody touched
+    std::vector<SampleName> names;  ///< before it; maybe some behind
+    bool is_in_order = true;        ///< nothing but whole batches was settled, always the oldest one
+  };
+  /// Of a run that has handed out all before `at`. A place before step `least` is not gone back to.
+  [[nodiscard]] Open open(const Position& at, std::int64_t least = 0) const;
+  struct Counts {
+    std::int64_t out = 0;
+    std::int64_t given_up = 0;
+    double oldest_seconds = 0;
+    std::int64_t again = 0;
+    std::int64_t dropped = 0;
+  };
+  [[nodiscard]] Counts counts() const;
+  [[nodiscard]] DroppedSamples dropped() const;
+  /// By reason: before the last restart of the run, as all ranks know it, and by this rank since.
+  using Drops = std::map<std::string, std::int64_t>;
+  [[nodiscard]] std::pair<Drops, Drops> drops() const;
+  /// The former are these, and there are none since.
+  void restore(Drops before);
+
+ private:
+  /// A batch of which something is open; or one without samples, of which nobody has said that it is done
+  /// with.
+  struct Entry {
+    Position start;
+    Position end;
+    Clock::time_point since = Clock::now();
+    std::int64_t open = 0;  ///< of the samples that came with it first
+    std::int64_t out = 0;   ///< with it
+    bool is_touched = false;
+    [[nodiscard]] bool is_again() const noexcept { return start == end; }
+    [[nodiscard]] bool is_empty() const noexcept { return open == 0 && out == 0; }
+  };
+  using Entries = std::list<Entry>;
+  struct Sample {
+    Entries::iterator first;  ///< that it came with; the end of entries where that is long ago
+    Entries::iterator by;     ///< that it is out with; the end of entries where it is given up
+    bool is_named = false;    ///< in the call at hand
+  };
+  struct Hash {
+    std::size_t operator()(const SampleName& name) const noexcept {
+      const auto hash =
+          (static_cast<std::uint64_t>(name.id.value) ^ static_cast<std::uint64_t>(name.epoch) << 40) *
+          0x9E3779B97F4A7C15U;
+      return hash ^ hash >> 32;
+    }
+  };
+  using Samples = std::unordered_map<SampleName, Sample, Hash>;
+
+  void find(std::string_view verb, SampleNames names) ROTA_REQUIRES(mutex_);
+  void close_found(std::string_view verb, SampleNames names) ROTA_REQUIRES(mutex_);
+  void close(Samples::iterator sample) ROTA_REQUIRES(mutex_);
+  void take_back(Sample& sample) ROTA_REQUIRES(mutex_);
+  void touch(Entries::iterator entry) ROTA_REQUIRES(mutex_);
+  void list_dropped(SampleNames names, std::string_view reason) ROTA_REQUIRES(mutex_);
+  [[nodiscard]] std::string oldest() const ROTA_REQUIRES(mutex_);
+
+  const std::int64_t limit_;
+  mutable Mutex mutex_;
+  std::condition_variable has_room_;
+  Entries entries_ ROTA_GUARDED_BY(mutex_);
+  Samples samples_ ROTA_GUARDED_BY(mutex_);
+  std::vector<Samples::iterator> found_ ROTA_GUARDED_BY(mutex_);  // of the call at hand
+  std::vector<SampleName> given_up_ ROTA_GUARDED_BY(mutex_);      // and not taken; some may be settled since
+  std::int64_t out_ ROTA_GUARDED_BY(mutex_) = 0;
+  std::int64_t again_ ROTA_GUARDED_BY(mutex_) = 0;
+  Drops dropped_before_ ROTA_GUARDED_BY(mutex_);
+  DroppedSamples dropped_ ROTA_GUARDED_BY(mutex_);  // since
+  Position floor_ ROTA_GUARDED_BY(mutex_);
+  bool has_settled_ ROTA_GUARDED_BY(mutex_) = false;
+  bool is_in_order_ ROTA_GUARDED_BY(mutex_) = true;
+  std::string restarted_by_ ROTA_GUARDED_BY(mutex_);
+};
+
+}  // namespace rota::internal

@@ -1,0 +1,58 @@
+// Settle::by_hand: what a program says of what it was handed out.
+
+#include "core/failure.hpp"
+#include "loader/loader_impl.hpp"
+
+namespace rota {
+
+using internal::SampleName;
+
+namespace {
+
+std::vector<SampleName> names_of(std::string_view verb, std::span<const SampleId> ids,
+                                 std::span<const std::int64_t> epochs) {
+  if (ids.size() != epochs.size()) {
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "{} samples: {} ids, and {} epochs; give one for each", verb, ids.size(),
+                            epochs.size());
+  }
+  std::vector<SampleName> names(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) names[i] = {ids[i], epochs[i]};
+  return names;
+}
+
+// Those that count.
+std::vector<SampleName> names_of(const Batch& batch) {
+  std::vector<SampleName> names;
+  for (std::size_t slot = 0; slot < batch.ids().size(); ++slot) {
+    if (batch.kinds()[slot] == SlotKind::sample) names.push_back({batch.ids()[slot], batch.epochs()[slot]});
+  }
+  return names;
+}
+
+}  // namespace
+
+void Loader::settle(const Batch& batch) {
+  impl().settling.require_ledger("settle")->settle_batch(names_of(batch), batch.start(), batch.end());
+}
+void Loader::settle(std::span<const SampleId> ids, std::span<const std::int64_t> epochs) {
+  impl().settling.require_ledger("settle")->settle(names_of("settle", ids, epochs));
+}
+void Loader::drop(const Batch& batch, std::string_view reason) {
+  impl().settling.require_ledger("drop")->drop(names_of(batch), reason);
+}
+void Loader::drop(std::span<const SampleId> ids, std::span<const std::int64_t> epochs,
+                  std::string_view reason) {
+  impl().settling.require_ledger("drop")->drop(names_of("drop", ids, epochs), reason);
+}
+void Loader::again(const Batch& batch) { impl().settling.require_ledger("give up")->again(names_of(batch)); }
+void Loader::again(std::span<const SampleId> ids, std::span<const std::int64_t> epochs) {
+  impl().settling.require_ledger("give up")->again(names_of("give up", ids, epochs));
+}
+void Loader::again() { impl().settling.require_ledger("give up")->again(); }
+std::vector<bool> Loader::try_settle(std::span<const SampleId> ids, std::span<const std::int64_t> epochs) {
+  return impl().settling.require_ledger("settle")->try_settle(names_of("settle", ids, epochs));
+}
+DroppedSamples Loader::dropped() const { return impl().settling.ledger()->dropped(); }
+
+}  // namespace rota

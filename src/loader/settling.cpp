@@ -1,0 +1,106 @@
+#include "loader/settling.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/failure.hpp"
+#include "core/message.hpp"
+#include "order/open_samples.hpp"
+
+namespace rota::internal {
+
+OpenTurns turns_of(const Run& run, SampleNames names) {
+  std::vector<SampleId> ids;
+  std::vector<std::int64_t> epochs;
+  for (const SampleName& name : names) {
+    ids.push_back(name.id);
+    epochs.push_back(name.epoch);
+  }
+  return RunAccess::turns_of(run, ids, epochs);
+}
+
+std::vector<SampleName> names_of(const Run& run, const OpenTurns& turns) {
+  Run with = run;
+  RunAccess::set_open(with, turns);
+  const RunSlice open = with.open();
+  std::vector<SampleName> names;
+  for (std::size_t i = 0; i < open.ids.size(); ++i) names.push_back({open.ids[i], open.epochs[i]});
+  return names;
+}
+
+const std::shared_ptr<Ledger>& Settling::require_ledger(std::string_view verb) const {
+  if (is_by_hand_) return ledger_;
+  throw failure(
+      ErrorCode::invalid_argument,
+      "{} samples: what is handed out here counts as trained; choose settle = by_hand where it is made",
+      verb);
+}
+
+OpenTurns Settling::give(Run& run, const World& world, bool is_end) {
+  if (is_by_hand_ && world.size == 1) {
+    if (const auto names = ledger_->take_given_up(); !names.empty()) wait_for(turns_of(run, names));
+  }
+  const std::int64_t batch = is_end ? 1 : run.global_batch_size();
+  const auto end = waiting_.begin() + std::ssize(waiting_) / batch * batch;
+  OpenTurns now(waiting_.begin(), end);
+  waiting_.erase(waiting_.begin(), end);
+  if (!now.empty()) RunAccess::add_open(run, now);
+  return now;
+}
+
+OpenTurns Settling::coming(const Run& run) const {
+  const auto first = RunAccess::open(run);
+  OpenTurns all(first.begin(), first.end());
+  all.insert(all.end(), waiting_.begin(), waiting_.end());
+  std::ranges::sort(all);
+  return all;
+}
+
+bool Settling::drop_rest(Run& run, const World& world) {
+  const auto rest = coming(run);
+  if (rest.empty()) return false;
+  if (world.rank == 0 && world.replica == 0) ledger_->drop_rest(names_of(run, rest), "tail");  // of all ranks
+  RunAccess::set_open(run, {});
+  return true;
+}
+
+void Settling::restart(const Run& run, const World& world, std::string_view by) {
+  const std::size_t open = ledger_->restart(by);
+  waiting_.clear();
+  if (open > 0) {
+    tell(fmt::format(
+        "{} begins anew where it goes: {} samples that were out or given up are not open any more, and "
+        "cannot be settled",
+        by, open));
+  }
+  if (is_by_hand_ && world.size == 1) ledger_->expect(names_of(run, coming(run)));
+}
+
+void Settling::rescale(const Run& run, const World& from, const World& to) {
+  if ((from.size == 1) == (to.size == 1) || !is_by_hand_) return;
+  const auto names = names_of(run, coming(run));
+  to.size == 1 ? ledger_->expect(names) : ledger_->forget(names);
+}
+
+std::pair<Run, bool> Settling::as_saved(const Run& run, const World& world, std::int64_t least) const {
+  Run saved = run;
+  OpenTurns all;
+  bool is_whole = true;
+  if (is_by_hand_) {
+    const auto open = ledger_->open(run.position(), least);
+    is_whole = world.size == 1 || (open.is_in_order && open.names.empty() && open.place == run.position());
+    all = turns_of(run, open.names);
+    RunAccess::go_back(saved, open.place);
+  }
+  if (!is_by_hand_ || world.size > 1) {
+    const OpenTurns more = coming(run);
+    all.insert(all.end(), more.begin(), more.end());
+    std::ranges::sort(all);
+  }
+  std::erase_if(all, [&](const OpenTurn& one) { return !is_before(one, saved); });
+  RunAccess::set_open(saved, std::move(all));
+  return {std::move(saved), is_whole};
+}
+
+}  // namespace rota::internal

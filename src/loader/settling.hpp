@@ -1,0 +1,74 @@
+#pragma once
+
+// How a ledger and a run go together: what comes again, and what a state says.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "loader/ledger.hpp"
+#include "order/steps.hpp"
+#include "rota/run.hpp"
+#include "rota/world.hpp"
+
+namespace rota::internal {
+
+[[nodiscard]] OpenTurns turns_of(const Run& run, SampleNames names);
+[[nodiscard]] std::vector<SampleName> names_of(const Run& run, const OpenTurns& turns);
+
+/// The ledger of whoever hands out a run's batches, and what was given up and is too little for one. The run
+/// is behind what was handed out; what comes first in it is open. *One thread*, but for the ledger.
+///
+/// What comes again is in the ledger of a process alone, where it may be settled meanwhile. Of several ranks,
+/// each knows what comes again, the same on all, and to whom it will go.
+class Settling {
+ public:
+  Settling(Settle settle, std::int64_t open_limit)
+      : is_by_hand_(settle == Settle::by_hand), ledger_(std::make_shared<Ledger>(open_limit)) {}
+
+  [[nodiscard]] bool is_by_hand() const noexcept { return is_by_hand_; }
+  [[nodiscard]] const std::shared_ptr<Ledger>& ledger() const noexcept { return ledger_; }
+  /// Throws Error{invalid_argument} without Settle::by_hand.
+  [[nodiscard]] const std::shared_ptr<Ledger>& require_ledger(std::string_view verb) const;
+
+  /// Whole batches of what waits, or, at the end of what is new, all of it: they come next in `run`.
+  OpenTurns give(Run& run, const World& world, bool is_end);
+  /// It is to come again, the same on all ranks.
+  void wait_for(const OpenTurns& more) { waiting_.insert(waiting_.end(), more.begin(), more.end()); }
+  /// There is no batch: what makes none under Tail::drop is dropped. False where there is nothing.
+  bool drop_rest(Run& run, const World& world);
+  /// The run went elsewhere, because of `by`.
+  void restart(const Run& run, const World& world, std::string_view by);
+  void rescale(const Run& run, const World& from, const World& to);
+
+  /// Whether something comes again, or was given up.
+  [[nodiscard]] bool has_more(const Run& run) const {
+    return !coming(run).empty() || ledger_->counts().given_up > 0;
+  }
+  /// What comes again.
+  [[nodiscard]] OpenTurns coming(const Run& run) const;
+  /// The run as a state has it, where all is settled but what is open; and whether that is all: others may
+  /// have more that is open. A place before step `least` is not gone back to.
+  [[nodiscard]] std::pair<Run, bool> as_saved(const Run& run, const World& world,
+                                              std::int64_t least = 0) const;
+
+  /// `whole` is the state of all ranks, as long as this rank's own is `part`.
+  void keep(std::string part, std::string whole) {
+    part_ = std::move(part);
+    whole_ = std::move(whole);
+  }
+  /// That, or else this rank's own.
+  [[nodiscard]] std::string whole_or(const std::string& own) const { return own == part_ ? whole_ : own; }
+
+ private:
+  bool is_by_hand_;
+  std::shared_ptr<Ledger> ledger_;
+  OpenTurns waiting_;
+  std::string part_;
+  std::string whole_;
+};
+
+}  // namespace rota::internal
