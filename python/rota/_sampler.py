@@ -42,14 +42,16 @@ class BatchIterator(Iterator[list[Index]]):
             self._drawn = sampler._ahead = deque()
 
     def _begin(self, is_over: bool) -> None:
-        self._start, self._is_over = self._run.position, is_over
+        self._start = self._run.position
         self._last_epoch = self._start.epoch if self._sampler._epochs is None else None
+        if is_over:  # nothing but what comes again
+            self._last_epoch = self._start.epoch - 1
 
     def __iter__(self) -> BatchIterator:
         return self
 
     def __next__(self) -> list[Index]:
-        drawn = None if self._is_over else self._draw(self._last_epoch)
+        drawn = self._draw(self._last_epoch)
         at, by_hand = self._run.position, self._sampler._by_hand
         if self._sampler._is_by_hand:
             if drawn is not None:
@@ -422,6 +424,11 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         self._changed()
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._is_by_hand and self.open.out:
+            raise InvalidArgumentError(
+                f"copy a sampler: {self.open.out} samples are out, which the copy would hand out again; settle them, or "
+                "give them up, first"
+            )
         at = self.world, self._run._state()
         own = {name: copy.copy(self.__dict__[name]) for name in ("_rules", "_by_hand", "_known")}
         return {**self.__dict__, **own, "_run": at, "_moves": object(), "_ahead": None}

@@ -123,7 +123,7 @@ py::object slice_of(const PyRun& self, World world, Split split) {
 py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
   auto memory = slices().take();
   if (!self.slice(*memory, self.world, self.split)) return py::none();
-  if (memory->start.epoch > last_epoch.value_or(kEndless)) return py::none();
+  if (!memory->is_again() && memory->start.epoch > last_epoch.value_or(kEndless)) return py::none();
   const internal::RunOrder& order = *RunAccess::order(self);
   RunAccess::pass(self, *memory);
   py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, order.seed);
@@ -311,13 +311,7 @@ void define_rules(py::module_& module) {
       .def("take_end", [](ForRules& self, PyRun& of) { return self.take_end(of); })
       .def("set_epoch",
            [](ForRules& self, PyRun& of, py::handle epoch) {
-             const Position before = of.position();
-             const auto open = RunAccess::open(of);
-             const internal::OpenTurns kept(open.begin(), open.end());
-             if (!self.set_epoch(of, take<std::int64_t>(epoch, {"go to an epoch", "it"}))) return false;
-             // What is open stays so, if it is before that place.
-             if (of.position().epoch > before.epoch) RunAccess::add_open(of, kept);
-             return true;
+             return self.set_epoch(of, take<std::int64_t>(epoch, {"go to an epoch", "it"}));
            })
       .def("passed",
            [](ForRules& self, const PyRun& run, const Batch& batch) { self.passed(run, batch.start()); })

@@ -30,12 +30,7 @@ struct Named {
 }
 
 Named of_batch(const Batch& batch) {
-  Named named{.names = {}, .of = std::pair(batch.start(), batch.end())};
-  for (std::size_t slot = 0; slot < batch.ids().size(); ++slot) {
-    if (batch.kinds()[slot] == SlotKind::sample)
-      named.names.push_back({batch.ids()[slot], batch.epochs()[slot]});
-  }
-  return named;
+  return {.names = internal::names_of(batch), .of = std::pair(batch.start(), batch.end())};
 }
 
 /// Takes `rota.Index` after `rota.Index`. What these have by their type is asked once for each type.

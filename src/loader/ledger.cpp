@@ -57,12 +57,27 @@ std::string Ledger::oldest() const {
 
 std::int64_t Ledger::hand_out(RunSlice& batch, bool is_alone) {
   const MutexLock lock(mutex_);
-  samples_.reserve(samples_.size() + batch.ids.size());
-  std::int64_t settled = 0;
   const auto entry = entries_.insert(entries_.end(), {.start = batch.start, .end = batch.end});
+  try {
+    const std::int64_t settled = enter(batch, is_alone && batch.is_again(), entry);
+    drop_if_empty(entry);
+    return settled;
+  } catch (...) {  // without memory: the batch stays with the caller, who tries again
+    std::erase_if(samples_, [&](const auto& one) { return one.second.first == entry; });
+    for (auto& [name, sample] : samples_) {
+      if (sample.by == entry) sample.by = entries_.end();
+    }
+    out_ -= entry->out;
+    entries_.erase(entry);
+    throw;
+  }
+}
+
+// `is_expected`: it comes again, and all that is still open of it is known.
+std::int64_t Ledger::enter(RunSlice& batch, bool is_expected, Entries::iterator entry) {
+  std::int64_t settled = 0;
   for (std::size_t slot = 0; slot < batch.ids.size(); ++slot) {
     const SampleName name{batch.ids[slot], batch.epochs[slot]};
-    const bool is_expected = is_alone && batch.is_again();
     const auto known = is_expected ? samples_.find(name) : samples_.end();
     if (batch.kinds[slot] == SlotKind::skipped) {
       entry->is_touched = true;
@@ -74,20 +89,25 @@ std::int64_t Ledger::hand_out(RunSlice& batch, bool is_alone) {
       ++settled;
       continue;
     }
-    const auto own =
-        is_expected ? known : samples_.try_emplace(name, Sample{entries_.end(), entries_.end()}).first;
-    own->second.by = entry;
-    if (!batch.is_again()) own->second.first = entry;
+    Sample& own = is_expected
+                      ? known->second
+                      : samples_.try_emplace(name, Sample{entries_.end(), entries_.end()}).first->second;
+    own.by = entry;
+    if (!batch.is_again()) own.first = entry;
     entry->open += batch.is_again() ? 0 : 1;
     ++entry->out;
     ++out_;
   }
-  if (!entry->is_empty()) return settled;
+  return settled;
+}
+
+// One without samples is kept, as the state may go back before it; several in a row are one.
+void Ledger::drop_if_empty(Entries::iterator entry) {
+  if (!entry->is_empty()) return;
   const auto before = entry == entries_.begin() ? entries_.end() : std::prev(entry);
   const bool joins = before != entries_.end() && before->is_empty() && before->end == entry->start;
   if (joins) before->end = entry->end;
-  if (joins || batch.is_again() || entry->is_touched) entries_.erase(entry);
-  return settled;
+  if (joins || entry->is_again() || entry->is_touched) entries_.erase(entry);
 }
 
 std::vector<SampleName> Ledger::take_given_up() {
@@ -95,6 +115,12 @@ std::vector<SampleName> Ledger::take_given_up() {
   std::erase_if(given_up_,
                 [&](const SampleName& name) ROTA_REQUIRES(mutex_) { return !samples_.contains(name); });
   return std::exchange(given_up_, {});
+}
+
+void Ledger::give_back(SampleNames names) {
+  const MutexLock lock(mutex_);
+  for (const SampleName& name : names) samples_.try_emplace(name, Sample{entries_.end(), entries_.end()});
+  given_up_.insert(given_up_.begin(), names.begin(), names.end());
 }
 
 void Ledger::expect(SampleNames names) {
@@ -107,9 +133,6 @@ void Ledger::forget(SampleNames names) {
   for (const SampleName& name : names) {
     if (const auto found = samples_.find(name); found != samples_.end()) close(found);
   }
-  std::erase_if(given_up_,
-                [&](const SampleName& name) ROTA_REQUIRES(mutex_) { return !samples_.contains(name); });
-  is_in_order_ = true;
 }
 
 std::size_t Ledger::restart(std::string_view by) {
@@ -182,6 +205,7 @@ void Ledger::close(Samples::iterator sample) {
 void Ledger::close_found(std::string_view verb, SampleNames names) {
   find(verb, names);
   for (const auto& one : found_) close(one);
+  ++changes_;
   has_settled_ = true;
   has_room_.notify_one();
 }
@@ -235,6 +259,7 @@ void Ledger::again(SampleNames names) {
   given_up_.insert(given_up_.end(), names.begin(), names.end());
   for (const auto& one : found_) take_back(one->second);
   again_ += std::ssize(names);
+  ++changes_;
   is_in_order_ = is_in_order_ && names.empty();
   has_room_.notify_one();
 }
@@ -248,6 +273,7 @@ void Ledger::again() {
     take_back(sample);
   }
   again_ += std::ssize(given_up_) - static_cast<std::int64_t>(before);
+  ++changes_;
   is_in_order_ = is_in_order_ && given_up_.size() == before;
   has_room_.notify_one();
 }
@@ -261,6 +287,7 @@ std::vector<bool> Ledger::try_settle(SampleNames names) {
     were_open.push_back(sample != samples_.end());
     if (were_open.back()) close(sample);
   }
+  ++changes_;
   has_settled_ = true;
   is_in_order_ = is_in_order_ && names.empty();
   has_room_.notify_one();

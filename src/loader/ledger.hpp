@@ -49,6 +49,8 @@ class Ledger {
   std::int64_t hand_out(RunSlice& batch, bool is_alone);
   /// What was given up and not taken yet. It stays open.
   [[nodiscard]] std::vector<SampleName> take_given_up();
+  /// It was taken, and is to be taken again.
+  void give_back(SampleNames names);
   /// They are open, of before a restart, and will be handed out again; or are known to another ledger.
   void expect(SampleNames names);
   void forget(SampleNames names);
@@ -87,6 +89,11 @@ class Ledger {
     std::int64_t dropped = 0;
   };
   [[nodiscard]] Counts counts() const;
+  /// How often anything was said of samples.
+  [[nodiscard]] std::int64_t changes() const {
+    const MutexLock lock(mutex_);
+    return changes_;
+  }
   [[nodiscard]] DroppedSamples dropped() const;
   /// By reason: before the last restart of the run, as all ranks know it, and by this rank since.
   using Drops = std::map<std::string, std::int64_t>;
@@ -123,6 +130,8 @@ class Ledger {
   };
   using Samples = std::unordered_map<SampleName, Sample, Hash>;
 
+  std::int64_t enter(RunSlice& batch, bool is_expected, Entries::iterator entry) ROTA_REQUIRES(mutex_);
+  void drop_if_empty(Entries::iterator entry) ROTA_REQUIRES(mutex_);
   void find(std::string_view verb, SampleNames names) ROTA_REQUIRES(mutex_);
   void close_found(std::string_view verb, SampleNames names) ROTA_REQUIRES(mutex_);
   void close(Samples::iterator sample) ROTA_REQUIRES(mutex_);
@@ -143,6 +152,7 @@ class Ledger {
   Drops dropped_before_ ROTA_GUARDED_BY(mutex_);
   DroppedSamples dropped_ ROTA_GUARDED_BY(mutex_);  // since
   Position floor_ ROTA_GUARDED_BY(mutex_);
+  std::int64_t changes_ ROTA_GUARDED_BY(mutex_) = 0;
   bool has_settled_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_in_order_ ROTA_GUARDED_BY(mutex_) = true;
   std::string restarted_by_ ROTA_GUARDED_BY(mutex_);

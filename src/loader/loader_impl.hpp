@@ -45,6 +45,7 @@ struct Loader::Impl {
   }
   /// Has what was given up read again.
   bool read_again(bool is_end) {
+    if (!settling.may_give()) return false;
     const internal::OpenTurns turns = settling.give(delivered, world, is_end);
     if (!turns.empty()) ring.add_again(turns);
     return !turns.empty();

@@ -5,6 +5,7 @@
 
 namespace rota {
 
+using internal::names_of;
 using internal::SampleName;
 
 namespace {
@@ -18,15 +19,6 @@ std::vector<SampleName> names_of(std::string_view verb, std::span<const SampleId
   }
   std::vector<SampleName> names(ids.size());
   for (std::size_t i = 0; i < ids.size(); ++i) names[i] = {ids[i], epochs[i]};
-  return names;
-}
-
-// Those that count.
-std::vector<SampleName> names_of(const Batch& batch) {
-  std::vector<SampleName> names;
-  for (std::size_t slot = 0; slot < batch.ids().size(); ++slot) {
-    if (batch.kinds()[slot] == SlotKind::sample) names.push_back({batch.ids()[slot], batch.epochs()[slot]});
-  }
   return names;
 }
 

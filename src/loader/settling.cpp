@@ -10,6 +10,14 @@
 
 namespace rota::internal {
 
+std::vector<SampleName> names_of(const Batch& batch) {
+  std::vector<SampleName> names;
+  for (std::size_t slot = 0; slot < batch.ids().size(); ++slot) {
+    if (batch.kinds()[slot] == SlotKind::sample) names.push_back({batch.ids()[slot], batch.epochs()[slot]});
+  }
+  return names;
+}
+
 OpenTurns turns_of(const Run& run, SampleNames names) {
   std::vector<SampleId> ids;
   std::vector<std::int64_t> epochs;

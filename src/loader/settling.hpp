@@ -16,6 +16,8 @@
 
 namespace rota::internal {
 
+/// The samples of a batch that count.
+[[nodiscard]] std::vector<SampleName> names_of(const Batch& batch);
 [[nodiscard]] OpenTurns turns_of(const Run& run, SampleNames names);
 [[nodiscard]] std::vector<SampleName> names_of(const Run& run, const OpenTurns& turns);
 
@@ -34,6 +36,8 @@ class Settling {
   /// Throws Error{invalid_argument} without Settle::by_hand.
   [[nodiscard]] const std::shared_ptr<Ledger>& require_ledger(std::string_view verb) const;
 
+  /// Whether `give` may give anything.
+  [[nodiscard]] bool may_give() const noexcept { return is_by_hand_ || !waiting_.empty(); }
   /// Whole batches of what waits, or, at the end of what is new, all of it: they come next in `run`.
   OpenTurns give(Run& run, const World& world, bool is_end);
   /// It is to come again, the same on all ranks.

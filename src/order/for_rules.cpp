@@ -25,7 +25,7 @@ bool ForRules::take_end(Run& run) {
   const bool was_over = std::exchange(is_epoch_over_, false);
   const auto next = is_of_one_epoch_ ? run.position_of(run.position().step) : std::nullopt;
   if (!next || next->epoch == run.position().epoch) return was_over;
-  run.seek(*next);
+  RunAccess::keep_open(run, [&] { run.seek(*next); });
   return true;
 }
 
@@ -80,7 +80,8 @@ bool ForRules::set_epoch(Run& run, std::int64_t epoch) {
         "over; leave epochs out for one epoch in each `for`, or call restart() to begin the run anew",
         epoch, RunAccess::epochs(run));
   }
-  run.seek({.epoch = epoch, .consumed = 0, .step = at.step});
+  const auto go = [&] { run.seek({.epoch = epoch, .consumed = 0, .step = at.step}); };
+  epoch > at.epoch ? RunAccess::keep_open(run, go) : go();  // what is open is before that place
   restarted();
   return true;
 }

@@ -72,15 +72,7 @@ bool unpack(std::string_view bytes, const Run& run, OpenTurns& out) {
   return bytes.empty();
 }
 
-}  // namespace
-
-bool is_before(const OpenTurn& one, const Run& run) {
-  const auto d = static_cast<std::size_t>(one.dataset);
-  const auto* const mixed = std::get_if<MixtureSteps>(&RunAccess::steps(run));
-  const Position at = mixed != nullptr ? mixed->place(d, run.position()) : run.position();
-  return std::pair(one.epoch, one.turn) < std::pair(at.epoch, at.consumed);
-}
-
+// All of them, in order, none twice.
 bool can_be_open(const OpenTurns& open, const Run& run) {
   const auto datasets = std::ssize(RunAccess::order(run)->orders);
   return std::ranges::is_sorted(open, std::ranges::less_equal()) &&
@@ -88,6 +80,15 @@ bool can_be_open(const OpenTurns& open, const Run& run) {
            return one.dataset >= 0 && one.dataset < datasets && one.epoch >= 0 && one.turn >= 0 &&
                   one.turn < samples_of(run, static_cast<std::size_t>(one.dataset)) && is_before(one, run);
          });
+}
+
+}  // namespace
+
+bool is_before(const OpenTurn& one, const Run& run) {
+  const auto d = static_cast<std::size_t>(one.dataset);
+  const auto* const mixed = std::get_if<MixtureSteps>(&RunAccess::steps(run));
+  const Position at = mixed != nullptr ? mixed->place(d, run.position()) : run.position();
+  return std::pair(one.epoch, one.turn) < std::pair(at.epoch, at.consumed);
 }
 
 void refuse_part(const StateText& saved) {

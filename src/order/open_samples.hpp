@@ -21,9 +21,6 @@ void put_open(const Run& run, OrderedJson& state);
 inline constexpr std::string_view kPart = "part";
 void refuse_part(const StateText& saved);
 
-/// Whether all of them are before the place of `run`, in order, none twice.
-[[nodiscard]] bool can_be_open(const OpenTurns& open, const Run& run);
-
 /// Whether it was handed out before the place of `run`.
 [[nodiscard]] bool is_before(const OpenTurn& one, const Run& run);
 

@@ -271,11 +271,9 @@ void Run::set_weights(std::span<const double> weights) {
 
 void internal::RunAccess::set_weights(Run& run, std::vector<std::int64_t> weights) {
   const WeightedTurns& turns = std::get<MixtureSteps>(*run.steps_).turns();
-  const auto open = run.open_;
-  const std::int64_t again = run.again_;
-  go_to(run, {run.position_, turns.changed(std::move(weights), run.position_.consumed)}, false);
-  run.open_ = open;
-  run.again_ = again;
+  keep_open(run, [&] {
+    go_to(run, {run.position_, turns.changed(std::move(weights), run.position_.consumed)}, false);
+  });
 }
 
 bool operator==(const Run& a, const Run& b) {

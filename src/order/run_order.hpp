@@ -69,6 +69,15 @@ struct RunAccess {
     run.open_ = open.empty() ? nullptr : std::make_shared<const OpenTurns>(std::move(open));
     run.again_ = 0;
   }
+  /// Does `work`, which sends it elsewhere: what is open stays so.
+  template <typename Work>
+  static void keep_open(Run& run, const Work& work) {
+    const auto open = run.open_;
+    const std::int64_t again = run.again_;
+    work();
+    run.open_ = open;
+    run.again_ = again;
+  }
   static void add_open(Run& run, const OpenTurns& more);
   /// Of samples by id and epoch, in any order.
   static OpenTurns turns_of(const Run& run, std::span<const SampleId> ids,

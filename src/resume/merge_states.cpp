@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -85,6 +85,17 @@ void require_all(const std::vector<Part>& parts) {
 
 constexpr std::string_view kMerge = "merge loaders";
 
+// Those of all ranks, in one order.
+OpenTurns gather(const Communicator& comm, const OpenTurns& own) {
+  std::string all;
+  const std::string bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(OpenTurn));
+  for (const std::string& of_rank : ranks::all_gather(comm, kMerge, bytes)) all += of_rank;
+  OpenTurns turns(all.size() / sizeof(OpenTurn));
+  std::ranges::copy(std::as_bytes(std::span(all)), std::as_writable_bytes(std::span(turns)).begin());
+  std::ranges::sort(turns);
+  return turns;
+}
+
 }  // namespace
 
 Drops drops_in(const JsonObject& object) {
@@ -119,11 +130,13 @@ std::string own_text(const Run& run, const Settling& settling, const World& worl
   return sealed(std::move(json));
 }
 
-// What was given up on any rank waits on all of them, in one order.
+// What was given up on any rank waits on all of them, in one order. Where others do not come, it stays given
+// up.
 bool merge(const Communicator& comm, Run& run, Settling& settling, const World& world,
            const std::function<std::string()>& own_state) {
+  Ledger& ledger = *settling.ledger();
   std::string part;
-  std::string given_up;
+  std::int64_t changes = 0;
   comm.together(kMerge, [&] {
     const World place = comm.world();
     if (place.rank != world.rank || place.size != world.size) {
@@ -131,24 +144,23 @@ bool merge(const Communicator& comm, Run& run, Settling& settling, const World& 
                     "{}: this one is of rank {} of {}, and by the communicator it would be of rank {} of {}",
                     kMerge, world.rank, world.size, place.rank, place.size);
     }
+    changes = ledger.changes();
     part = own_state();
-    if (world.size == 1) return;
-    const auto names = settling.ledger()->take_given_up();
-    const OpenTurns turns = turns_of(run, names);
-    if (world.replica == 0)
-      given_up.assign(reinterpret_cast<const char*>(turns.data()), turns.size() * sizeof(OpenTurn));
-    settling.ledger()->forget(names);
   });
   if (world.size == 1) return false;
   std::string whole = whole_state(comm, part, world);
-  std::string all;
-  for (const std::string& of_rank : ranks::all_gather(comm, kMerge, std::move(given_up))) all += of_rank;
-  OpenTurns turns(all.size() / sizeof(OpenTurn));
-  std::memcpy(turns.data(), all.data(), all.size());
-  std::ranges::sort(turns);
-  settling.wait_for(turns);
+  const auto names = ledger.take_given_up();
+  ledger.forget(names);
+  try {
+    settling.wait_for(gather(comm, world.replica == 0 ? turns_of(run, names) : OpenTurns()));
+  } catch (...) {
+    ledger.give_back(names);
+    throw;
+  }
   const bool gives = !settling.give(run, world, false).empty();
-  settling.keep(own_state(), std::move(whole));
+  std::string now = own_state();
+  if (ledger.changes() == changes)
+    settling.keep(std::move(now), std::move(whole));  // else it is not whole any more
   return gives;
 }
 

@@ -183,7 +183,9 @@ std::string whole_state(const Loader& loader, const Snapshot& snapshot) {
   const bool is_together =
       comm.world().size == loader.world().size && !SnapshotAccess::data(snapshot).is_alone();
   if (!is_together) return state(loader);
-  return internal::whole_state(comm, internal::own_state(loader), loader.world());
+  std::string own;
+  comm.together("save loaders", [&] { own = internal::own_state(loader); });  // which may read samples
+  return internal::whole_state(comm, own, loader.world());
 }
 
 internal::AskContent content_of(const Loader& loader) {

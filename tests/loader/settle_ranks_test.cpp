@@ -127,6 +127,11 @@ TEST(SettleOfRanks, AreMergedAtOnePlaceAlone) {
   if (is_last()) ASSERT_TRUE(loader.next());
   EXPECT_ERROR(loader.merge(everyone()), mismatch, {"position"});
   if (!is_last()) ASSERT_TRUE(loader.next());
+  loader.merge(everyone());  // nothing was lost by what failed
+  const auto again = loader.next();
+  ASSERT_TRUE(again);
+  EXPECT_TRUE(again->is_again());
+  EXPECT_EQ(again->global_real(), 12);
   EXPECT_ERROR(loader.merge(Communicator()), invalid_argument, {"rank 0 of 1"});
 }
 

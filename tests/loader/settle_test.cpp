@@ -3,8 +3,9 @@
 #include <deque>
 #include <set>
 
+#include "allocations.hpp"
 #include "loader/course.hpp"
-#include "messages.hpp"
+#include "loader/ledger.hpp"
 #include "rota/resume.hpp"
 
 namespace rota::test::settle_test {
@@ -278,6 +279,22 @@ TEST(Settle, WaitsForRoomAndNamesTheOldest) {
   options.deadline = std::chrono::milliseconds(0);
   consumer.join();
   EXPECT_TRUE(loader.next());
+}
+
+TEST(Settle, WithoutMemoryHandsOutNothingOfABatchAndAllAtTheNextTry) {
+  rota::Run run(1000, {.global_batch_size = 200});
+  RunSlice batch;
+  ASSERT_TRUE(run.slice(batch));
+  internal::Ledger ledger(1000);
+  grant_no_more_than(500);
+  EXPECT_THROW(ledger.hand_out(batch, true), std::bad_alloc);
+  grant_all();
+  EXPECT_EQ(ledger.counts().out, 0);
+  EXPECT_EQ(ledger.counts().given_up, 0);
+  EXPECT_EQ(ledger.open(batch.end).place, batch.end);
+  ledger.hand_out(batch, true);
+  EXPECT_EQ(ledger.counts().out, 200);
+  EXPECT_EQ(ledger.open(batch.end).place, batch.start);
 }
 
 TEST(Settle, GivesUpIntoBatchesThatAreNoSteps) {

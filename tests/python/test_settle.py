@@ -211,6 +211,34 @@ def test_try_settle_counts_who_comes_back_after_a_restart():
     assert come == [*range(2, 10)]
 
 
+def test_what_is_open_comes_whatever_set_epoch_says():
+    made = sampler(20, 5, epochs=None, tail="partial")
+    made.set_epoch(0)
+    batches = list(made)
+    for batch in batches[1:]:
+        made.settle(batch)
+    state = made.state_dict()
+    for epoch, new in (0, 0), (1, 20), (3, 20):
+        other = sampler(20, 5, epochs=None, tail="partial")
+        other.load_state_dict(state)
+        other.set_epoch(epoch)
+        come = list(other)
+        assert sorted(come[0]) == sorted(batches[0])
+        assert sum(map(len, come[1:])) == new
+        assert {index.epoch for batch in come[1:] for index in batch} == ({epoch} if new else set())
+
+
+def test_a_sampler_is_not_copied_while_samples_are_out():
+    made = sampler(20, 5)
+    batch = next(iter(made))
+    with pytest.raises(ValueError, match="5 samples are out"):
+        pickle.dumps(made)
+    made.again(batch[:2])
+    made.settle(batch[2:])
+    copy = pickle.loads(pickle.dumps(made))
+    assert sorted(int(i) for i in next(iter(copy)) if not i.is_pad) == sorted(map(int, batch[:2]))
+
+
 # ---- with torch ----
 
 
