@@ -20,6 +20,9 @@ class Nothing : public rota::Source {
  public:
   explicit Nothing(std::int64_t size) : size_(size) {}
   std::int64_t size() const override { return size_; }
+  std::vector<std::int64_t> part_sizes() const override {
+    return std::vector<std::int64_t>(std::size_t{1} << 20, size_ >> 20);
+  }
   const std::vector<rota::Field>& fields() const override { return fields_; }
   void read(std::span<const rota::SampleId> /*ids*/, const rota::BatchView& /*out*/) const override {}
 
@@ -30,11 +33,13 @@ class Nothing : public rota::Source {
 
 constexpr std::int64_t kBatch = 1024;
 
-rota::Loader loader_with_open(std::int64_t open) {
-  rota::Loader loader(std::make_shared<Nothing>(std::int64_t{1} << 40), {.global_batch_size = kBatch,
-                                                                         .settle = rota::Settle::by_hand,
-                                                                         .open_limit = open + 2 * kBatch,
-                                                                         .workers = 0});
+rota::Loader loader_with_open(std::int64_t open, bool is_by_file = false) {
+  rota::Loader loader(std::make_shared<Nothing>(std::int64_t{1} << (is_by_file ? 22 : 40)),
+                      {.global_batch_size = kBatch,
+                       .shards = is_by_file ? rota::kFileShards : 0,
+                       .settle = rota::Settle::by_hand,
+                       .open_limit = open + 2 * kBatch,
+                       .workers = 0});
   for (std::int64_t out = 0; out < open; out += kBatch) benchmark::DoNotOptimize(loader.next());
   return loader;
 }
@@ -85,12 +90,18 @@ void naive(benchmark::State& state) {
 }
 BENCHMARK(naive)->Name("Set/OneByOne")->Arg(0)->Arg(16'384)->Arg(1 << 20);
 
-// A state with so many open samples.
+// A state with so many open samples, of equal shards, or of 2^20 files.
 void state_of_open(benchmark::State& state) {
-  const rota::Loader loader = loader_with_open(state.range(0));
+  rota::Loader loader = loader_with_open(state.range(0), state.range(1) != 0);
+  const auto last = loader.next();  // of which one stays open, so that no state goes back before the others
+  loader.settle(last->ids().subspan(1), last->epochs().subspan(1));
   for (auto _ : state) benchmark::DoNotOptimize(rota::state(loader));
 }
-BENCHMARK(state_of_open)->Name("Settle/State")->Arg(1024)->Arg(1 << 20)->Unit(benchmark::kMicrosecond);
+BENCHMARK(state_of_open)
+    ->Name("Settle/State")
+    ->ArgsProduct({{1024, 1 << 20}, {0, 1}})
+    ->ArgNames({"open", "files"})
+    ->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 

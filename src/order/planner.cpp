@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -147,13 +148,17 @@ std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t
 }
 
 OpenTurns Planner::turns_of(std::span<const SampleId> ids, std::span<const std::int64_t> epochs) {
-  OpenTurns turns;
-  turns.reserve(ids.size());
+  std::map<std::pair<std::size_t, std::int64_t>, std::vector<SampleId>> of;  // by dataset and epoch
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto d = static_cast<std::size_t>(std::ranges::upper_bound(order_->firsts, ids[i].value) -
                                             order_->firsts.begin() - 1);
-    const Turn turn = schedules_[d].turn(epochs[i], {ids[i].value - order_->firsts[d]});
-    turns.push_back({static_cast<std::int64_t>(d), turn.epoch, turn.consumed});
+    of[{d, epochs[i]}].push_back({ids[i].value - order_->firsts[d]});
+  }
+  OpenTurns turns;
+  turns.reserve(ids.size());
+  for (const auto& [where, own] : of) {
+    for (const Turn& turn : schedules_[where.first].turns(where.second, own))
+      turns.push_back({static_cast<std::int64_t>(where.first), turn.epoch, turn.consumed});
   }
   std::ranges::sort(turns);
   return turns;

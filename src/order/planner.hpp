@@ -33,7 +33,7 @@ class Planner {
 
   /// As Run::when.
   std::optional<BatchSlot> when(const Run& run, SampleId id, std::int64_t epoch, int ranks, Split split);
-  /// The turns of samples, in order of these.
+  /// The turns of samples, ascending.
   OpenTurns turns_of(std::span<const SampleId> ids, std::span<const std::int64_t> epochs);
   /// As Run::cursors.
   void cursors(const Run& run, std::int64_t first, std::span<std::int64_t> out);

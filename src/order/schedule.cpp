@@ -1,6 +1,7 @@
 #include "order/schedule.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <utility>
 
@@ -116,6 +117,46 @@ Turn Schedule::turn(std::int64_t epoch, SampleId id) {
     before += std::min(length, found.position) + (s < found.shard.value && length > found.position ? 1 : 0);
   }
   return {epoch, before};
+}
+
+// Of a round it takes the samples of the shards that are over by then, the rounds before it of those that are
+// not, and of these the ones below the shard.
+std::vector<Turn> Schedule::turns(std::int64_t epoch, std::span<const SampleId> ids) {
+  std::vector<Turn> turns;
+  turns.reserve(ids.size());
+  if (plan().is_equal()) {
+    for (const SampleId id : ids) turns.push_back(turn(epoch, id));
+    return turns;
+  }
+  groups_.enter(order_, epoch);
+  const EpochOrder order = order_.epoch(epoch);
+  std::vector<std::array<std::int64_t, 3>> places;  // group, position, shard
+  for (const SampleId id : ids) {
+    const ShardPosition found = order.locate(id);
+    places.push_back({found.shard.value / plan().interleave(), found.position, found.shard.value});
+  }
+  std::ranges::sort(places);
+  AliveSet alive;
+  std::int64_t loaded = -1;
+  std::int64_t over = 0;  // shards
+  std::int64_t over_samples = 0;
+  for (const auto& [group, position, shard] : places) {
+    const std::int64_t first = plan().group_first(group);
+    const auto by_length = plan().by_length(group);
+    if (std::exchange(loaded, group) != group) {
+      alive.assign(std::ssize(by_length), [](std::int64_t /*offset*/) { return true; });
+      over = over_samples = 0;
+    }
+    for (; over < std::ssize(by_length); ++over) {
+      const std::int64_t offset = by_length[static_cast<std::size_t>(over)];
+      if (plan().length(first + offset) > position) break;
+      over_samples += plan().length(first + offset);
+      alive.remove(offset);
+    }
+    turns.push_back({epoch, groups_.begin(groups_.place(group)) + over_samples +
+                                (std::ssize(by_length) - over) * position + alive.rank(shard - first)});
+  }
+  return turns;
 }
 
 }  // namespace rota::internal

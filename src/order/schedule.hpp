@@ -65,6 +65,10 @@ class Schedule {
   /// The turn of sample `id` in `epoch`: when it is, or was, read. O(shards of a group).
   [[nodiscard]] Turn turn(std::int64_t epoch, SampleId id);
 
+  /// The same of many, in no order. O(1) for each where shards are equal; else O(log L) for each, and for
+  /// each shard of their groups.
+  [[nodiscard]] std::vector<Turn> turns(std::int64_t epoch, std::span<const SampleId> ids);
+
   [[nodiscard]] const Order& order() const noexcept { return order_; }
 
  private:

@@ -148,6 +148,28 @@ TEST(Schedule, CursorsCountTheTurnsOfEveryShardAndAddUpToTheConsumed) {
   });
 }
 
+TEST(Schedule, TellsTheTurnsOfManySamplesAsOfEach) {
+  for_seeds(200, [&](std::uint64_t seed, std::mt19937_64& random) {
+    Schedule schedule(random_order(random, seed));
+    std::vector<SampleId> ids;
+    Numbers each;
+    for (std::int64_t id = 0; id < schedule.order().plan().samples(); ++id) {
+      if (draw(random, 0, 2) == 0) continue;
+      ids.push_back({id});
+      each.push_back(schedule.turn(1, {id}).consumed);
+    }
+    std::ranges::shuffle(ids, random);
+    Numbers together;
+    for (const Turn& turn : schedule.turns(1, ids)) {
+      ASSERT_EQ(turn.epoch, 1);
+      together.push_back(turn.consumed);
+    }
+    std::ranges::sort(each);
+    std::ranges::sort(together);
+    ASSERT_EQ(together, each);
+  });
+}
+
 struct TailCase {
   Tail tail;
   std::int64_t epochs;
