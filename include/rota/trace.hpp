@@ -16,7 +16,7 @@
 namespace rota {
 
 namespace internal {
-class LineWriter;
+class TraceLines;
 }
 
 /// Writes what one rank is given: a file for each phase and rank, a line for each batch.
@@ -28,6 +28,10 @@ class LineWriter;
 /// When `write` returns, the operating system has the line. So a killed process loses at most the line that
 /// it was writing, and `rota audit` ignores that one. A failed write throws, and may be tried again. Two
 /// writers never share a file.
+///
+/// Of samples that are settled by hand, what is said of them is written, too, from whichever thread: when
+/// `settle` returns, the system has its line, and where that cannot be written, `settle` throws Error{io} and
+/// nothing is settled. Call `end` once none is out.
 ///
 /// Of replicas, only number 0 writes; calls on the others do nothing. Move-only. *One thread.* After a move,
 /// `write` and `end` throw Error{invalid_argument}; in a forked child, Error{unsupported}, for the file is
@@ -70,7 +74,7 @@ class TraceWriter {
   [[nodiscard]] bool may_write(bool is_stream) const;
   void end(const Position& position);
 
-  std::unique_ptr<internal::LineWriter, internal::DeleteWhereMade> lines_;  // null on replicas
+  std::unique_ptr<internal::TraceLines, internal::DeleteWhereMade> lines_;  // null on replicas
   std::int64_t phase_ = 0;
   World world_;
   Split split_ = Split::by_sample;

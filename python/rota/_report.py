@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 COLOURS = "#3b7dd8 #d99a1e #2f9e7f #8e5bc4 #a5623a #3f9fc4 #7d8f2a #b05a92".split()
+FATES = {"open": "#f2c230", "dropped": "#5d6875"}  # of samples that are settled by hand
 MOST_EPOCHS = 12  # strips
 MOST_RANKS = 8  # lines; of more, the quickest, the middle and the slowest
 MOST_BINS = 200
@@ -165,18 +166,25 @@ def strips(found: Json, colours: dict[int, str]) -> Iterator[str]:
         return [(part["begin"], part["end"], colours[part["phase"]]) for part in parts if part["counts"] == counts]
 
     worlds = {phase["world"]: colours[phase["phase"]] for phase in phases}
-    yield keys([*((count(world, "rank"), colour) for world, colour in worlds.items()), ("missing, or twice", "var(--red)")])
+    fates = [fate for fate in FATES if any(epoch.get(fate) for epoch in found["epochs"])]
+    more = [(f"{fate}, by hand", FATES[fate]) for fate in fates]
+    yield keys([*((count(world, "rank"), colour) for world, colour in worlds.items()), *more, ("missing, or twice", "var(--red)")])
     for epoch in shown:
         whole, parts, faults = epoch["size"], epoch["parts"], epoch["faults"]
         once, again = spans(parts, True), spans(parts, False)
         inside = [*rectangles([(0, whole, "var(--line)")], whole), *rectangles(once[:1000], whole)]
         stops = [part["end"] for part in parts if part["counts"] and part["end"] < whole and part["phase"] != phases[-1]["phase"]]
         inside += (f'<rect x="{1000 * at / whole - 1:.2f}" width="2" height="10" fill="var(--ground)"/>' for at in stops)
+        for fate in fates:
+            inside += rectangles([(begin, end, FATES[fate]) for begin, end in epoch[fate][:500]], whole)
         inside += rectangles([(fault["begin"], fault["end"], "var(--red)") for fault in faults], whole)
         wrong = "; ".join(f"{count(fault['end'] - fault['begin'], thing)} {fault['kind']}" for fault in faults)
         name = f"epoch {epoch['epoch']}" if has_epochs else "the run"
         yield f'<div class="row"><span>{name}: {count(sum(b - a for a, b, _ in once), thing)}{f" of {whole:,.0f}" if has_epochs else ""}</span>'
         yield f'<span class="{"bad" if faults else "soft"}">{wrong or "none missing, none twice"}</span></div>'
+        for fate in fates:
+            if epoch[fate]:
+                yield f'<p class="soft">{count(sum(end - begin for begin, end in epoch[fate]), thing)} {fate}</p>'
         yield picture("strip", f"{name}: {wrong or 'no gap'}", "".join(inside[:2000]), 10)
         if again:
             yield picture("again", "run again", "".join(rectangles(again, whole)), 10)

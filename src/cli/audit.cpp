@@ -127,6 +127,9 @@ std::pair<std::string, std::string> progress(const AuditReport& report) {
   note(report.skipped, were(report.skipped) + " skipped");
   note(report.padded, counted(report.padded, "slot") + " of padding");
   note(report.dropped, were(report.dropped) + " dropped at the ends of epochs");
+  note(std::ssize(report.given_up), were(std::ssize(report.given_up)) + " dropped by hand");
+  note(std::ssize(report.open),
+       counted(std::ssize(report.open), "sample is", "samples are") + " open: handed out, and not settled");
   if (start.is_mixture()) return {counted(std::ssize(report.datasets), "dataset"), text};
   const std::string epochs = counted(report.end.epoch, "complete epoch");
   return {start.is_stream() ? epochs : fmt::format("{} of {} samples", epochs, samples), text};
@@ -217,7 +220,8 @@ std::string verdict(const AuditReport& report) {
     return "passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep";
   const auto is_uneven = [](const PhaseReport& phase) { return phase.start.split == Split::by_shard; };
   return fmt::format(
-      "passed: each sample exactly once per epoch, ranks in lockstep, {}one content per sample",
+      "passed: each sample exactly once per epoch{}, ranks in lockstep, {}one content per sample",
+      report.is_by_hand ? " and settled, dropped or open" : "",
       std::ranges::any_of(report.phases, is_uneven) ? "" : "equal slices, ");
 }
 

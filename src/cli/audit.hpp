@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -90,7 +91,10 @@ struct AuditReport {
   std::vector<DatasetReport> datasets;  ///< of a mixture
   std::int64_t skipped = 0;
   std::int64_t padded = 0;
-  std::int64_t dropped = 0;  ///< left out at the ends of epochs by Tail::drop
+  std::int64_t dropped = 0;                  ///< left out at the ends of epochs by Tail::drop
+  bool is_by_hand = false;                   ///< in some phase, what was handed out counts once it is settled
+  std::set<trace::TraceName> open = {};      ///< in the end, and neither settled nor dropped
+  std::set<trace::TraceName> given_up = {};  ///< dropped by hand
 
   [[nodiscard]] bool passed() const noexcept { return problems.empty(); }
 };

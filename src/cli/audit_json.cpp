@@ -24,6 +24,17 @@ struct Part {
   bool counts = false;  // it was not rolled back
 };
 using Epochs = std::map<std::int64_t, std::vector<Part>>;
+
+// Samples of each epoch that are open or dropped, by where the run has them.
+using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+struct Fated {
+  Ranges open;
+  Ranges dropped;
+};
+struct Found {
+  Epochs epochs;
+  std::map<std::int64_t, Fated> fates;
+};
 constexpr int kMostMissing = 100;  // epochs without a part: a damaged trace may pass over any number
 
 // What goes beyond an epoch is padding, unless the tail carries it into the next one.
@@ -42,6 +53,26 @@ void add_step(Epochs& epochs, const trace::Phase& phase, const trace::Step& step
     }
     left = start.tail == Tail::carry ? left - (end - begin) : 0;
     begin = 0;
+  }
+}
+
+void add_place(Ranges& ranges, std::int64_t at) {
+  if (ranges.empty() || ranges.back().second != at) ranges.emplace_back(at, at);
+  ranges.back().second = at + 1;
+}
+
+void add_fates(std::map<std::int64_t, Fated>& fates, const AuditReport& report, const trace::Phase& phase,
+               const trace::Step& step) {
+  if (step.start.step >= phase.limit || (report.open.empty() && report.given_up.empty())) return;
+  for (const auto& [rank, batch] : step.slices) {
+    for (const trace::TraceSlot& slot : batch->slots) {
+      const trace::TraceName name{slot.epoch, slot.id};
+      const std::int64_t at = step.start.consumed + slot.slot;
+      const std::int64_t size = phase.start.epoch_samples();
+      Fated& of = fates[step.start.epoch + at / size];
+      if (report.open.contains(name)) add_place(of.open, at % size);
+      if (report.given_up.contains(name)) add_place(of.dropped, at % size);
+    }
   }
 }
 
@@ -99,7 +130,7 @@ void add_batch(Json& rank, const trace::TraceBatch& batch, const std::regex& in_
   rank["slow"][is_sample ? place.prefix().str() : slowest].push_back(seconds);
 }
 
-Json phase_json(const trace::Phase& phase, Epochs& epochs) {
+Json phase_json(const trace::Phase& phase, const AuditReport& report, Found& found) {
   std::map<int, Json> ranks;
   for (const auto& [rank, path] : phase.files) {
     ranks[rank] = {{"rank", rank}, {"slow", Json::object()}};
@@ -111,7 +142,8 @@ Json phase_json(const trace::Phase& phase, Epochs& epochs) {
   trace::PhaseSteps steps(phase);
   for (trace::Step step; steps.next(step);) {
     for (const auto& [rank, batch] : step.slices) add_batch(ranks[rank], *batch, in_file);
-    if (std::ssize(step.slices) == phase.start.world.size) add_step(epochs, phase, step);
+    if (std::ssize(step.slices) == phase.start.world.size) add_step(found.epochs, phase, step);
+    add_fates(found.fates, report, phase, step);
   }
   Json json{{"phase", phase.start.phase}, {"world", phase.start.world.size}, {"step", phase.start.from.step}};
   for (auto& [number, rank] : ranks) json["ranks"].push_back(std::move(rank));
@@ -139,13 +171,21 @@ std::string audit_json(const AuditReport& report, const AuditReport& so_far) {
   json["so_far"] = judgement(so_far);
   json["samples"] = report.traces.begin()->second.start.samples;
   json["epochs"] = Json::array();
-  Epochs epochs;
-  for (const auto& [number, phase] : report.traces) json["phases"].push_back(phase_json(phase, epochs));
+  Found found;
+  auto& [epochs, fates] = found;
+  for (const auto& [number, phase] : report.traces)
+    json["phases"].push_back(phase_json(phase, report, found));
   const std::int64_t last = last_epoch(epochs, report.traces);
   for (std::int64_t epoch = 0, missing = 0; epoch < last && missing < kMostMissing; ++epoch)
     missing += epochs.try_emplace(epoch).second ? 1 : 0;
   for (const auto& [epoch, parts] : epochs)
     json["epochs"].push_back(epoch_json(epoch, parts, epoch < last, report.traces));
+  for (Json& epoch : json["epochs"]) {
+    if (!report.is_by_hand) break;
+    const Fated& of = fates[epoch["epoch"]];
+    epoch["open"] = of.open;
+    epoch["dropped"] = of.dropped;
+  }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,4 +1,6 @@
 #include "cli/audit.hpp"
+#include "cli/fates.hpp"
+#include "cli/tracks.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -45,15 +47,19 @@ class Auditor {
     go_back_to(start_.from.step);
     step_ = {.start = start_.from};
     expect_at(start_.from.step < phase.limit);
+    fates_.begin(phase);
     trace::PhaseSteps steps(phase);
     for (;;) {
       const bool has_step = steps.next(step_);
       for (const auto& [rank, damage] : step_.damage) report(Kind::format, rank, damage);
-      if (!has_step) check_ends(steps.ends());
       const bool is_written = lacking == 0 && std::ranges::none_of(step_.absent, &trace::Absence::has_ended);
-      if (!has_step || (may_run && !is_written)) break;
-      audit_step(step_.start.step < phase.limit);
+      const bool is_last = !has_step || (may_run && !is_written);
+      if (!is_last) audit_step(step_.start.step < phase.limit);
+      hear();
+      if (!has_step) check_ends(steps.ends());
+      if (is_last) break;
     }
+    fates_.end(end_.has_value());
     // A phase killed at once, before it had a batch, need not have all its files.
     if (may_run || (start_.from.step >= phase.limit && report_.phases.back().rolled_back == 0)) return;
     int rank = 0;
@@ -77,6 +83,9 @@ class Auditor {
       const bool is_over = rest == set.samples;
       if (is_mixture()) report_.datasets.push_back({set.samples, set.highest + is_over, is_over ? 0 : rest});
     }
+    fates_.finish(report_);
+    expect(report_.open.empty() || !(options_.complete || options_.epochs), Kind::missing, -1,
+           "{} samples are open: handed out, and neither settled nor dropped", report_.open.size());
     close_shards();
     for (const PhaseReport& phase : report_.phases) report_.samples += phase.samples;
     report_.end = at_;
@@ -85,21 +94,6 @@ class Auditor {
 
  private:
   using Kind = ProblemKind;
-  using SetEpoch = std::pair<std::int64_t, std::int64_t>;  // dataset or shard, and epoch
-
-  struct Dataset {
-    std::int64_t first_id = 0;
-    std::int64_t samples = 0;    // -1: unknown
-    std::int64_t open_from = 0;  // epochs below are closed
-    std::int64_t highest = 0;    // epoch of those that count
-  };
-  struct Track {  // what was delivered of a dataset or a stream's shard in an epoch
-    std::int64_t count = 0;
-    std::vector<bool> seen = {};     // of a dataset
-    std::vector<Fact> samples = {};  // of a shard
-    std::int64_t next = 0;           // position in a shard
-  };
-  using Tracks = std::map<SetEpoch, Track>;
 
   // ---- where the run is ----
 
@@ -267,6 +261,24 @@ class Auditor {
     if (!is_same) report(Kind::content, slice.rank, name(slot) + " is not the one rolled back", order.key);
   }
 
+  // What records say of samples that were handed out.
+  void hear() {
+    for (const auto& [rank, fate] : step_.fates) {
+      for (const TraceSlot& slot : fate.slots)
+        if (slot.id < std::ssize(digests_)) check_bytes(rank, slot);
+      fates_.hear(rank, fate);
+    }
+  }
+
+  void check_bytes(int rank, const TraceSlot& slot) {
+    if (slot.kind == SlotKind::skipped) return;
+    std::uint64_t& known = digests_[index(slot.id)];  // inverted, so that 0 is unknown
+    if (known == 0) known = ~slot.digest;
+    if (known != ~slot.digest)
+      report(Kind::content, rank, name(slot) + " has other bytes elsewhere",
+             trace::bytes_fact(start_, slot).key);
+  }
+
   // What a shard gives comes in order, so its next sample has the next position. Ranks own whole shards, for
   // as long as the epoch and the phase last, unless they are dispatched to by sample.
   void take_entry(int rank, const TraceSlot& slot, const SetEpoch& of) {
@@ -296,11 +308,7 @@ class Auditor {
              fmt::format("{} has mask {}, dataset {}, epoch {} in slot {}", name(slot),
                          static_cast<int>(slot.kind), slot.set, slot.epoch, slot.slot));
     }
-    std::uint64_t& known = digests_[index(slot.id)];  // inverted, so that 0 is unknown
-    if (known == 0 && slot.kind != SlotKind::skipped) known = ~slot.digest;
-    const auto suspect = [&] { return trace::bytes_fact(start_, slot).key; };
-    if (known != ~slot.digest && slot.kind != SlotKind::skipped)
-      report(Kind::content, rank, name(slot) + " has other bytes elsewhere", suspect());
+    check_bytes(rank, slot);
     Dataset& dataset = sets_[index(set)];
     const bool is_over = epoch < dataset.open_from;
     if (is_over && is_mixture()) report(Kind::gap, rank, name(slot) + " is of an epoch that was over");
@@ -309,7 +317,9 @@ class Auditor {
     Track& track = tracks_[of];
     if (track.seen.empty()) track.seen.resize(index(dataset.samples));
     auto seen = track.seen[index(slot.id - dataset.first_id)];
-    if (seen) report(Kind::repeated, rank, fmt::format("{} twice in epoch {}", name(slot), epoch), suspect());
+    const auto key = trace::bytes_fact(start_, slot).key;
+    if (seen) report(Kind::repeated, rank, fmt::format("{} twice in epoch {}", name(slot), epoch), key);
+    if (!seen) fates_.hand_out(slot);
     track.count += seen ? 0 : 1;
     seen = true;
   }
@@ -345,7 +355,7 @@ class Auditor {
   }
 
   void report(Kind kind, int rank, std::string what, std::uint64_t suspect = 0, std::int64_t count = 1) {
-    const auto& [at, n, slices, absent, damage] = step_;
+    const Position& at = step_.start;
     add(report_.problems, {kind, start_.phase, rank, at.step, text(at), std::move(what), count, suspect});
   }
 
@@ -368,6 +378,13 @@ class Auditor {
   std::vector<Fact> taken_;                                   // of steps that do not count
   std::vector<Fact> rolled_back_;                             // sorted
   std::int64_t rolled_back_to_ = 0;                           // the step behind them all
+  Fates fates_{[this](const trace::TraceName& name) {
+                 const auto set = name.id < std::ssize(digests_) ? set_of(start_, {.id = name.id}) : -1;
+                 return set >= 0 && has(tracks_, sets_[index(set)], {set, name.epoch}, name.id);
+               },
+               [this](Kind kind, int rank, std::string what, std::int64_t count) {
+                 report(kind, rank, std::move(what), 0, count);
+               }};
 };
 
 }  // namespace

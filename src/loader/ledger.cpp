@@ -153,6 +153,23 @@ void Ledger::keep_from(const Position& at) {
   floor_ = at;
 }
 
+// ---- of who writes down what is said ----
+
+void Ledger::admit(const void* who, Witness witness) {
+  const MutexLock lock(mutex_);
+  who_ = who;
+  witness_ = std::move(witness);
+}
+
+void Ledger::dismiss(const void* who) {
+  const MutexLock lock(mutex_);
+  if (who_ == who) witness_ = nullptr;
+}
+
+void Ledger::bear_witness(SampleNames names, std::optional<std::string_view> reason) const {
+  if (witness_ && !names.empty()) witness_(names, reason);
+}
+
 // ---- of who trains ----
 
 // Into found_, in their order.
@@ -202,8 +219,9 @@ void Ledger::close(Samples::iterator sample) {
   samples_.erase(sample);
 }
 
-void Ledger::close_found(std::string_view verb, SampleNames names) {
+void Ledger::close_found(std::string_view verb, SampleNames names, std::optional<std::string_view> reason) {
   find(verb, names);
+  bear_witness(names, reason);
   for (const auto& one : found_) close(one);
   ++changes_;
   has_settled_ = true;
@@ -231,12 +249,13 @@ void Ledger::settle_batch(SampleNames names, const Position& start, const Positi
 
 void Ledger::drop(SampleNames names, std::string_view reason) {
   const MutexLock lock(mutex_);
-  close_found("drop", names);
+  close_found("drop", names, reason);
   list_dropped(names, reason);
 }
 
 void Ledger::drop_rest(SampleNames names, std::string_view reason) {
   const MutexLock lock(mutex_);
+  bear_witness(names, reason);
   for (const SampleName& name : names) {
     if (const auto sample = samples_.find(name); sample != samples_.end()) close(sample);
   }
@@ -280,13 +299,19 @@ void Ledger::again() {
 
 std::vector<bool> Ledger::try_settle(SampleNames names) {
   const MutexLock lock(mutex_);
-  std::vector<bool> were_open;
-  were_open.reserve(names.size());
-  for (const SampleName& name : names) {
-    const auto sample = samples_.find(name);
-    were_open.push_back(sample != samples_.end());
-    if (were_open.back()) close(sample);
+  std::vector<bool> were_open(names.size());
+  std::vector<SampleName> open;
+  found_.clear();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto sample = samples_.find(names[i]);
+    were_open[i] = sample != samples_.end() && !std::exchange(sample->second.is_named, true);
+    if (!were_open[i]) continue;
+    found_.push_back(sample);
+    open.push_back(names[i]);
   }
+  for (const auto& one : found_) one->second.is_named = false;
+  bear_witness(open);
+  for (const auto& one : found_) close(one);
   ++changes_;
   has_settled_ = true;
   is_in_order_ = is_in_order_ && names.empty();

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
@@ -58,6 +59,20 @@ class Ledger {
   std::size_t restart(std::string_view by);
   /// A state goes back to no place before this one.
   void keep_from(const Position& at);
+
+  // ---- of who writes down what is said ----
+
+  /// Is told of samples before they are settled, or dropped for a reason; where it throws, they are not.
+  using Witness = std::function<void(SampleNames names, std::optional<std::string_view> reason)>;
+  /// It is told from here on, in place of another, until `who` came last and leaves.
+  void admit(const void* who, Witness witness);
+  void dismiss(const void* who);
+  /// Calls `write` while nobody is told.
+  template <typename Write>
+  void between(Write write) const {
+    const MutexLock lock(mutex_);
+    write();
+  }
 
   // ---- of who trains: for all names or for none; Error{invalid_argument} for a sample that is not out ----
 
@@ -133,7 +148,10 @@ class Ledger {
   std::int64_t enter(RunSlice& batch, bool is_expected, Entries::iterator entry) ROTA_REQUIRES(mutex_);
   void drop_if_empty(Entries::iterator entry) ROTA_REQUIRES(mutex_);
   void find(std::string_view verb, SampleNames names) ROTA_REQUIRES(mutex_);
-  void close_found(std::string_view verb, SampleNames names) ROTA_REQUIRES(mutex_);
+  void close_found(std::string_view verb, SampleNames names, std::optional<std::string_view> reason = {})
+      ROTA_REQUIRES(mutex_);
+  void bear_witness(SampleNames names, std::optional<std::string_view> reason = {}) const
+      ROTA_REQUIRES(mutex_);
   void close(Samples::iterator sample) ROTA_REQUIRES(mutex_);
   void take_back(Sample& sample) ROTA_REQUIRES(mutex_);
   void touch(Entries::iterator entry) ROTA_REQUIRES(mutex_);
@@ -156,6 +174,8 @@ class Ledger {
   bool has_settled_ ROTA_GUARDED_BY(mutex_) = false;
   bool is_in_order_ ROTA_GUARDED_BY(mutex_) = true;
   std::string restarted_by_ ROTA_GUARDED_BY(mutex_);
+  const void* who_ ROTA_GUARDED_BY(mutex_) = nullptr;
+  Witness witness_ ROTA_GUARDED_BY(mutex_);
 };
 
 }  // namespace rota::internal

@@ -65,6 +65,15 @@ OpenTurns Settling::coming(const Run& run) const {
   return all;
 }
 
+std::vector<SampleName> Settling::all_open(const Run& run) const {
+  OpenTurns all = turns_of(run, ledger_->open(run.position()).names);
+  const OpenTurns more = coming(run);
+  all.insert(all.end(), more.begin(), more.end());
+  std::ranges::sort(all);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return names_of(run, all);
+}
+
 bool Settling::drop_rest(Run& run, const World& world) {
   const auto rest = coming(run);
   if (rest.empty()) return false;

@@ -54,6 +54,8 @@ class Settling {
   }
   /// What comes again.
   [[nodiscard]] OpenTurns coming(const Run& run) const;
+  /// That and what is out.
+  [[nodiscard]] std::vector<SampleName> all_open(const Run& run) const;
   /// The run as a state has it, where all is settled but what is open; and whether that is all: others may
   /// have more that is open. A place before step `least` is not gone back to.
   [[nodiscard]] std::pair<Run, bool> as_saved(const Run& run, const World& world,

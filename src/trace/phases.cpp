@@ -73,6 +73,7 @@ bool PhaseSteps::next(Step& step) {
     if (reader.is_taken) {
       reader.has_batch = reader.file.next(reader.batch);
       for (const std::string& damage : reader.file.damage()) step.damage.emplace_back(reader.rank, damage);
+      for (const TraceFate& fate : reader.file.fates()) step.fates.emplace_back(reader.rank, fate);
     }
     reader.is_taken = false;
     if (!reader.has_batch) continue;

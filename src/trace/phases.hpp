@@ -52,6 +52,7 @@ struct Step {
   std::vector<Slice> slices = {};                        ///< in order of rank, empty behind the last step
   std::vector<Absence> absent = {};                      ///< in order of rank
   std::vector<std::pair<int, std::string>> damage = {};  ///< records that were passed over before it, by rank
+  std::vector<std::pair<int, TraceFate>> fates = {};     ///< that records before it tell of, by rank
 
   /// Of all slices, those of this kind, or all.
   [[nodiscard]] std::int64_t slots(std::optional<SlotKind> kind = std::nullopt) const;

@@ -27,11 +27,36 @@
 
 namespace rota {
 
+/// The file of a rank. Of a run that is settled by hand the ledger writes, too, from any thread.
+class internal::TraceLines {
+ public:
+  explicit TraceLines(const std::filesystem::path& path) : file_(path) {}
+  ~TraceLines() { leave(); }
+  TraceLines(const TraceLines&) = delete;
+  TraceLines& operator=(const TraceLines&) = delete;
+
+  [[nodiscard]] const LineWriter& file() const noexcept { return file_; }
+  void append(std::string line) {
+    if (!ledger_) return file_.append(std::move(line));
+    ledger_->between([&] { file_.append(std::move(line)); });
+  }
+  /// Also writes what becomes of samples, in lines that begin as others of this rank.
+  void listen(std::shared_ptr<Ledger> ledger, const std::string& common);
+  void leave() {
+    if (ledger_) std::exchange(ledger_, nullptr)->dismiss(this);
+  }
+  void close() { file_.close(); }
+
+ private:
+  LineWriter file_;
+  std::shared_ptr<Ledger> ledger_;
+};
+
 namespace {
 
 constexpr std::string_view kBegin = "begin a trace";
 
-using Lines = std::unique_ptr<internal::LineWriter, internal::DeleteWhereMade>;
+using Lines = std::unique_ptr<internal::TraceLines, internal::DeleteWhereMade>;
 
 // `,"name":[a,b,...]`, each of what `text_of` makes of a value.
 template <typename Range, typename TextOf = std::identity>
@@ -43,6 +68,16 @@ void append_list(std::string& line, std::string_view name, const Range& values, 
     comma = ",";
   }
   line.push_back(']');
+}
+
+void append_names(std::string& line, std::string_view ids, std::string_view epochs,
+                  internal::SampleNames names) {
+  append_list(line, ids, names, [](const internal::SampleName& name) { return name.id.value; });
+  append_list(line, epochs, names, &internal::SampleName::epoch);
+}
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 void append_digests(std::string& line, const Batch& batch) {
@@ -66,9 +101,8 @@ void append_times(std::string& line, const BatchTimes& times) {
   fmt::format_to(out, R"(,"at":{:.3f},"wait":{:.6f},"read":{:.6f},"transform":{:.6f})", now.count(),
                  times.wait_seconds, times.read_seconds, times.transform_seconds);
   if (times.slowest.empty()) return;
-  const nlohmann::json name(times.slowest);
-  fmt::format_to(out, R"(,"slowest":{},"slowest_seconds":{:.6f})",
-                 name.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), times.slowest_seconds);
+  fmt::format_to(out, R"(,"slowest":{},"slowest_seconds":{:.6f})", quoted(times.slowest),
+                 times.slowest_seconds);
 }
 
 std::string start_line(const Loader& loader) {
@@ -82,8 +116,18 @@ std::string start_line(const Loader& loader) {
       options.workers, options.global_batch_size, to_string(options.rank_split), to_string(options.tail),
       at.epoch, at.consumed, at.step, to_string(loader.fingerprint()));
   append_list(line, "samples", samples);
+  const internal::Settling& settling = internal::Behind::of(loader).settling;
+  if (settling.is_by_hand()) line += R"(,"settle":"by_hand")";
+  const auto open = settling.all_open(loader.run());
+  if (!open.empty()) append_names(line, "open", "open_epochs", open);
   return line;
 }
+
+void listen(internal::TraceLines& lines, const Loader& loader, const std::string& common) {
+  const internal::Settling& settling = internal::Behind::of(loader).settling;
+  if (settling.is_by_hand()) lines.listen(settling.ledger(), common);
+}
+void listen(internal::TraceLines&, const StreamLoader&, const std::string&) {}
 
 std::string start_line(const StreamLoader& loader) {
   const Position at = loader.position();
@@ -132,20 +176,32 @@ std::pair<std::int64_t, Lines> begin(const Communicator& comm, const std::filesy
   const std::int64_t phase = ranks::on_first_rank(comm, kBegin, [&] { return prepare(directory, wanted); });
   const auto write_start = [&] {
     if (world.replica > 0) return;
-    lines.reset(new internal::LineWriter(directory / trace::trace_file_name(phase, world.rank)));
+    lines.reset(new internal::TraceLines(directory / trace::trace_file_name(phase, world.rank)));
     lines->append(fmt::format(R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},{}}})", phase,
                               world.size, world.rank, start_line(loader)));
+    listen(*lines, loader, fmt::format(R"("phase":{},"rank":{})", phase, world.rank));
   };
   try {
     comm.together(kBegin, write_start);
   } catch (...) {  // a phase of some ranks would spoil the trace
-    if (lines) lines->remove();
+    if (lines) lines->file().remove();
     throw;
   }
   return {phase, std::move(lines)};
 }
 
 }  // namespace
+
+void internal::TraceLines::listen(std::shared_ptr<Ledger> ledger, const std::string& common) {
+  const auto write = [this, common](SampleNames names, std::optional<std::string_view> reason) {
+    std::string line = fmt::format(R"({{"event":"{}",{})", reason ? "dropped" : "settled", common);
+    append_names(line, "ids", "epochs", names);
+    if (reason) line += R"(,"reason":)" + quoted(std::string(*reason));
+    file_.append(line + '}');
+  };
+  ledger_ = std::move(ledger);
+  ledger_->admit(this, write);
+}
 
 TraceWriter::TraceWriter(const Communicator& comm, const std::filesystem::path& directory,
                          const Loader& loader, std::optional<std::int64_t> phase) {
@@ -218,6 +274,7 @@ void TraceWriter::end(const Position& position) {
   std::string line =
       fmt::format(R"({{"event":"end","phase":{},"rank":{},"epoch":{})", phase_, world_.rank, position.epoch);
   if (!is_stream_) line += fmt::format(R"(,"consumed":{})", position.consumed);
+  lines_->leave();
   lines_->append(line +
                  fmt::format(R"(,"step":{},"batches":{},"slots":{}}})", position.step, steps_, samples_));
   lines_->close();
@@ -225,12 +282,12 @@ void TraceWriter::end(const Position& position) {
 
 bool TraceWriter::may_write(bool is_stream) const {
   if (world_.replica > 0) return false;
-  const char* why = !internal::owned(lines_, "a trace writer").is_open() ? "it has ended"
-                    : is_stream == is_stream_                            ? nullptr
+  const char* why = !internal::owned(lines_, "a trace writer").file().is_open() ? "it has ended"
+                    : is_stream == is_stream_                                   ? nullptr
                     : is_stream_ ? "it is of a StreamLoader, and this is of a Loader"
                                  : "it is of a Loader, and this is of a StreamLoader";
   if (why == nullptr) return true;
-  throw internal::failure(ErrorCode::invalid_argument, "write trace file {}: {}", lines_->path(), why);
+  throw internal::failure(ErrorCode::invalid_argument, "write trace file {}: {}", lines_->file().path(), why);
 }
 
 }  // namespace rota

@@ -60,6 +60,16 @@ Position to_position(const JsonObject& record, bool is_stream) {
           .step = natural(record, "step")};
 }
 
+std::vector<TraceName> to_names(const JsonObject& record, std::string_view ids, std::string_view epochs) {
+  const auto all_ids = record.numbers(ids, 0, kMaxTraced);
+  const auto all_epochs = record.numbers(epochs, 0, kMaxTraced);
+  if (all_ids.size() != all_epochs.size())
+    throw Damage(fmt::format("{} {} and {} {}", all_ids.size(), ids, all_epochs.size(), epochs));
+  std::vector<TraceName> names;
+  for (std::size_t i = 0; i < all_ids.size(); ++i) names.push_back({all_epochs[i], all_ids[i]});
+  return names;
+}
+
 TraceStart to_start(const JsonObject& record) {
   if (record.text("event") != "start") throw Damage("the first record is not the start record");
   const std::int64_t version = natural(record, "v");
@@ -80,6 +90,8 @@ TraceStart to_start(const JsonObject& record) {
       if ((rest -= samples) < 0) throw Damage("\"samples\" are too many");
     }
     if (start.samples.empty()) throw Damage("it has no dataset");
+    start.is_by_hand = record.has("settle") && record.text("settle") == "by_hand";
+    if (record.has("open")) start.open = to_names(record, "open", "open_epochs");
   }
   start.from = to_position(record, start.is_stream());
   start.world.validate();
@@ -180,8 +192,8 @@ bool TraceStart::is_same_run(const TraceStart& other) const noexcept {
 
 bool TraceStart::is_same_phase(const TraceStart& other) const noexcept {
   return is_same_run(other) &&
-         std::tie(world.size, batch, tail, split, from) ==
-             std::tie(other.world.size, other.batch, other.tail, other.split, other.from);
+         std::tie(world.size, batch, tail, split, from, is_by_hand) ==
+             std::tie(other.world.size, other.batch, other.tail, other.split, other.from, other.is_by_hand);
 }
 
 std::int64_t set_of(const TraceStart& start, const TraceSlot& slot) {
@@ -254,6 +266,7 @@ void TraceFile::add_damage(const std::exception& damage) {
 
 bool TraceFile::next(TraceBatch& batch) {
   damage_.clear();
+  fates_.clear();
   while (read_line()) {
     try {
       if (take(batch)) return true;
@@ -278,28 +291,38 @@ bool TraceFile::take(TraceBatch& batch) {
   const JsonObject record = object_of(parsed);
   const std::string& event = record.text("event");
   if (event == "start") throw Damage("a second start record");
-  if (event != "batch" && event != "end") return false;
+  const bool is_fate = event == "settled" || event == "dropped" || event == "again";
+  if (event != "batch" && event != "end" && !is_fate) return false;
   const std::int64_t phase = natural(record, "phase");
   const std::int64_t rank = natural(record, "rank");
   if (phase != start_->phase || rank != start_->world.rank)
     throw Damage(fmt::format("a record of phase {}, rank {}, in the file of another", phase, rank));
   if (end_) throw Damage("a record behind the end record");
+  if (event == "settled" || event == "dropped") {
+    const auto kind = event == "settled" ? TraceFate::Kind::settled : TraceFate::Kind::dropped;
+    fates_.push_back({.kind = kind, .names = to_names(record, "ids", "epochs")});
+    return false;
+  }
   const Position at = to_position(record, start_->is_stream());
   if (event == "end") {
     end_ = at;
     check_end(natural(record, "batches"), natural(record, "slots"));
     return false;
   }
-  batch.start = at;
-  batch.slots.clear();
+  TraceBatch read{.start = at, .slots = {}, .times = {}};
   for (const Json& digest : record.array("digests"))
-    batch.slots.push_back({.epoch = at.epoch, .digest = to_digest(digest)});
+    read.slots.push_back({.epoch = at.epoch, .digest = to_digest(digest)});
   if (start_->is_stream()) {
-    read_stream(record, batch);
+    read_stream(record, read);
   } else {
-    read_samples(record, *start_, batch);
+    read_samples(record, *start_, read);
   }
-  read_times(record, batch);
+  if (event == "again") {
+    fates_.push_back({.kind = TraceFate::Kind::again, .slots = std::move(read.slots)});
+    return false;
+  }
+  read_times(record, read);
+  batch = std::move(read);
   next_step_ = at.step + 1;
   ++batches_;
   slots_ += std::ssize(batch.slots);

@@ -19,6 +19,13 @@ namespace rota::trace {
 /// Numbers in a trace are no greater, so that sums of two do not overflow.
 inline constexpr std::int64_t kMaxTraced = std::int64_t{1} << 61;
 
+/// A sample, by what it is called when it is settled. Ids of a mixture are of all its datasets.
+struct TraceName {
+  std::int64_t epoch = 0;
+  std::int64_t id = 0;
+  friend auto operator<=>(const TraceName&, const TraceName&) = default;
+};
+
 /// The first record of a trace file.
 struct TraceStart {
   std::int64_t phase = 0;
@@ -31,6 +38,8 @@ struct TraceStart {
   std::string fingerprint;
   std::vector<std::int64_t> samples = {};  ///< N of each dataset; empty of a stream
   std::int64_t shards = 0;                 ///< L of a stream
+  bool is_by_hand = false;                 ///< what is handed out counts once it is settled
+  std::vector<TraceName> open = {};        ///< on this rank, when the phase began
 
   [[nodiscard]] bool is_stream() const noexcept { return samples.empty(); }
   [[nodiscard]] bool is_mixture() const noexcept { return samples.size() > 1; }
@@ -72,6 +81,13 @@ struct TraceBatch {
   BatchTimes times;  ///< 0 where nobody wrote them
 };
 
+/// What a record says of samples that were handed out before.
+struct TraceFate {
+  enum class Kind { settled, dropped, again } kind = Kind::settled;
+  std::vector<TraceName> names = {};  ///< that are settled or dropped
+  std::vector<TraceSlot> slots = {};  ///< that come again
+};
+
 /// The number of its dataset, by id; of a stream, its shard.
 std::int64_t set_of(const TraceStart& start, const TraceSlot& slot);
 /// The epoch of a slot of a global batch that starts at `at`: that of its position; of a mixture, whose
@@ -105,6 +121,9 @@ class TraceFile {
   /// What is wrong with the start record, or with records that the last `next` passed over: file, line, why.
   [[nodiscard]] const std::vector<std::string>& damage() const noexcept { return damage_; }
 
+  /// What records say that the last `next` came by.
+  [[nodiscard]] const std::vector<TraceFate>& fates() const noexcept { return fates_; }
+
   /// Where there is a start record, reads on to the next sound batch record, into `batch`; false where there
   /// is none.
   bool next(TraceBatch& batch);
@@ -112,7 +131,7 @@ class TraceFile {
  private:
   bool read_line();  // false at the end
   void add_damage(const std::exception& damage);
-  bool take(TraceBatch& batch);  // the line; false where it is no batch
+  bool take(TraceBatch& batch);  // the line; false where it is no step
   void check_end(std::int64_t batches, std::int64_t slots) const;
 
   std::filesystem::path path_;
@@ -122,6 +141,7 @@ class TraceFile {
   std::optional<TraceStart> start_;
   std::optional<Position> end_;
   std::vector<std::string> damage_;
+  std::vector<TraceFate> fates_;
   std::int64_t next_step_ = 0;  // behind what was read so far:
   std::int64_t batches_ = 0;
   std::int64_t slots_ = 0;

@@ -13,19 +13,6 @@ using cli::audit;
 using cli::AuditOptions;
 using nlohmann::json;
 
-std::vector<std::string> lines_of(const fs::path& file) {
-  std::ifstream stream(file);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
-void write_lines(const fs::path& file, const std::vector<std::string>& lines) {
-  fs::remove(file);  // quicker than to cut it
-  std::ofstream stream(file);
-  for (const std::string& line : lines) stream << line << '\n';
-}
-
 json changed(const json& value) {
   if (value.is_number()) return value.get<std::int64_t>() + 1;
   const auto text = value.get<std::string>();

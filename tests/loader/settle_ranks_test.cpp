@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "cli/audit.hpp"
 #include "loader/ranks.hpp"
 #include "rota/resume.hpp"
 
@@ -12,13 +13,15 @@ using Name = std::pair<std::int64_t, std::int64_t>;  // id, epoch
 /// A rank of a run whose consumers take their time, in lockstep with the others.
 class Consumers {
  public:
-  Consumers(const Course& course, std::uint64_t seed)
+  Consumers(const Course& course, std::uint64_t seed, fs::path traces)
       : loader_(course.make(everyone())),
+        traces_(std::move(traces)),
         common_(seed),
         own_(seed + 1 + static_cast<std::uint64_t>(everyone().rank())) {}
 
   /// **Collective.** To the end of the run; what this rank has trained.
   Numbers run(CheckpointDirectory& checkpoints) {
+    trace_.emplace(everyone(), traces_, loader_);
     for (int idle = 0; idle < 3;) {
       const std::int64_t which = draw(common_, 0, 9);
       if (which < 5) {
@@ -34,6 +37,7 @@ class Consumers {
         go_back(checkpoints);
       }
     }
+    trace_->end(loader_);
     return trained_;
   }
   const Loader& loader() const { return loader_; }
@@ -43,6 +47,7 @@ class Consumers {
     const auto batch = loader_.next();
     EXPECT_THAT(ranks::all_gather(everyone(), batch ? 1 : 0), Each(batch ? 1 : 0))
         << "unequal numbers of steps";
+    if (batch) trace_->write(*batch);
     for (std::size_t i = 0; batch && i < batch->ids().size(); ++i) {
       if (batch->kinds()[i] == SlotKind::sample) out_.emplace_back(batch->ids()[i].value, batch->epochs()[i]);
     }
@@ -84,11 +89,14 @@ class Consumers {
       return;
     }
     restore(loader_, *latest);
+    trace_.emplace(everyone(), traces_, loader_);
     trained_ = saved_;
     out_.clear();
   }
 
   Loader loader_;
+  fs::path traces_;
+  std::optional<TraceWriter> trace_;
   std::mt19937_64 common_;
   std::mt19937_64 own_;
   std::vector<Name> out_;
@@ -106,9 +114,12 @@ TEST(SettleOfRanks, TrainsEachSampleOnceWhereverItComesAgain) {
     if (course.options.tail == Tail::drop) course.options.tail = Tail::partial;
     const SharedDirectory directory;
     CheckpointDirectory checkpoints(everyone(), directory.path());
-    Consumers consumers(course, seed);
+    Consumers consumers(course, seed, directory.path() / "traces");
     const Numbers mine = consumers.run(checkpoints);
     const Numbers all = all_of_ranks(everyone(), mine);
+    const auto report = cli::audit(directory.path() / "traces", {.samples = {course.source->size()}});
+    EXPECT_THAT(cli::problem_text(report.problems), "") << "seed " << seed;
+    EXPECT_THAT(report.open, IsEmpty());
     std::multiset<Name> trained;
     for (std::size_t i = 0; i < all.size(); i += 2) trained.emplace(all[i], all[i + 1]);
     std::multiset<Name> wanted;

@@ -108,6 +108,20 @@ def test_steps_that_were_run_again_are_no_repeats(tmp_path, page):
     assert "none missing, none twice" in html and "steps that were run again" in html
 
 
+def test_what_is_open_and_dropped_by_hand_has_its_colours(tmp_path, page):
+    loader = rota.Loader(source(SAMPLES), BATCH, settle="by_hand")
+    trace = rota.TraceWriter(tmp_path / "trace", loader)
+    for batch in loader:
+        trace.write(batch)
+        loader.settle(batch.ids[5:], batch.epochs[5:])
+        loader.drop(batch.ids[:2], batch.epochs[:2], reason="stale")
+    trace.end()
+    html = page()
+    assert "20 samples dropped" in words(html) and "30 samples open" in words(html)
+    assert "open, by hand" in words(html) and html.count('fill="#f2c230"') == html.count('fill="#5d6875"') == 10
+    assert "settled, dropped or open" in words(html)
+
+
 @pytest.mark.parametrize(
     "waits, members, word, sentence",
     [

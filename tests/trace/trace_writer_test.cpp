@@ -6,9 +6,6 @@
 
 namespace rota::test::trace_writer_test {
 
-constexpr Tail kTails[] = {Tail::partial, Tail::carry, Tail::drop, Tail::pad};
-constexpr Split kSplits[] = {Split::by_sample, Split::by_shard, Split::interleaved};
-
 Loader small_loader() { return one_dataset(10, {.global_batch_size = 4})({}); }
 
 /// What an audit says of a run in which it finds no problem.
@@ -47,26 +44,6 @@ TEST(TraceWriter, WritesWhatAnAuditPassesOfBatchesBeyondTheDataset) {
       EXPECT_EQ(report.padded, 12);
     }
   }
-}
-
-TEST(TraceWriter, WritesWhatAnAuditPassesOfBatchesThatComeAgain) {
-  const TemporaryDirectory dir;
-  const auto make = one_dataset(50, {.global_batch_size = 8, .settle = Settle::by_hand});
-  std::string saved;
-  for (std::int64_t phase = 0; phase < 2; ++phase) {
-    Loader loader = make({});
-    if (phase > 0) restore(loader, saved);
-    TraceWriter trace(dir.path(), loader, phase);
-    for (int step = 0; const auto batch = loader.next(); ++step) {
-      trace.write(*batch);
-      if (step == 1) loader.again(batch->ids().first(3), batch->epochs().first(3));
-      if (step == 3) saved = state(loader);
-      if (step != 1) loader.settle(*batch);
-    }
-    trace.end(loader);
-  }
-  const auto report = good_audit(dir, {.samples = {50}, .epochs = 1, .complete = true});
-  EXPECT_EQ(report.samples, 50);
 }
 
 TEST(TraceWriter, ThatWasMovedFromIsRefused) {
@@ -149,19 +126,6 @@ TEST(TraceWriter, RefusesWhatComesBehindTheEndAndBatchesOfAnotherLoader) {
   EXPECT_THAT([&] { trace.write(*other.next()); }, ThrowsMessage<Error>(HasSubstr("it is of a Loader")));
   trace.end(loader);
   EXPECT_THAT([&] { trace.end(loader); }, ThrowsMessage<Error>(HasSubstr("it has ended")));
-}
-
-/// What `work` throws while no file of this process may grow beyond so many bytes.
-std::optional<Error> error_on_full_disk(rlim_t bytes, const std::function<void()>& work) {
-  rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  const rlimit limit{.rlim_cur = bytes, .rlim_max = before.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &limit);
-  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
-  auto error = error_of(work);
-  static_cast<void>(std::signal(SIGXFSZ, handler));
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  return error;
 }
 
 TEST(TraceWriter, ThatFailsInTheMidstOfALineWritesItWholeWhenTriedAgain) {

@@ -2,9 +2,13 @@
 
 // Runs of real loaders, all ranks of a world in this process, traced.
 
+#include "source/reading.hpp"
 #include "source/told_source.hpp"
 
 namespace rota::test {
+
+inline constexpr Tail kTails[] = {Tail::partial, Tail::carry, Tail::drop, Tail::pad};
+inline constexpr Split kSplits[] = {Split::by_sample, Split::by_shard, Split::interleaved};
 
 /// A loader of any kind for a world.
 using MakeLoader = std::function<Loader(World)>;
@@ -48,6 +52,32 @@ inline void run_in_three_worlds(const fs::path& dir, const MakeLoader& make) {
   run_phase(dir, make, 1, 4, saved, 2);
   const Position stopped = run_phase(dir, make, 2, 3, saved, 5);
   run_phase(dir, make, 3, 1, stopped);
+}
+
+/// What `work` throws while no file of this process may grow beyond so many bytes.
+inline std::optional<Error> error_on_full_disk(rlim_t bytes, const std::function<void()>& work) {
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit limit{.rlim_cur = bytes, .rlim_max = before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  auto error = error_of(work);
+  static_cast<void>(std::signal(SIGXFSZ, handler));
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  return error;
+}
+
+inline std::vector<std::string> lines_of(const fs::path& file) {
+  std::ifstream stream(file);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+inline void write_lines(const fs::path& file, const std::vector<std::string>& lines) {
+  fs::remove(file);  // quicker than to cut it
+  std::ofstream stream(file);
+  for (const std::string& line : lines) stream << line << '\n';
 }
 
 }  // namespace rota::test
