@@ -270,13 +270,12 @@ class Auditor {
     }
   }
 
-  void check_bytes(int rank, const TraceSlot& slot) {
+  void check_bytes(int rank, const TraceSlot& slot, std::uint64_t suspect = 0) {
     if (slot.kind == SlotKind::skipped) return;
     std::uint64_t& known = digests_[index(slot.id)];  // inverted, so that 0 is unknown
     if (known == 0) known = ~slot.digest;
     if (known != ~slot.digest)
-      report(Kind::content, rank, name(slot) + " has other bytes elsewhere",
-             trace::bytes_fact(start_, slot).key);
+      report(Kind::content, rank, name(slot) + " has other bytes elsewhere", suspect);
   }
 
   // What a shard gives comes in order, so its next sample has the next position. Ranks own whole shards, for
@@ -308,7 +307,8 @@ class Auditor {
              fmt::format("{} has mask {}, dataset {}, epoch {} in slot {}", name(slot),
                          static_cast<int>(slot.kind), slot.set, slot.epoch, slot.slot));
     }
-    check_bytes(rank, slot);
+    const std::uint64_t key = trace::bytes_fact(start_, slot).key;
+    check_bytes(rank, slot, key);
     Dataset& dataset = sets_[index(set)];
     const bool is_over = epoch < dataset.open_from;
     if (is_over && is_mixture()) report(Kind::gap, rank, name(slot) + " is of an epoch that was over");
@@ -317,7 +317,6 @@ class Auditor {
     Track& track = tracks_[of];
     if (track.seen.empty()) track.seen.resize(index(dataset.samples));
     auto seen = track.seen[index(slot.id - dataset.first_id)];
-    const auto key = trace::bytes_fact(start_, slot).key;
     if (seen) report(Kind::repeated, rank, fmt::format("{} twice in epoch {}", name(slot), epoch), key);
     if (!seen) fates_.hand_out(slot);
     track.count += seen ? 0 : 1;

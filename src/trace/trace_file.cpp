@@ -291,7 +291,7 @@ bool TraceFile::take(TraceBatch& batch) {
   const JsonObject record = object_of(parsed);
   const std::string& event = record.text("event");
   if (event == "start") throw Damage("a second start record");
-  const bool is_fate = event == "settled" || event == "dropped" || event == "again";
+  const bool is_fate = !start_->is_stream() && (event == "settled" || event == "dropped" || event == "again");
   if (event != "batch" && event != "end" && !is_fate) return false;
   const std::int64_t phase = natural(record, "phase");
   const std::int64_t rank = natural(record, "rank");

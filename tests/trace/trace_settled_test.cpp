@@ -151,6 +151,9 @@ TEST(TraceOfWhatIsSettled, IsFoundOutWhereALineOfItIsLostTwiceOrOfOthers) {
       if (event != "again") expect_found("twice", {lines[i], lines[i]});
       if (event != "again") expect_found("of another epoch", {with("epochs", 1)});
       expect_found("of no sample", {with("ids", 50)});
+      json other_bytes = record;
+      other_bytes["digests"][0] = "0000000000000000";
+      if (event == "again") expect_found("of other bytes", {other_bytes.dump()});
     }
     write_lines(entry.path(), lines);
   }
