@@ -270,8 +270,8 @@ class StreamLoader(Placed, _rota.StreamLoader):
     def settle(self, *_: Any, **__: Any) -> NoReturn:
         """Refused, and so are the others of `settle="by_hand"`: what a stream hands out counts as trained."""
         raise InvalidArgumentError(
-            "settle samples of a stream: what it hands out counts as trained; rota.Loader and rota.ElasticBatchSampler, "
-            'of data with an index, take settle="by_hand"'
+            "settle samples of a stream: what it hands out counts as trained; of data with an index, rota.Loader and "
+            'rota.ElasticBatchSampler take settle="by_hand"'
         )
 
     drop = again = try_settle = merge = settle

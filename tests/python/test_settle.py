@@ -2,9 +2,19 @@
 
 import collections
 import itertools
+import json
+import multiprocessing
+import os
 import pickle
+import queue
 import random
+import re
+import subprocess
+import sys
 import threading
+import time
+import types
+from pathlib import Path
 
 import pytest
 import rota
@@ -102,7 +112,6 @@ def test_threads_settle_while_another_waits_for_room():
             trained.append(id)
             made.settle(id, 0)
 
-    made.settle([], [])  # so that it is known to be used
     threads = [threading.Thread(target=consume) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -113,6 +122,22 @@ def test_threads_settle_while_another_waits_for_room():
         thread.join()
     assert sorted(trained) == list(range(1000))
     assert made.open.out == 0
+
+
+def test_a_state_is_taken_while_another_thread_waits_for_room():
+    made = loader(100, 10, open_limit=10, workers=0, deadline=60.0)
+    drawn = []
+    thread = threading.Thread(target=lambda: drawn.extend(made.next() for _ in range(2)))
+    thread.start()
+    while made.open.out < 10:
+        pass
+    time.sleep(0.1)  # it waits, most likely
+    state = made.state_dict()
+    made.again()
+    thread.join()
+    other = loader(100, 10, workers=0)
+    other.load_state_dict(state)
+    assert other.next().ids.tolist() == drawn[0].ids.tolist()
 
 
 # ---- runs that are killed ----
@@ -335,3 +360,112 @@ def test_what_to_device_has_staged_is_given_up_with_it():
     assert made.open.out == 0 and made.open.to_come == 10 and made.state_dict() == plain.state_dict()
     trained += [id for tensors in rota.torch.to_device(made, "meta") for id in ids_of(tensors.batch)]
     assert sorted(trained) == list(range(100))
+
+
+def test_a_torch_loader_has_the_contract_of_a_stateful_one():
+    torch = pytest.importorskip("torch")
+    import rota.torch
+
+    def made():
+        own = sampler(64, 8, seed=5, epochs=2)
+        return own, rota.torch.DataLoader(Named(), own, num_workers=1)
+
+    class Named(torch.utils.data.Dataset):
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, index):
+            return {"id": int(index), "epoch": index.epoch}
+
+    (own, over), pool, trained = made(), [], []
+    for _ in range(3):
+        for batch in over:
+            pool.append(batch)
+            if len(pool) == 3:  # of which the oldest is trained
+                own.settle(pool[0]["id"], pool[0]["epoch"])
+                trained += zip(pool[0]["id"].tolist(), pool.pop(0)["epoch"].tolist())
+            if len(trained) == 40:
+                break
+        state = over.state_dict()
+        (own, over), pool = made(), []
+        over.load_state_dict(state)
+    for batch in over:
+        own.settle(batch["id"], batch["epoch"])
+        trained += zip(batch["id"].tolist(), batch["epoch"].tolist())
+    assert sorted(trained) == [(id, epoch) for id in range(64) for epoch in range(2)]
+
+
+# ---- docs/settle.md ----
+
+
+def recipes(**names):
+    """The functions that the page shows, which call these."""
+    text = Path(os.environ["ROTA_ROOT"], "docs/settle.md").read_text()
+    code = "\n".join(block for block in re.findall(r"```python\n(.*?)```", text, re.S) if re.match("(async )?def ", block))
+    exec(compile("from __future__ import annotations\n" + code, "settle.md", "exec"), names)
+    return types.SimpleNamespace(**names)
+
+
+def test_threads_and_processes_of_the_page_train_what_they_got():
+    trained = []
+    page = recipes(rollout=lambda prompt: prompt, train=trained.append)
+    made = loader(40, 10, workers=0)
+    names = [(id, 0, id) for _ in range(4) for id in ids_of(made.next())]
+    todo, lock = queue.Queue(), threading.Lock()
+    for item in names[:20] + 2 * [None]:
+        todo.put(item)
+    threads = [threading.Thread(target=page.consume, args=(made, todo, lock)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    fork = multiprocessing.get_context("fork")
+    todo, done = fork.SimpleQueue(), fork.SimpleQueue()
+    for item in names[20:] + [None]:
+        todo.put(item)
+    other = fork.Process(target=page.consume_elsewhere, args=(todo, done))
+    other.start()
+    for id, epoch, answer in (done.get() for _ in range(20)):
+        trained.append(answer)
+        made.settle(id, epoch)
+    other.join()
+    assert sorted(trained) == list(range(40)) and made.open.out == 0
+
+
+def test_groups_of_the_page_are_settled_whole():
+    trained = []
+    page, made, groups = recipes(train=trained.append), loader(2, 2), collections.defaultdict(list)
+    made.next()
+    for count in range(8):
+        for id in (0, 1):
+            page.answered(made, groups, id, 0, types.SimpleNamespace(reward=id * count))
+        assert made.open.out == (0 if count == 7 else 2)
+    assert [len(group) for group in trained] == [8] and made.dropped == {"equal rewards": 1}
+
+
+def test_rows_of_the_page_know_their_names():
+    made = sampler(6, 1, seed=2)
+    rows = [*recipes().rows([{"prompt": i} for i in range(6)], made)]
+    assert sorted((row["prompt"], row["epoch"]) for row in rows) == [(id, 0) for id in range(6)]
+    made.settle([row["id"] for row in rows], 0)
+    assert made.open.out == 0
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_program_of_the_page_is_killed_and_trains_each_prompt_once(tmp_path, seed):
+    pytest.importorskip("numpy")
+    chance, saved = random.Random(seed), tmp_path / "run.json"
+    (tmp_path / "prompts.jsonl").write_text("".join(json.dumps({"prompt": f"{i}"}) + "\n" for i in range(1000)))
+    command = [sys.executable, os.path.join(os.environ["ROTA_EXAMPLES"], "rollouts.py"), tmp_path / "prompts.jsonl", saved]
+    for _ in range(3):
+        killed = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        before = saved.stat().st_mtime_ns if saved.exists() else 0
+        while killed.poll() is None and (not saved.exists() or saved.stat().st_mtime_ns == before):
+            time.sleep(0.01)
+        time.sleep(chance.random() / 5)
+        killed.kill()
+        killed.wait()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    trained = json.loads(saved.read_text())["trained"]
+    dropped = int(re.search(r"dropped (\d+)", done.stdout)[1])
+    assert len({*trained}) == len(trained) and len(trained) + dropped == 1000 and dropped > 0, done.stdout + done.stderr
