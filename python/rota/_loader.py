@@ -196,6 +196,7 @@ class Loader(Placed, Settling, _rota.Loader):
         super().__init__(self._source, given, place)
         self._is_placed = world is not None or comm is not ...
         self._functions = transform, collate  # which C++ holds weakly
+        self._is_by_hand, self._open_limit = settle == "by_hand", open_limit
         self._ledger = self._made_ledger  # kept, for threads: it needs no turn
         opened(self)
 

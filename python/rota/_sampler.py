@@ -363,7 +363,8 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         return self._run._ledger
 
     def _merge(self, comm: Any) -> None:
-        self._run._merge(comm)
+        if self._ledger:  # which raises without settle="by_hand"
+            self._run._merge(comm)
 
     def restart(self) -> None:
         """Begins anew, with the first sample of the first epoch."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, NoReturn, Union
 
 from rota import _rota
 from rota._communicator import agreed, find_world, needed_ranks, torchs_ranks
-from rota._errors import Refusal
+from rota._errors import InvalidArgumentError, Refusal
 from rota._loader import Placed, opened
 from rota._options import in_rotas_words
 from rota._sources import Source, _as_source
@@ -266,6 +266,16 @@ class StreamLoader(Placed, _rota.StreamLoader):
         self._is_placed = is_early or comm is not ...
         self._stream = stream
         opened(self)
+
+    def settle(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused, and so are the others of `settle="by_hand"`: what a stream hands out counts as trained."""
+        raise InvalidArgumentError(
+            "settle samples of a stream: what it hands out counts as trained; of data with an index, rota.Loader and "
+            'rota.ElasticBatchSampler take settle="by_hand"'
+        )
+
+    drop = again = try_settle = merge = settle
+    _is_by_hand = _is_evaluation = False
 
     @property
     def stream(self) -> StreamLike | Dispatch:

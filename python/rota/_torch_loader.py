@@ -145,7 +145,7 @@ class DataLoader(_data.DataLoader[T]):
         inner = dataset._rota_dataset if isinstance(dataset, Wrapped) else dataset
         if isinstance(inner, _data.IterableDataset):
             raise TypeError("an IterableDataset has an order of its own; see rota.Stream")
-        for name in ("batch_size", "shuffle", "drop_last"):
+        for name in ("batch_size", "shuffle", "drop_last", "settle"):
             if name in options:
                 raise TypeError(f"{name}= is the sampler's: see rota.ElasticBatchSampler")
         if not options.get("in_order", True):

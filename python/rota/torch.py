@@ -12,6 +12,7 @@ Position(epoch=1, consumed=0, step=13)
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -141,10 +142,13 @@ def tensors(batch: Any) -> Tensors:
 class ToDevice:
     """What `to_device` returns. Iterate over it; its state is that of the batches that it has delivered."""
 
-    def __init__(self, loader: Loader, device: Any, ahead: int) -> None:
+    def __init__(self, loader: Loader, device: Any, ahead: int, settle: str) -> None:
         if ahead < 0:
             raise InvalidArgumentError(f"copy to a device: ahead is {ahead}; it must be 0 or more")
+        if settle not in ("at_delivery", "by_hand"):
+            raise InvalidArgumentError(f"copy to a device: settle is {settle!r}; it must be at_delivery or by_hand")
         self._loader = loader
+        self._settles = loader._is_by_hand and settle == "at_delivery"
         self._device = torch.device(device)
         self._ahead = 0 if self._device.type == "cpu" else ahead
         self._stream = torch.cuda.Stream(self._device) if self._device.type == "cuda" else None  # of the copies alone
@@ -154,8 +158,11 @@ class ToDevice:
         self._position = loader.position
 
     def _start_copy(self) -> bool:
+        loader = self._loader
         if self._next is None:
-            self._next = self._loader.next()
+            if self._ready and loader._is_by_hand and loader.open.out >= loader._open_limit:
+                return False  # else `next` would wait for room
+            self._next = loader.next()
         if self._next is None:
             return False
         made, done = tensors(self._next), None
@@ -165,7 +172,7 @@ class ToDevice:
                 done = self._stream.record_event()
         elif self._device.type != "cpu":
             self._copy(made)
-        self._ready.append((made, done, self._loader.state_dict(), self._loader.position))
+        self._ready.append((made, done, {} if loader._is_by_hand else loader.state_dict(), loader.position))
         self._next = None
         return True
 
@@ -202,7 +209,16 @@ class ToDevice:
             for value in made.values():
                 for tensor in (value.values, value.offsets) if isinstance(value, Ragged) else (value,):
                     tensor.record_stream(torch.cuda.current_stream(self._device))  # which uses what another one made
+        if self._settles:
+            self._loader.settle(made.batch)
         return made
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # of a loader that does not settle by hand, or went elsewhere
+            for made, *_ in self._ready:
+                self._loader.again(made.batch)
+            if self._next is not None:
+                self._loader.again(self._next)
 
     @property
     def position(self) -> Position:
@@ -210,8 +226,8 @@ class ToDevice:
         return self._position
 
     def state_dict(self) -> dict[str, str]:
-        """Of the batches delivered."""
-        return self._state
+        """Of the batches delivered; that of the loader, where it settles by hand."""
+        return self._loader.state_dict() if self._loader._is_by_hand else self._state
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says, and drops what was copied ahead."""
@@ -221,13 +237,16 @@ class ToDevice:
         self._state, self._position = self._loader.state_dict(), self._loader.position
 
 
-def to_device(loader: Loader, device: Any, ahead: int = 2) -> ToDevice:
+def to_device(loader: Loader, device: Any, ahead: int = 2, settle: str = "at_delivery") -> ToDevice:
     """The loader's batches as `Tensors` on `device`, `ahead` of them being copied while the loop works.
 
     The memory of a batch is held until its copy is over. Save the state of what this returns, not of the loader, which
     is ahead of the loop. On a CPU the tensors are those of the batch.
+
+    Of a loader that settles by hand, either state will do: each batch is settled when the loop gets it. With
+    `settle="by_hand"` you do: `loader.settle(tensors.batch)`.
     """
-    return ToDevice(loader, device, ahead)
+    return ToDevice(loader, device, ahead, settle)
 
 
 class _Pinned:

@@ -63,12 +63,28 @@ namespace {
 bool has_no_state(const Loader& loader) { return loader.options().evaluation; }
 bool has_no_state(const StreamLoader& /*loader*/) { return false; }
 
-// What Python's `next` of a loader does, and `__next__`.
+// Of a loader that is settled by hand; else none.
+std::shared_ptr<internal::Ledger> ledger_of(Loader& loader) {
+  const internal::Settling& settling = internal::Behind::of(loader).settling;
+  return settling.is_by_hand() ? settling.ledger() : nullptr;
+}
+std::shared_ptr<internal::Ledger> ledger_of(const StreamLoader& /*loader*/) { return nullptr; }
+
+// What Python's `next` of a loader does, and `__next__`. One that is settled by hand waits for room in no
+// turn, so that another thread may take the state meanwhile, which is right whoever draws.
 template <typename T>
 std::optional<Batch> next_of(OneThread<T>& self) {
-  auto batch = self.use([](T& loader) { return loader.next(); });
-  self.draw();
-  return batch ? std::optional(std::move(*batch)) : std::nullopt;
+  std::shared_ptr<internal::Ledger> ledger;
+  std::chrono::milliseconds deadline{};
+  const auto draw = [&](T& loader) {
+    ledger = ledger_of(loader);
+    deadline = loader.options().deadline;
+    return ledger && !ledger->has_room() ? std::nullopt : std::optional(loader.next());
+  };
+  auto batch = self.use(draw);
+  for (; !batch; batch = self.use(draw)) unlocked([&] { ledger->wait_for_room(deadline); });
+  if (!ledger) self.draw();
+  return *batch ? std::optional(std::move(**batch)) : std::nullopt;
 }
 
 template <typename T>

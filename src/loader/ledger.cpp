@@ -22,23 +22,19 @@ constexpr std::size_t kMostDropped = 1000;
 void Ledger::wait_for_room(std::chrono::milliseconds deadline) {
   const MutexLock lock(mutex_);
   if (out_ < limit_) return;
-  if (!has_settled_) {
-    throw failure(
-        ErrorCode::invalid_argument,
-        "hand out a batch: {} samples are out, open_limit is {}, and none was ever settled; call settle() "
-        "for what is trained on, or leave the option settle out",
-        out_, limit_);
-  }
   const auto begun = Clock::now();
   const auto last = deadline.count() > 0 ? begun + deadline : Clock::time_point::max();
   for (bool has_said = false; out_ >= limit_;) {
     const auto due = has_said ? last : std::min(last, begun + kSayAfter);
     mutex_.wait(has_room_, Wait::here(), due);
     if (out_ < limit_ || Clock::now() < due) continue;
-    const std::string what =
-        fmt::format("next() waits for room: {} samples are out, and open_limit is {}; the oldest: {}", out_,
-                    limit_, oldest());
-    if (due == last) throw Error(ErrorCode::timeout, what + "; settle, drop or give up what is out");
+    const std::string what = fmt::format(
+        "next() waits for room: {} samples are out, and open_limit is {}; the oldest: {}; {}", out_, limit_,
+        oldest(),
+        has_settled_ ? "settle, drop or give up what is out"
+                     : "none was ever settled: call settle() for what is trained on, or leave the option "
+                       "settle out");
+    if (due == last) throw Error(ErrorCode::timeout, what);
     has_said = true;
     const MutexUnlock unlocked(mutex_);
     tell(what);

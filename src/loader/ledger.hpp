@@ -43,8 +43,12 @@ class Ledger {
   // ---- of who hands out ----
 
   /// Blocks as long as too many are out, up to `deadline`; 0: for ever. Throws Error{timeout} that names the
-  /// oldest; Error{invalid_argument} at once where none was ever settled.
+  /// oldest, and says where none was ever settled.
   void wait_for_room(std::chrono::milliseconds deadline);
+  [[nodiscard]] bool has_room() const {
+    const MutexLock lock(mutex_);
+    return out_ < limit_;
+  }
   /// Samples of `batch` are out from here on. Where there is no other rank, one of a batch that is handed out
   /// again may have been settled meanwhile: its slot becomes padding. Returns how many were.
   std::int64_t hand_out(RunSlice& batch, bool is_alone);

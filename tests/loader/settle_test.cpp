@@ -271,7 +271,7 @@ TEST(Settle, WaitsForRoomAndNamesTheOldest) {
   Loader loader(counting(100), options);
   const auto first = loader.next();
   const auto second = loader.next();
-  EXPECT_ERROR(loader.next(), invalid_argument, {"20 samples are out", "none was ever settled"});
+  EXPECT_ERROR(loader.next(), timeout, {"20 samples are out", "none was ever settled"});
   settle(loader, {{0, 0}});
   ASSERT_TRUE(loader.next());
   EXPECT_ERROR(loader.next(), timeout, {"29 samples are out", "sample", "of epoch 0"});

@@ -1,16 +1,18 @@
 """Samples that are settled by hand: of loaders and samplers, by threads, over restarts."""
 
 import collections
+import itertools
 import pickle
 import random
 import threading
+import time
 
 import pytest
 import rota
 
 
 def loader(n=100, batch=10, **options):
-    return rota.Loader(rota.PythonSource([{"x": i} for i in range(n)]), batch, settle="by_hand", **options)
+    return rota.Loader(rota.PythonSource([{"x": i} for i in range(n)]), batch, **{"settle": "by_hand", **options})
 
 
 def sampler(n=100, batch=10, **options):
@@ -69,6 +71,17 @@ def test_who_does_not_settle_by_hand_is_told():
         rota.ElasticBatchSampler(10, 1, world=(0, 1)).again()
     with pytest.raises(ValueError, match="evaluation"):
         sampler(evaluation=True, epochs=None)
+    with pytest.raises(ValueError, match="evaluation"):
+        loader(evaluation=True)
+    with pytest.raises(ValueError, match="settle"):
+        rota.ElasticBatchSampler(10, 1, world=(0, 1)).merge(None)
+    stream = rota.as_stream(rota.PythonSource([{"x": 1}]), 1)
+    for given in stream, rota.Dispatch(stream):
+        with pytest.raises(TypeError, match="settle"):
+            rota.StreamLoader(given, 1, comm=None, settle="by_hand")
+        for verb in "settle", "drop", "again", "try_settle", "merge":
+            with pytest.raises(ValueError, match="counts as trained"):
+                getattr(rota.StreamLoader(given, 1, comm=None), verb)(0, 0)
     with pytest.raises(ValueError, match="open_limit"):
         sampler(open_limit=0)
 
@@ -90,7 +103,6 @@ def test_threads_settle_while_another_waits_for_room():
             trained.append(id)
             made.settle(id, 0)
 
-    made.settle([], [])  # so that it is known to be used
     threads = [threading.Thread(target=consume) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -101,6 +113,22 @@ def test_threads_settle_while_another_waits_for_room():
         thread.join()
     assert sorted(trained) == list(range(1000))
     assert made.open.out == 0
+
+
+def test_a_state_is_taken_while_another_thread_waits_for_room():
+    made = loader(100, 10, open_limit=10, workers=0, deadline=60.0)
+    drawn = []
+    thread = threading.Thread(target=lambda: drawn.extend(made.next() for _ in range(2)))
+    thread.start()
+    while made.open.out < 10:
+        pass
+    time.sleep(0.1)  # it waits, most likely
+    state = made.state_dict()
+    made.again()
+    thread.join()
+    other = loader(100, 10, workers=0)
+    other.load_state_dict(state)
+    assert other.next().ids.tolist() == drawn[0].ids.tolist()
 
 
 # ---- runs that are killed ----
@@ -135,23 +163,31 @@ def draw_of_loader(made):
         yield [(int(id), int(epoch)) for id, epoch, is_real in zip(batch.ids, batch.epochs, batch.mask) if is_real]
 
 
+def draw_of_to_device(made):
+    import rota.torch
+
+    for tensors in rota.torch.to_device(made, "meta", settle="by_hand"):
+        batch = tensors.batch
+        yield [(int(id), int(epoch)) for id, epoch, is_real in zip(batch.ids, batch.epochs, batch.mask) if is_real]
+
+
 def draw_of_sampler(made):
     for batch in made:
         yield [(int(index), index.epoch) for index in batch if not index.is_pad]
 
 
-@pytest.mark.parametrize("kind", ["loader", "sampler"])
+@pytest.mark.parametrize("kind", ["loader", "sampler", "to_device"])
 @pytest.mark.parametrize("seed", range(20))
 def test_each_sample_is_trained_once(kind, seed):
-    pytest.importorskip("numpy")
+    pytest.importorskip("torch" if kind == "to_device" else "numpy")
     chance = random.Random(seed)
     tail = chance.choice(["partial", "pad", "carry"])
     options = {"tail": tail, "seed": seed, "shuffle": chance.choice(["none", "global", "within"]), "epochs": 2}
-    draw = draw_of_loader if kind == "loader" else draw_of_sampler
+    draw = {"loader": draw_of_loader, "sampler": draw_of_sampler, "to_device": draw_of_to_device}[kind]
 
     def make():
         size = chance.randrange(1, 30)
-        return loader(60, size, workers=chance.randrange(3), **options) if kind == "loader" else sampler(60, size, **options)
+        return sampler(60, size, **options) if kind == "sampler" else loader(60, size, workers=chance.randrange(3), **options)
 
     state, log = None, []
     for _ in range(5):
@@ -278,3 +314,73 @@ def test_rotas_loader_gives_up_what_a_for_left():
         made.settle(over.info)
         trained += batch.tolist()
     assert sorted(trained) == list(range(64))
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_loop_over_to_device_has_steps_and_states_as_without_settle(size, ahead):
+    pytest.importorskip("torch")
+    import rota.torch
+
+    def ranks(**options):
+        return [loader(100, 9, world=(rank, size), epochs=2, **options) for rank in range(size)]
+
+    plain, state = ranks(settle="at_delivery"), None
+    while plain[0].position.step < 23:  # each time by new loaders, of which the old ones were killed
+        made = ranks()
+        for one in made if state else ():
+            one.load_state_dict(state)
+        runs = [rota.torch.to_device(one, "meta", ahead) for one in made]
+        for batches in [*itertools.islice(zip(*runs), 3), *itertools.islice(zip(*runs), 2)]:  # a `for` is left early
+            assert [tensors.batch.ids.tolist() for tensors in batches] == [one.next().ids.tolist() for one in plain]
+        state = rota.merge_states([one.state_dict() for one in made])
+        assert state == plain[0].state_dict() == rota.merge_states([run.state_dict() for run in runs])
+
+
+def test_what_to_device_has_staged_is_given_up_with_it():
+    pytest.importorskip("torch")
+    import rota.torch
+
+    made, plain = loader(open_limit=20, deadline=1.0), loader(settle="at_delivery")
+    trained = []
+    for tensors in rota.torch.to_device(made, "meta", ahead=5):  # not all of them find room
+        trained += ids_of(tensors.batch)
+        assert ids_of(plain.next()) == ids_of(tensors.batch) and made.state_dict() == plain.state_dict()
+        if len(trained) == 50:
+            break
+    assert made.open.out == 0 and made.open.to_come == 10 and made.state_dict() == plain.state_dict()
+    trained += [id for tensors in rota.torch.to_device(made, "meta") for id in ids_of(tensors.batch)]
+    assert sorted(trained) == list(range(100))
+
+
+def test_a_torch_loader_has_the_contract_of_a_stateful_one():
+    torch = pytest.importorskip("torch")
+    import rota.torch
+
+    def made():
+        own = sampler(64, 8, seed=5, epochs=2)
+        return own, rota.torch.DataLoader(Named(), own, num_workers=1)
+
+    class Named(torch.utils.data.Dataset):
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, index):
+            return {"id": int(index), "epoch": index.epoch}
+
+    (own, over), pool, trained = made(), [], []
+    for _ in range(3):
+        for batch in over:
+            pool.append(batch)
+            if len(pool) == 3:  # of which the oldest is trained
+                own.settle(pool[0]["id"], pool[0]["epoch"])
+                trained += zip(pool[0]["id"].tolist(), pool.pop(0)["epoch"].tolist())
+            if len(trained) == 40:
+                break
+        state = over.state_dict()
+        (own, over), pool = made(), []
+        over.load_state_dict(state)
+    for batch in over:
+        own.settle(batch["id"], batch["epoch"])
+        trained += zip(batch["id"].tolist(), batch["epoch"].tolist())
+    assert sorted(trained) == [(id, epoch) for id in range(64) for epoch in range(2)]
