@@ -44,8 +44,8 @@ std::string state(const Loader& loader);
 /// another order of keys is fine.
 void restore(Loader& loader, std::string_view state);
 
-/// Of what `state` has returned on each rank of a run, at the same step, that of the run: what is open on
-/// some rank is open in it. Under Settle::by_hand a text of one rank of several is no more than its part,
+/// Of what `state` has returned on each rank of a run, behind the same batch, that of the run: what is open
+/// on some rank is open in it. Under Settle::by_hand a text of one rank of several is no more than its part,
 /// which `restore` refuses, unless all that it was handed out was settled, batch by batch. In any order.
 /// Throws Error{invalid_argument} for a part that is missing or comes twice, Error{mismatch} for parts of
 /// other places or orders, Error{corrupt} for what is no state.

@@ -75,6 +75,6 @@ class Settling:
 
 
 def merge_states(states: Sequence[dict[str, str]]) -> dict[str, str]:
-    """Of what `state_dict` returned on each rank at the same step, that of the run. In any order."""
+    """Of what `state_dict` returned on each rank behind the same batch, that of the run. In any order."""
     texts = [state["rota"] for state in states]
     return {**states[0], "rota": _rota.merge_states(texts)} if states else {"rota": _rota.merge_states(texts)}

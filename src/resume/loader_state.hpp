@@ -31,8 +31,9 @@ void put_drops(const Drops& dropped, OrderedJson& object);
 [[nodiscard]] Drops drops_in(const JsonObject& object);
 
 /// Says that a state is that of one rank of several, which has dropped so many of late; `back` is where the
-/// run may go back to for it.
-void put_part(const Run& back, const World& world, const Drops& dropped, OrderedJson& state);
+/// run may go back to for it, and `coming` how many will come again, on whatever rank.
+void put_part(const Run& back, std::int64_t coming, const World& world, const Drops& dropped,
+              OrderedJson& state);
 /// The state of a run of which `settling` knows what is open, as a text: as far as this rank knows.
 [[nodiscard]] std::string own_text(const Run& run, const Settling& settling, const World& world,
                                    std::int64_t skipped, const AskContent& ask_content);

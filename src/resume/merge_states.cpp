@@ -40,16 +40,19 @@ Part read_part(const std::string& text) {
   Part part{.run = steps_of(saved), .rank = {}, .back = {}, .dropped = {}, .rest = Json::parse(text)};
   RunAccess::set_open(part.run, open_in(state, part.run));
   part.back = part.run.position();
+  std::int64_t coming = std::ssize(RunAccess::open(part.run));
   if (state.has(kPart)) {
     const JsonObject own = state.object(kPart);
     part.size = static_cast<int>(own.number("size", std::numeric_limits<int>::max()));
     part.rank = static_cast<int>(own.number("rank", part.size - 1));
     part.back = position_in(own.object("back"));
+    coming = own.number("coming");
     part.dropped = drops_in(own);
   }
   for (const std::string_view key : {kPart, std::string_view("open"), std::string_view("digest"),
                                      std::string_view("rota_state"), std::string_view("skipped")})
     part.rest.erase(std::string(key));
+  part.rest["coming"] = coming;
   return part;
 }
 
@@ -111,10 +114,11 @@ void put_drops(const Drops& dropped, OrderedJson& object) {
     object[std::string(kDropped)][reason] = std::min(count, kMaxCount);
 }
 
-void put_part(const Run& back, const World& world, const Drops& dropped, OrderedJson& state) {
+void put_part(const Run& back, std::int64_t coming, const World& world, const Drops& dropped,
+              OrderedJson& state) {
   state["rota_state"] = 2;
   OrderedJson& part = state[std::string(kPart)] = {
-      {"rank", world.rank}, {"size", world.size}, {"back", json_of(back.position())}};
+      {"rank", world.rank}, {"size", world.size}, {"back", json_of(back.position())}, {"coming", coming}};
   put_drops(dropped, part);
 }
 
@@ -125,7 +129,7 @@ std::string own_text(const Run& run, const Settling& settling, const World& worl
                               skipped, world.size);
   const auto& [before, since] = settling.ledger()->drops();
   put_drops(is_whole ? settling.ledger()->dropped().counts : before, json);
-  if (!is_whole) put_part(back, world, since, json);
+  if (!is_whole) put_part(back, std::ssize(settling.coming(run)), world, since, json);
   add_content(ask_content(), json);
   return sealed(std::move(json));
 }

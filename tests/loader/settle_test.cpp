@@ -241,6 +241,28 @@ TEST(Settle, OfOneOfSeveralRanksIsAPart) {
   EXPECT_EQ(other.position().consumed, 10);
 }
 
+TEST(Settle, PartsThatAreNotBehindTheSameBatchThatComesAgainAreRefused) {
+  const auto source = counting(100);
+  Loader before(source, by_hand(12));
+  ASSERT_TRUE(before.next());
+  settle(before, {names_of(*before.next()).front()});
+  std::vector<Loader> loaders;
+  for (int r = 0; r < 2; ++r) {
+    loaders.emplace_back(source, by_hand(12), World{.rank = r, .size = 2});
+    restore(loaders.back(), state(before));
+  }
+  const auto merged = [&] { return merge_states(std::vector{state(loaders[0]), state(loaders[1])}); };
+  const auto first = loaders[0].next();
+  for (const bool is_settled : {false, true}) {
+    if (is_settled) loaders[0].settle(*first);
+    EXPECT_ERROR(merged(), mismatch, {"\"coming\" is 11 in one and 23 in another", "the same step"});
+  }
+  ASSERT_TRUE(loaders[1].next());
+  Loader other(source, by_hand(100));
+  restore(other, merged());
+  EXPECT_EQ((*other.next()).real(), 17);
+}
+
 // ---- what is refused ----
 
 TEST(Settle, RefusesWhatIsNotOutAndDoesNothingThen) {
