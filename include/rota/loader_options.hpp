@@ -94,7 +94,8 @@ struct SkippedSamples {
 /// The samples that LoaderOptions::settle says: dropped, so that they do not come again in their epoch.
 struct DroppedSamples {
   std::map<std::string, std::int64_t> counts = {};  ///< by reason, in the whole run as far as is known here
-  /// By this rank, since the loader was made; up to 1,000. The reason is their `error`.
+  /// This rank's part of the list of a restored checkpoint, then its own, up to 1,000; the reason is their
+  /// `error`. The lists of all ranks together are the run's.
   std::vector<SkippedSamples::Sample> samples = {};
 };
 

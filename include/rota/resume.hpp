@@ -14,10 +14,10 @@ namespace rota {
 /// Adds the loader's state, as "loader/<name>/...": its cursors, int64 [L, 2] (epoch, position), and a JSON
 /// blob with all else (src/resume/STATE.md). Each rank writes its share of the rows. Of replicas, number 0
 /// writes. Where one rank of several saves alone, as a job without MPI does, it writes them all (see
-/// CheckpointDirectory::new_snapshot); what others have skipped is then left out, as in `state`. Throws
-/// Error{invalid_argument} where the snapshot has a loader of this name, of any kind. The save throws it
-/// where two replicas are number 0, and Error{mismatch} where ranks' loaders are not at the same place, or
-/// have not the same options.
+/// CheckpointDirectory::new_snapshot); what others have skipped, and all lists, are then left out, as in
+/// `state`. Throws Error{invalid_argument} where the snapshot has a loader of this name, of any kind. The
+/// save throws it where two replicas are number 0, and Error{mismatch} where ranks' loaders are not at the
+/// same place, or have not the same options.
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name = "main");
 
 /// Moves the loader to where the checkpoint's loader was. Not collective, but every rank calls it. What is
@@ -34,14 +34,14 @@ void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name
 /// The same on all ranks after the same step. Not collective.
 ///
 /// It has the number of skipped samples that all ranks know: without those of the last step. Where ranks do
-/// not count together (see BadSamples), it is the number that was restored. The list is not in it: see
-/// Loader::skipped.
+/// not count together (see BadSamples), it is the number that was restored. The lists are not in it: see
+/// Loader::skipped and Loader::dropped.
 std::string state(const Loader& loader);
 
 /// Moves the loader to where `state` says, in any world. Not collective, but every rank calls it with the
-/// same text. The list of skipped samples is empty afterwards. What is refused leaves the loader as it was.
-/// Throws as the one above, and Error{corrupt} for any other text. A digest in the text finds changes;
-/// another order of keys is fine.
+/// same text. The lists of skipped and dropped samples are empty afterwards. What is refused leaves the
+/// loader as it was. Throws as the one above, and Error{corrupt} for any other text. A digest in the text
+/// finds changes; another order of keys is fine.
 void restore(Loader& loader, std::string_view state);
 
 /// Of what `state` has returned on each rank of a run, behind the same batch, that of the run: what is open

@@ -358,8 +358,6 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
 
     @property
     def _ledger(self) -> Any:
-        if not self._is_by_hand:
-            raise InvalidArgumentError('settle samples: this sampler was made without settle="by_hand"')
         return self._run._ledger
 
     def _merge(self, comm: Any) -> None:

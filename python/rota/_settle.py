@@ -62,7 +62,7 @@ class Settling:
 
     @property
     def dropped_samples(self) -> list[SkippedSample]:
-        """The first 1,000 that this rank has dropped since it was made; the reason is their `error`."""
+        """This rank's part of a restored checkpoint's list, then its own, up to 1,000; the reason is their `error`."""
         return self._ledger.dropped()["samples"]
 
     def merge(self: Any, comm: Any = ...) -> None:

@@ -29,10 +29,8 @@ struct PyLedger {
 void define_handing_out(py::class_<PyRun>& run);
 /// As far as this rank knows.
 [[nodiscard]] std::string own_state(const PyRun& run);
-/// Where the run was restored, of which so many were dropped.
-void restart_ledger(const PyRun& run, internal::Drops dropped);
-/// The run as a checkpoint has it. Throws Error{mismatch} where other ranks may have more that is open.
-[[nodiscard]] Run as_saved(const PyRun& run, std::string (*state_of)(const PyRun&), internal::Drops& dropped);
+/// Where the run was restored, of which these were dropped.
+void restart_ledger(const PyRun& run, DroppedSamples dropped);
 
 /// What comes when; and going elsewhere. `Self` is PyRun or OneThread<Loader>.
 template <typename Self>

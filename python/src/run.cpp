@@ -179,7 +179,7 @@ void load(PyRun& self, py::handle state) {
   saved.require_digest();
   self.go_to(moved);
   self.skipped = skipped;
-  restart_ledger(self, internal::drops_in(saved.object()));
+  restart_ledger(self, {.counts = internal::drops_in(saved.object())});
 }
 
 py::array cursors_of(const PyRun& self) {
@@ -274,21 +274,22 @@ void define_sampling(RunClass& run) {
            })
       .def("_save_to",
            [](const PyRun& self, Snapshot& to, const std::string& name) {
-             internal::Drops dropped;
-             const Run saved = as_saved(self, state_of, dropped);
-             internal::save_run(saved, self.world, content_of(self), internal::described(saved), dropped, to,
+             const auto whole = [&] { return state_of(self); };
+             const auto saved = self.settling
+                                    ? internal::as_saved(self, *self.settling, whole, content_of(self))
+                                    : internal::SavedRun{self};
+             internal::save_run(saved, self.world, content_of(self), internal::described(saved.run), to,
                                 name);
            })
       .def("_restore_from",
            [](PyRun& self, const PyCheckpoint& from, const std::string& name) {
-             internal::Drops dropped;
-             self.go_to(unlocked([&, own = self] {
+             internal::SavedRun all = unlocked([&, own = self] {
                const internal::SavedState saved(internal::kLoaderKind, *from.checkpoint, name);
-               dropped = internal::drops_in(saved.object());
                return internal::restored(saved, *from.checkpoint, own, own.world, content_of(own));
-             }));
+             });
+             self.go_to(all.run);
              self.skipped = 0;
-             restart_ledger(self, std::move(dropped));
+             restart_ledger(self, std::move(all.dropped));
            })
       .def_property(
           "_world", [](const PyRun& self) { return self.world; },

@@ -101,6 +101,12 @@ Named named(const PyLedger& ledger, py::handle samples, py::handle epochs) {
   return found;
 }
 
+internal::Settling& settling_of(const PyRun& self) {
+  if (self.settling) return *self.settling;
+  throw Error(ErrorCode::invalid_argument,
+              "settle samples: this sampler was made without settle=\"by_hand\"");
+}
+
 // Which is locked for a moment only: without giving up the GIL.
 internal::Ledger& require(const PyLedger& self, std::string_view verb) {
   return *self.settling->require_ledger(verb);
@@ -125,7 +131,7 @@ py::dict dropped(const PyLedger& self) {
 // As `draw`, of a sampler: what is drawn is handed out.
 py::object hand_out(PyRun& self, std::optional<std::int64_t> last_epoch) {
   internal::Settling& settling = *self.settling;
-  unlocked([&] { settling.ledger()->wait_for_room(std::chrono::minutes(10)); });
+  unlocked([&] { settling.require_ledger("hand out")->wait_for_room(std::chrono::minutes(10)); });
   for (;;) {
     settling.give(self, self.world, false);
     auto memory = slices().take();
@@ -134,10 +140,7 @@ py::object hand_out(PyRun& self, std::optional<std::int64_t> last_epoch) {
     if (!is_there) settling.drop_rest(self, self.world);
     if (!is_there || (!memory->is_again() && memory->start.epoch > last_epoch.value_or(kEndless)))
       return py::none();
-    const std::int64_t settled = settling.ledger()->hand_out(*memory, self.world.size == 1);
-    internal::RunAccess::pass(self, *memory);
-    memory->global_real -= settled;
-    if (settled > 0 && memory->global_real == 0) continue;
+    if (!settling.hand_out(self, *memory, self.world)) continue;
     py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, RunAccess::order(self)->seed);
     return py::make_tuple(std::move(made), slices().wrap(std::move(memory)));
   }
@@ -151,17 +154,10 @@ std::string own_state(const PyRun& self) {
   return internal::own_text(self, *self.settling, self.world, self.skipped, content_of(self));
 }
 
-void restart_ledger(const PyRun& self, internal::Drops dropped) {
+void restart_ledger(const PyRun& self, DroppedSamples dropped) {
   if (!self.settling) return;
   self.settling->ledger()->restore(std::move(dropped));
   self.settling->restart(self, self.world, "a restore");
-}
-
-Run as_saved(const PyRun& self, std::string (*state_of)(const PyRun&), internal::Drops& dropped) {
-  if (!self.settling) return self;
-  const internal::SavedState whole(internal::kLoaderKind, state_of(self));
-  dropped = internal::drops_in(whole.object());
-  return internal::moved_to(whole, self, content_of(self));
 }
 
 void define_handing_out(py::class_<PyRun>& run) {
@@ -175,6 +171,7 @@ void define_handing_out(py::class_<PyRun>& run) {
       .def("_hand_out", &hand_out)
       .def_property_readonly("_ledger",
                              [](const PyRun& self) {
+                               static_cast<void>(settling_of(self));
                                return PyLedger{self.settling, RunAccess::order(self)->seed};
                              })
       .def_property_readonly("_has_more",
@@ -192,7 +189,8 @@ void define_handing_out(py::class_<PyRun>& run) {
            })
       .def("_merge", [](PyRun& self, const PyCommunicator& comm) {
         unlocked([&, ranks = comm.get()] {
-          return internal::merge(*ranks, self, *self.settling, self.world, [&] { return own_state(self); });
+          return internal::merge(*ranks, self, settling_of(self), self.world,
+                                 [&] { return own_state(self); });
         });
       });
 }

@@ -29,16 +29,20 @@ auto& owned(const Pointer& owner, std::string_view what) {
   if (!owner) refuse_empty(what);
   return *owner;
 }
-/// The same of what has threads, locks or files of its own: throws Error{unsupported}, too, in a forked
-/// child.
-template <typename T>
-T& owned(const std::unique_ptr<T, DeleteWhereMade>& owner, std::string_view what) {
-  if (!owner) refuse_empty(what);
-  if (owner.get_deleter().is_here()) return *owner;
+/// Throws Error{unsupported} in a forked child of the process that made `what`.
+inline void require_here(const DeleteWhereMade& made, std::string_view what) {
+  if (made.is_here()) return;
   throw failure(ErrorCode::unsupported,
                 "use {} in process {}, which was forked of process {} that made it: its threads and files "
                 "are that one's; make another one in this process",
-                what, this_process(), owner.get_deleter().maker);
+                what, this_process(), made.maker);
+}
+/// As `owned`, of what has threads, locks or files of its own: throws as `require_here`, too.
+template <typename T>
+T& owned(const std::unique_ptr<T, DeleteWhereMade>& owner, std::string_view what) {
+  if (!owner) refuse_empty(what);
+  require_here(owner.get_deleter(), what);
+  return *owner;
 }
 
 struct Behind {

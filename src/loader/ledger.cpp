@@ -7,13 +7,25 @@
 
 #include "core/failure.hpp"
 #include "core/message.hpp"
+#include "core/text.hpp"
 #include "core/wait.hpp"
 
 namespace rota::internal {
 namespace {
 
 constexpr std::chrono::seconds kSayAfter{5};
-constexpr std::size_t kMostDropped = 1000;
+
+// As a state is.
+void require_text(std::string_view reason) {
+  for (auto rest = reason; !rest.empty();) {
+    const std::size_t bytes = character_bytes(rest);
+    if (bytes == 0) {
+      throw failure(ErrorCode::invalid_argument, "drop samples: the reason \"{}\" is no UTF-8; give a text",
+                    shown(reason));
+    }
+    rest.remove_prefix(bytes);
+  }
+}
 
 }  // namespace
 
@@ -215,26 +227,30 @@ void Ledger::close(Samples::iterator sample) {
   samples_.erase(sample);
 }
 
-void Ledger::close_found(std::string_view verb, SampleNames names, std::optional<std::string_view> reason) {
+void Ledger::changed(bool is_in_order) {
+  ++changes_;
+  is_in_order_ = is_in_order_ && is_in_order;
+  has_room_.notify_one();
+}
+
+void Ledger::close_all(std::string_view verb, SampleNames names, bool is_in_order,
+                       std::optional<std::string_view> reason) {
   find(verb, names);
   bear_witness(names, reason);
   for (const auto& one : found_) close(one);
-  ++changes_;
   has_settled_ = true;
-  has_room_.notify_one();
+  changed(is_in_order);
 }
 
 void Ledger::settle(SampleNames names) {
   const MutexLock lock(mutex_);
-  is_in_order_ = is_in_order_ && names.empty();
-  close_found("settle", names);
+  close_all("settle", names, names.empty());
 }
 
 void Ledger::settle_batch(SampleNames names, const Position& start, const Position& end) {
   const MutexLock lock(mutex_);
   const bool is_oldest = !entries_.empty() && entries_.front().start == start;
-  is_in_order_ = is_in_order_ && is_oldest && entries_.front().open == std::ssize(names);
-  close_found("settle", names);
+  close_all("settle", names, is_oldest && entries_.front().open == std::ssize(names));
   if (!names.empty()) return;
   const auto is_it = [&](const Entry& entry) { return entry.is_empty() && entry.start == start; };
   const auto entry = std::ranges::find_if(entries_, is_it);
@@ -244,26 +260,28 @@ void Ledger::settle_batch(SampleNames names, const Position& start, const Positi
 }
 
 void Ledger::drop(SampleNames names, std::string_view reason) {
+  require_text(reason);
   const MutexLock lock(mutex_);
-  close_found("drop", names, reason);
-  list_dropped(names, reason);
+  close_all("drop", names, names.empty(), reason);
+  if (names.empty()) return;
+  dropped_.counts[std::string(reason)] += std::ssize(names);
+  list(names, reason);
 }
 
-void Ledger::drop_rest(SampleNames names, std::string_view reason) {
+void Ledger::drop_rest(SampleNames names, std::string_view reason, bool is_listed) {
   const MutexLock lock(mutex_);
-  bear_witness(names, reason);
+  if (is_listed) bear_witness(names, reason);
   for (const SampleName& name : names) {
     if (const auto sample = samples_.find(name); sample != samples_.end()) close(sample);
   }
-  list_dropped(names, reason);
+  dropped_before_[std::string(reason)] += std::ssize(names);
+  if (is_listed) list(names, reason);
+  changed(false);
 }
 
-void Ledger::list_dropped(SampleNames names, std::string_view reason) {
-  if (names.empty()) return;
-  is_in_order_ = false;
-  dropped_.counts[std::string(reason)] += std::ssize(names);
+void Ledger::list(SampleNames names, std::string_view reason) {
   for (const SampleName& name : names) {
-    if (dropped_.samples.size() == kMostDropped) break;
+    if (dropped_.samples.size() >= kMostListed) break;
     dropped_.samples.push_back({.epoch = name.epoch, .id = name.id, .error = std::string(reason)});
   }
 }
@@ -274,9 +292,7 @@ void Ledger::again(SampleNames names) {
   given_up_.insert(given_up_.end(), names.begin(), names.end());
   for (const auto& one : found_) take_back(one->second);
   again_ += std::ssize(names);
-  ++changes_;
-  is_in_order_ = is_in_order_ && names.empty();
-  has_room_.notify_one();
+  changed(names.empty());
 }
 
 void Ledger::again() {
@@ -288,9 +304,7 @@ void Ledger::again() {
     take_back(sample);
   }
   again_ += std::ssize(given_up_) - static_cast<std::int64_t>(before);
-  ++changes_;
-  is_in_order_ = is_in_order_ && given_up_.size() == before;
-  has_room_.notify_one();
+  changed(given_up_.size() == before);
 }
 
 std::vector<bool> Ledger::try_settle(SampleNames names) {
@@ -308,22 +322,19 @@ std::vector<bool> Ledger::try_settle(SampleNames names) {
   for (const auto& one : found_) one->second.is_named = false;
   bear_witness(open);
   for (const auto& one : found_) close(one);
-  ++changes_;
   has_settled_ = true;
-  is_in_order_ = is_in_order_ && names.empty();
-  has_room_.notify_one();
+  changed(names.empty());
   return were_open;
 }
 
 // ---- what is asked ----
 
-Ledger::Open Ledger::open(const Position& at, std::int64_t least) const {
+Ledger::Open Ledger::open(const Position& at) const {
   const MutexLock lock(mutex_);
-  Open all{.place = at, .names = {}, .is_in_order = is_in_order_};
+  Open all{at, {}, is_in_order_, dropped_before_, dropped_.counts};
   const auto goes_before = [&](const Entry& entry) ROTA_REQUIRES(mutex_) {
     if (entry.is_again()) return true;
-    if (entry.is_touched || entry.end != all.place || entry.start.step < std::max(floor_.step, least))
-      return false;
+    if (entry.is_touched || entry.end != all.place || entry.start.step < floor_.step) return false;
     all.place = entry.start;
     return true;
   };
@@ -352,15 +363,10 @@ DroppedSamples Ledger::dropped() const {
   return all;
 }
 
-std::pair<Ledger::Drops, Ledger::Drops> Ledger::drops() const {
+void Ledger::restore(DroppedSamples before) {
   const MutexLock lock(mutex_);
-  return {dropped_before_, dropped_.counts};
-}
-
-void Ledger::restore(Drops before) {
-  const MutexLock lock(mutex_);
-  dropped_before_ = std::move(before);
-  dropped_ = {};
+  dropped_before_ = std::exchange(before.counts, {});
+  dropped_ = std::move(before);
 }
 
 }  // namespace rota::internal

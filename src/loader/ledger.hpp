@@ -31,6 +31,9 @@ struct SampleName {
 };
 using SampleNames = std::span<const SampleName>;
 
+/// Samples in a list of one rank, of those that were skipped or dropped.
+inline constexpr std::size_t kMostListed = 1000;
+
 /// The open samples of one rank. They are *out*, with whoever trains on them, or *given up*, and to be handed
 /// out again. What is settled or dropped is kept no longer. Any thread; who waits for room holds up nobody.
 class Ledger {
@@ -83,9 +86,10 @@ class Ledger {
   void settle(SampleNames names);
   /// The same of a whole batch, of which these are the samples of this rank that count, if there are any.
   void settle_batch(SampleNames names, const Position& start, const Position& end);
+  /// Throws Error{invalid_argument} for a reason that is no UTF-8, too, as a state cannot have it.
   void drop(SampleNames names, std::string_view reason);
-  /// Also what is given up, or with nobody.
-  void drop_rest(SampleNames names, std::string_view reason);
+  /// Also what is given up, or with nobody: the same on all ranks, of which one lists it.
+  void drop_rest(SampleNames names, std::string_view reason, bool is_listed);
   void again(SampleNames names);
   void again();
   /// Settles what is open of them, out or given up. For each whether it was.
@@ -93,13 +97,16 @@ class Ledger {
 
   // ---- what is asked ----
 
+  using Drops = std::map<std::string, std::int64_t>;  ///< how many, by reason
   struct Open {
     Position place;  ///< all before it was handed out, but for whole batches that nobody touched
     std::vector<SampleName> names;  ///< before it; maybe some behind
     bool is_in_order = true;        ///< nothing but whole batches was settled, always the oldest one
+    Drops dropped_before;           ///< those that all ranks know
+    Drops dropped;                  ///< by this rank since the last restart of the run
   };
-  /// Of a run that has handed out all before `at`. A place before step `least` is not gone back to.
-  [[nodiscard]] Open open(const Position& at, std::int64_t least = 0) const;
+  /// Of a run that has handed out all before `at`.
+  [[nodiscard]] Open open(const Position& at) const;
   struct Counts {
     std::int64_t out = 0;
     std::int64_t given_up = 0;
@@ -114,11 +121,8 @@ class Ledger {
     return changes_;
   }
   [[nodiscard]] DroppedSamples dropped() const;
-  /// By reason: before the last restart of the run, as all ranks know it, and by this rank since.
-  using Drops = std::map<std::string, std::int64_t>;
-  [[nodiscard]] std::pair<Drops, Drops> drops() const;
-  /// The former are these, and there are none since.
-  void restore(Drops before);
+  /// All ranks know of these, with this rank's part of the list, and there are none since.
+  void restore(DroppedSamples before);
 
  private:
   /// A batch of which something is open; or one without samples, of which nobody has said that it is done
@@ -152,14 +156,15 @@ class Ledger {
   std::int64_t enter(RunSlice& batch, bool is_expected, Entries::iterator entry) ROTA_REQUIRES(mutex_);
   void drop_if_empty(Entries::iterator entry) ROTA_REQUIRES(mutex_);
   void find(std::string_view verb, SampleNames names) ROTA_REQUIRES(mutex_);
-  void close_found(std::string_view verb, SampleNames names, std::optional<std::string_view> reason = {})
-      ROTA_REQUIRES(mutex_);
+  void changed(bool is_in_order) ROTA_REQUIRES(mutex_);
+  void close_all(std::string_view verb, SampleNames names, bool is_in_order,
+                 std::optional<std::string_view> reason = {}) ROTA_REQUIRES(mutex_);
   void bear_witness(SampleNames names, std::optional<std::string_view> reason = {}) const
       ROTA_REQUIRES(mutex_);
   void close(Samples::iterator sample) ROTA_REQUIRES(mutex_);
   void take_back(Sample& sample) ROTA_REQUIRES(mutex_);
   void touch(Entries::iterator entry) ROTA_REQUIRES(mutex_);
-  void list_dropped(SampleNames names, std::string_view reason) ROTA_REQUIRES(mutex_);
+  void list(SampleNames names, std::string_view reason) ROTA_REQUIRES(mutex_);
   [[nodiscard]] std::string oldest() const ROTA_REQUIRES(mutex_);
 
   const std::int64_t limit_;
@@ -172,7 +177,7 @@ class Ledger {
   std::int64_t out_ ROTA_GUARDED_BY(mutex_) = 0;
   std::int64_t again_ ROTA_GUARDED_BY(mutex_) = 0;
   Drops dropped_before_ ROTA_GUARDED_BY(mutex_);
-  DroppedSamples dropped_ ROTA_GUARDED_BY(mutex_);  // since
+  DroppedSamples dropped_ ROTA_GUARDED_BY(mutex_);  // since; and its list
   Position floor_ ROTA_GUARDED_BY(mutex_);
   std::int64_t changes_ ROTA_GUARDED_BY(mutex_) = 0;
   bool has_settled_ ROTA_GUARDED_BY(mutex_) = false;

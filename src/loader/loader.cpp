@@ -175,11 +175,7 @@ std::unique_ptr<BatchMemory> Loader::Impl::hand_out() {
     if (!batch && read_again(true)) batch = ring.next();
     internal::Wait::here().check_now();  // as long as the batch does not count
     if (!batch) return nullptr;
-    const std::int64_t settled =
-        settling.is_by_hand() ? settling.ledger()->hand_out(*batch, world.size == 1) : 0;
-    RunAccess::pass(delivered, *batch);
-    batch->global_real -= settled;
-    if (settled == 0 || batch->global_real > 0) return batch;
+    if (settling.hand_out(delivered, *batch, world)) return batch;
     static_cast<void>(maker.wrap(std::move(batch)));
   }
 }

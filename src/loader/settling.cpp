@@ -6,6 +6,7 @@
 
 #include "core/failure.hpp"
 #include "core/message.hpp"
+#include "core/owned.hpp"
 #include "order/open_samples.hpp"
 
 namespace rota::internal {
@@ -38,11 +39,19 @@ std::vector<SampleName> names_of(const Run& run, const OpenTurns& turns) {
 }
 
 const std::shared_ptr<Ledger>& Settling::require_ledger(std::string_view verb) const {
+  require_here(made_, "samples that are settled by hand");
   if (is_by_hand_) return ledger_;
   throw failure(
       ErrorCode::invalid_argument,
       "{} samples: what is handed out here counts as trained; choose settle = by_hand where it is made",
       verb);
+}
+
+bool Settling::hand_out(Run& run, RunSlice& batch, const World& world) {
+  const std::int64_t settled = is_by_hand_ ? ledger_->hand_out(batch, world.size == 1) : 0;
+  RunAccess::pass(run, batch);
+  batch.global_real -= settled;
+  return settled == 0 || batch.global_real > 0;
 }
 
 OpenTurns Settling::give(Run& run, const World& world, bool is_end) {
@@ -77,7 +86,7 @@ std::vector<SampleName> Settling::all_open(const Run& run) const {
 bool Settling::drop_rest(Run& run, const World& world) {
   const auto rest = coming(run);
   if (rest.empty()) return false;
-  if (world.rank == 0 && world.replica == 0) ledger_->drop_rest(names_of(run, rest), "tail");  // of all ranks
+  ledger_->drop_rest(names_of(run, rest), "tail", world.rank == 0 && world.replica == 0);
   RunAccess::set_open(run, {});
   return true;
 }
@@ -100,24 +109,24 @@ void Settling::rescale(const Run& run, const World& from, const World& to) {
   to.size == 1 ? ledger_->expect(names) : ledger_->forget(names);
 }
 
-std::pair<Run, bool> Settling::as_saved(const Run& run, const World& world, std::int64_t least) const {
-  Run saved = run;
-  OpenTurns all;
-  bool is_whole = true;
-  if (is_by_hand_) {
-    const auto open = ledger_->open(run.position(), least);
-    is_whole = world.size == 1 || (open.is_in_order && open.names.empty() && open.place == run.position());
-    all = turns_of(run, open.names);
-    RunAccess::go_back(saved, open.place);
-  }
+Settling::Saved Settling::as_saved(const Run& run, const World& world) const {
+  Ledger::Open open = ledger_->open(run.position());
+  Saved saved{run, {}, std::move(open.dropped_before), std::move(open.dropped)};
+  const bool is_whole = !is_by_hand_ || world.size == 1 ||
+                        (open.is_in_order && open.names.empty() && open.place == run.position());
+  if (is_whole)
+    RunAccess::go_back(saved.run, open.place);
+  else
+    saved.back = open.place;
+  OpenTurns all = is_by_hand_ ? turns_of(run, open.names) : OpenTurns();
   if (!is_by_hand_ || world.size > 1) {
     const OpenTurns more = coming(run);
     all.insert(all.end(), more.begin(), more.end());
     std::ranges::sort(all);
   }
-  std::erase_if(all, [&](const OpenTurn& one) { return !is_before(one, saved); });
-  RunAccess::set_open(saved, std::move(all));
-  return {std::move(saved), is_whole};
+  std::erase_if(all, [&](const OpenTurn& one) { return !is_before(one, saved.run); });
+  RunAccess::set_open(saved.run, std::move(all));
+  return saved;
 }
 
 }  // namespace rota::internal

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -33,9 +34,12 @@ class Settling {
 
   [[nodiscard]] bool is_by_hand() const noexcept { return is_by_hand_; }
   [[nodiscard]] const std::shared_ptr<Ledger>& ledger() const noexcept { return ledger_; }
-  /// Throws Error{invalid_argument} without Settle::by_hand.
+  /// Throws Error{invalid_argument} without Settle::by_hand, Error{unsupported} in a forked child.
   [[nodiscard]] const std::shared_ptr<Ledger>& require_ledger(std::string_view verb) const;
 
+  /// `batch`, planned of `run`, is handed out. False where nothing is left of one that comes again, for all
+  /// was settled since.
+  bool hand_out(Run& run, RunSlice& batch, const World& world);
   /// Whether `give` may give anything.
   [[nodiscard]] bool may_give() const noexcept { return is_by_hand_ || !waiting_.empty(); }
   /// Whole batches of what waits, or, at the end of what is new, all of it: they come next in `run`.
@@ -56,10 +60,15 @@ class Settling {
   [[nodiscard]] OpenTurns coming(const Run& run) const;
   /// That and what is out.
   [[nodiscard]] std::vector<SampleName> all_open(const Run& run) const;
-  /// The run as a state has it, where all is settled but what is open; and whether that is all: others may
-  /// have more that is open. A place before step `least` is not gone back to.
-  [[nodiscard]] std::pair<Run, bool> as_saved(const Run& run, const World& world,
-                                              std::int64_t least = 0) const;
+  struct Saved {
+    Run run;  ///< all is settled but what is open
+    std::optional<Position>
+        back;  ///< others may have more that is open: it may go back to there for this one
+    Ledger::Drops dropped_before;  ///< those that all ranks know
+    Ledger::Drops dropped;         ///< by this rank since the last restart
+  };
+  /// The run as a state has it.
+  [[nodiscard]] Saved as_saved(const Run& run, const World& world) const;
 
   /// `whole` is the state of all ranks, as long as this rank's own is `part`.
   void keep(std::string part, std::string whole) {
@@ -71,6 +80,7 @@ class Settling {
 
  private:
   bool is_by_hand_;
+  DeleteWhereMade made_;
   std::shared_ptr<Ledger> ledger_;
   OpenTurns waiting_;
   std::string part_;

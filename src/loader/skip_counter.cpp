@@ -9,11 +9,11 @@
 
 #include "core/caught.hpp"
 #include "core/failure.hpp"
+#include "loader/ledger.hpp"
 
 namespace rota::internal {
 namespace {
 
-constexpr std::size_t kMaxListed = 1000;
 // So many bad samples before the first good one are not the samples' fault.
 constexpr std::int64_t kMostBeforeGood = 100;
 
@@ -65,7 +65,7 @@ std::int64_t SkipCounter::end_step(const BatchMemory& batch) {
   for (std::size_t slot = 0; slot < batch.bad.size(); ++slot) {
     if (!batch.bad[slot] || batch.kinds[slot] != SlotKind::skipped) continue;
     ++skipped;
-    if (skipped_.samples.size() < kMaxListed) skipped_.samples.push_back(*batch.bad[slot]);
+    if (skipped_.samples.size() < kMostListed) skipped_.samples.push_back(*batch.bad[slot]);
   }
   since_ += skipped;
   skipped_.by_this_rank += skipped;

@@ -112,6 +112,8 @@ void put_open(const Run& run, OrderedJson& state) {
 
 OpenTurns open_in(const JsonObject& state, const Run& run) {
   OpenTurns open;
+  if (state.has(kOpen) && state.number("rota_state") < 2)
+    state.fail(kOpen, "is of version 2, and it says that it is of version 1");
   if (state.has(kOpen) && !(unpack(from_base64(state, kOpen), run, open) && can_be_open(open, run)))
     state.fail(kOpen, "has samples that cannot be open at its place");
   return open;

@@ -207,9 +207,16 @@ Run steps_of(const StateText& saved) {
   options.shards = 1;
   options.interleave = 0;
   options.shuffle = Shuffle::none;
-  Run run = RunAccess::make(read_sizes(saved), options, given_in(saved.object()));
-  RunAccess::go_to(run, place_of(saved.object()), true);
-  return run;
+  const std::vector<RunData> sizes = read_sizes(saved);
+  const std::vector<std::int64_t> given = given_in(saved.object());
+  const RunPlace place = place_of(saved.object());
+  try {
+    Run run = RunAccess::make(sizes, options, given);
+    RunAccess::go_to(run, place, true);
+    return run;
+  } catch (const Error& error) {
+    saved.fail(fmt::format("it cannot be ({})", error.what()));
+  }
 }
 
 RunPlace place_of(const JsonObject& state) {

@@ -3,7 +3,6 @@
 // A loader's state: what defines the order of its run, and how far it is.
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -26,14 +25,12 @@ using AskContent = std::function<const std::vector<SampleContent>&()>;
 void add_content(const std::vector<SampleContent>& content, OrderedJson& state);
 
 /// How many samples were dropped, by reason: in a state, or its part.
-using Drops = std::map<std::string, std::int64_t>;
+using Drops = Ledger::Drops;
+/// Its name there, and of their list in a checkpoint.
+inline constexpr std::string_view kDropped = "dropped";
 void put_drops(const Drops& dropped, OrderedJson& object);
 [[nodiscard]] Drops drops_in(const JsonObject& object);
 
-/// Says that a state is that of one rank of several, which has dropped so many of late; `back` is where the
-/// run may go back to for it, and `coming` how many will come again, on whatever rank.
-void put_part(const Run& back, std::int64_t coming, const World& world, const Drops& dropped,
-              OrderedJson& state);
 /// The state of a run of which `settling` knows what is open, as a text: as far as this rank knows.
 [[nodiscard]] std::string own_text(const Run& run, const Settling& settling, const World& world,
                                    std::int64_t skipped, const AskContent& ask_content);
@@ -50,11 +47,21 @@ bool merge(const Communicator& comm, Run& run, Settling& settling, const World& 
 /// this does not have.
 [[nodiscard]] Run moved_to(const SavedState& saved, const Run& run, const AskContent& ask_content);
 
+/// As a checkpoint has a run, and what was dropped of it: counted by all ranks, and listed by this one.
+struct SavedRun {
+  Run run;
+  DroppedSamples dropped = {};
+};
+/// Of one that `settling` is of. Where it is settled by hand, `whole_state` is that of all ranks. Throws
+/// Error{mismatch} where it is not.
+[[nodiscard]] SavedRun as_saved(const Run& run, const Settling& settling,
+                                const std::function<std::string()>& whole_state,
+                                const AskContent& ask_content);
 /// As `save` and `restore` of a Loader, of a run alone in `world`. `described` is what all ranks must have in
 /// common.
-void save_run(const Run& run, World world, const AskContent& ask_content, const std::string& described,
-              const Drops& dropped, Snapshot& snapshot, std::string_view name);
-[[nodiscard]] Run restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& run, World world,
-                           const AskContent& ask_content);
+void save_run(const SavedRun& saved, World world, const AskContent& ask_content, const std::string& described,
+              Snapshot& snapshot, std::string_view name);
+[[nodiscard]] SavedRun restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& run,
+                                World world, const AskContent& ask_content);
 
 }  // namespace rota::internal

@@ -20,16 +20,16 @@ namespace rota {
 namespace internal {
 namespace {
 
-constexpr std::string_view kDropped = "dropped";
 constexpr std::string_view kTask = "merge states";
 
 /// What one rank says.
 struct Part {
   Run run;  ///< behind all that was handed out, with what is open of this rank
-  std::optional<int> rank;
+  std::optional<int> rank = {};
   int size = 1;
-  Position back;
-  Drops dropped;
+  Position back = {};
+  Drops dropped_before;  ///< the same on all
+  Drops dropped = {};
   Json rest;  ///< must be the same on all
 };
 
@@ -37,7 +37,7 @@ Part read_part(const std::string& text) {
   const StateText saved(std::string(kTask), kLoaderKind, text);
   saved.require_digest();
   const JsonObject state = saved.object();
-  Part part{.run = steps_of(saved), .rank = {}, .back = {}, .dropped = {}, .rest = Json::parse(text)};
+  Part part{.run = steps_of(saved), .dropped_before = drops_in(state), .rest = Json::parse(text)};
   RunAccess::set_open(part.run, open_in(state, part.run));
   part.back = part.run.position();
   std::int64_t coming = std::ssize(RunAccess::open(part.run));
@@ -47,6 +47,10 @@ Part read_part(const std::string& text) {
     part.rank = static_cast<int>(own.number("rank", part.size - 1));
     part.back = position_in(own.object("back"));
     coming = own.number("coming");
+    const Position at = part.run.position();
+    if (part.back.step > at.step ||
+        std::pair(part.back.epoch, part.back.consumed) > std::pair(at.epoch, at.consumed))
+      own.fail("back", "is behind its place");
     part.dropped = drops_in(own);
   }
   for (const std::string_view key : {kPart, std::string_view("open"), std::string_view("digest"),
@@ -62,10 +66,11 @@ void require_all(const std::vector<Part>& parts) {
   };
   if (parts.empty()) refuse("there are none");
   std::vector<int> ranks;
-  int size = std::ssize(parts) == 1 && !parts.front().rank ? 1 : 0;
+  int size = 0;
   for (const Part& part : parts) {
-    if (part.rank) ranks.push_back(*part.rank);
-    if (part.rank) size = std::max(size, part.size);
+    if (!part.rank) continue;
+    ranks.push_back(*part.rank);
+    size = std::max(size, part.size);
   }
   std::ranges::sort(ranks);
   if (const auto twice = std::ranges::adjacent_find(ranks); twice != ranks.end())
@@ -73,7 +78,7 @@ void require_all(const std::vector<Part>& parts) {
   if (size > 0 && size != std::ssize(parts))
     refuse(fmt::format("{} are of a run of {} ranks; give one of each rank", parts.size(), size));
   for (std::size_t i = 1; i < parts.size(); ++i) {
-    if (parts[i].rest == parts.front().rest && (!parts[i].rank || parts[i].size == size)) continue;
+    if (parts[i].rest == parts.front().rest) continue;
     for (const auto& [key, value] : parts.front().rest.items()) {
       const Json other = parts[i].rest.value(key, Json());
       if (other != value)
@@ -84,6 +89,11 @@ void require_all(const std::vector<Part>& parts) {
     }
     throw failure(ErrorCode::mismatch, "{}: they are of runs that differ", kTask);
   }
+}
+
+// No more than a state can have.
+void add(const Drops& more, Drops& dropped) {
+  for (const auto& [reason, count] : more) dropped[reason] += std::min(count, kMaxCount - dropped[reason]);
 }
 
 constexpr std::string_view kMerge = "merge loaders";
@@ -105,31 +115,30 @@ Drops drops_in(const JsonObject& object) {
   Drops dropped;
   if (!object.has(kDropped)) return dropped;
   const JsonObject counts = object.object(kDropped);
-  for (const auto& [reason, count] : object.at(kDropped).items()) dropped[reason] = counts.number(reason);
+  std::int64_t left = kMaxCount;
+  for (const auto& [reason, count] : object.at(kDropped).items())
+    left -= dropped[reason] = counts.number(reason, left);
   return dropped;
 }
 
 void put_drops(const Drops& dropped, OrderedJson& object) {
-  for (const auto& [reason, count] : dropped)
-    object[std::string(kDropped)][reason] = std::min(count, kMaxCount);
-}
-
-void put_part(const Run& back, std::int64_t coming, const World& world, const Drops& dropped,
-              OrderedJson& state) {
-  state["rota_state"] = 2;
-  OrderedJson& part = state[std::string(kPart)] = {
-      {"rank", world.rank}, {"size", world.size}, {"back", json_of(back.position())}, {"coming", coming}};
-  put_drops(dropped, part);
+  for (const auto& [reason, count] : dropped) object[std::string(kDropped)][reason] = count;
 }
 
 std::string own_text(const Run& run, const Settling& settling, const World& world, std::int64_t skipped,
                      const AskContent& ask_content) {
-  const auto [back, is_whole] = settling.as_saved(run, world);
-  OrderedJson json = state_of(is_whole ? back : settling.as_saved(run, world, run.position().step).first,
-                              skipped, world.size);
-  const auto& [before, since] = settling.ledger()->drops();
-  put_drops(is_whole ? settling.ledger()->dropped().counts : before, json);
-  if (!is_whole) put_part(back, std::ssize(settling.coming(run)), world, since, json);
+  auto [saved, back, before, since] = settling.as_saved(run, world);
+  OrderedJson json = state_of(saved, skipped, world.size);
+  if (!back) add(since, before);
+  put_drops(before, json);
+  if (back) {
+    json["rota_state"] = 2;
+    OrderedJson& part = json[std::string(kPart)] = {{"rank", world.rank},
+                                                    {"size", world.size},
+                                                    {"back", json_of(*back)},
+                                                    {"coming", std::ssize(settling.coming(run))}};
+    put_drops(since, part);
+  }
   add_content(ask_content(), json);
   return sealed(std::move(json));
 }
@@ -184,11 +193,11 @@ std::string merge_states(std::span<const std::string> states) {
   internal::Part& merged =
       *std::ranges::max_element(parts, {}, [](const internal::Part& part) { return part.back.step; });
   internal::OpenTurns open;
-  internal::Drops dropped = internal::drops_in(internal::StateText("", "", states.front()).object());
+  internal::Drops dropped = parts.front().dropped_before;
   for (const internal::Part& part : parts) {
     const auto own = internal::RunAccess::open(part.run);
     open.insert(open.end(), own.begin(), own.end());
-    for (const auto& [reason, count] : part.dropped) dropped[reason] += count;
+    internal::add(part.dropped, dropped);
   }
   std::ranges::sort(open);
   open.erase(std::unique(open.begin(), open.end()), open.end());  // what comes again is in all

@@ -77,12 +77,16 @@ void require_cursors(const SavedState& saved) {
   if (!is_good) refuse_cursors(place.position, saved);
 }
 
-// ---- skipped samples: STATE.md says in which tensors they are ----
+// ---- skipped and dropped samples: STATE.md says in which tensors they are ----
 
-constexpr std::int64_t kSkippedColumns = 4;  // epoch, id, bytes of the place, bytes of the error
+constexpr std::int64_t kColumns = 4;  // epoch, id, bytes of the place, bytes of the error
 constexpr std::string_view kCounts = "skipped_counts";
 constexpr std::string_view kSkipped = "skipped";
-constexpr std::string_view kSkippedText = "skipped_text";
+
+using Listed = std::vector<SkippedSamples::Sample>;
+
+// Its texts are in a tensor beside it.
+std::string text_of(std::string_view list) { return fmt::format("{}_text", list); }
 
 template <typename T>
 std::vector<std::byte> bytes_of(const T& values) {
@@ -90,31 +94,74 @@ std::vector<std::byte> bytes_of(const T& values) {
   return {bytes.begin(), bytes.end()};
 }
 
-// `is_alone`: no other rank saves. What others have skipped is then left out, as `state` does.
+void save_list(const Listed& listed, std::string_view list, Snapshot& snapshot, std::string_view name) {
+  std::vector<std::int64_t> rows;
+  std::string text;
+  for (const SkippedSamples::Sample& sample : listed) {
+    rows.insert(rows.end(),
+                {sample.epoch, sample.id.value, std::ssize(sample.where), std::ssize(sample.error)});
+    text += sample.where;
+    text += sample.error;
+  }
+  snapshot.tensor(part_of_loader(name, list), DType::int64, {kColumns}, std::ssize(listed), bytes_of(rows));
+  snapshot.tensor(part_of_loader(name, text_of(list)), DType::uint8, {}, std::ssize(text), bytes_of(text));
+}
+
+// Where the texts of the listed samples end, one after the other: two for each row.
+std::vector<std::int64_t> text_ends(const std::vector<std::int64_t>& rows, std::string_view list,
+                                    std::int64_t size, const SavedState& saved) {
+  const std::int64_t bytes = saved.bytes(text_of(list));
+  std::vector<std::int64_t> ends{0};
+  for (auto row = std::span(rows); !row.empty(); row = row.subspan(kColumns)) {
+    saved.require(row[0] >= 0 && row[1] >= 0 && row[1] < size, list, "names a sample that is not");
+    for (const std::int64_t length : row.subspan(2, 2)) {
+      saved.require(length >= 0 && length <= bytes - ends.back(), list, "has texts that are not");
+      ends.push_back(ends.back() + length);
+    }
+  }
+  saved.require(ends.back() == bytes, text_of(list), "is longer than what is listed");
+  return ends;
+}
+
+// A rank's equal share of those that are listed, of `counted` samples of a dataset of `size`.
+Listed read_list(const SavedState& saved, std::string_view list, World world, std::int64_t size,
+                 std::int64_t counted) {
+  const auto rows = saved.numbers(list, kColumns);
+  const auto ends = text_ends(rows, list, size, saved);
+  const std::int64_t listed = std::ssize(rows) / kColumns;
+  saved.require(listed <= counted, list, "lists more than were counted");
+  const auto first = static_cast<std::size_t>(share(listed, world.rank, world.size));
+  const auto end = static_cast<std::size_t>(share(listed, world.rank + 1, world.size));
+  const std::int64_t begin = ends[2 * first];
+  std::string texts(static_cast<std::size_t>(ends[2 * end] - begin), '\0');
+  saved.read(text_of(list), begin, std::as_writable_bytes(std::span(texts)));
+  const auto text = [&](std::size_t i) {
+    return texts.substr(static_cast<std::size_t>(ends[i] - begin),
+                        static_cast<std::size_t>(ends[i + 1] - ends[i]));
+  };
+  Listed samples;
+  for (std::size_t i = first; i < end; ++i) {
+    const std::int64_t* const row = &rows[i * kColumns];
+    samples.push_back({.epoch = row[0], .id = {row[1]}, .where = text(2 * i), .error = text(2 * i + 1)});
+  }
+  return samples;
+}
+
+// Without the lists of others, where it saves alone.
+bool writes_list(const World& own, bool is_alone) { return is_alone ? own.size == 1 : own.replica == 0; }
+
 void save_skipped(const Loader& loader, Snapshot& snapshot, std::string_view name, bool is_alone) {
   const internal::SkipCounter& counter = Behind::of(loader).counter;
   if (!counter.skips() && counter.before() == 0) return;  // on all ranks alike
   const World own = loader.world();
   const World world = is_alone ? World{} : own;
   const bool knows_all = world.size == own.size;  // with those who save, too
-  const bool writes = world.replica == 0;
-  std::vector<std::int64_t> rows;
-  std::string text;
-  for (const SkippedSamples::Sample& sample : counter.skipped().samples) {
-    if (!writes || !knows_all) break;
-    rows.insert(rows.end(),
-                {sample.epoch, sample.id.value, std::ssize(sample.where), std::ssize(sample.error)});
-    text += sample.where;
-    text += sample.error;
-  }
   const std::int64_t count =
       knows_all ? counter.since() + (world.rank == 0 ? counter.before() : 0) : counter.known(own);
-  const RowRange mine{world.rank, writes ? 1 : 0};
+  const RowRange mine{world.rank, world.replica == 0 ? 1 : 0};
   snapshot.tensor(part_of_loader(name, kCounts), DType::int64, {}, std::span(&mine, 1),
                   bytes_of(std::span(&count, static_cast<std::size_t>(mine.count))));
-  snapshot.tensor(part_of_loader(name, kSkipped), DType::int64, {kSkippedColumns},
-                  std::ssize(rows) / kSkippedColumns, bytes_of(rows));
-  snapshot.tensor(part_of_loader(name, kSkippedText), DType::uint8, {}, std::ssize(text), bytes_of(text));
+  save_list(writes_list(own, is_alone) ? counter.skipped().samples : Listed(), kSkipped, snapshot, name);
 }
 
 std::int64_t count_skipped(const SavedState& saved) {
@@ -127,61 +174,26 @@ std::int64_t count_skipped(const SavedState& saved) {
   return sum;
 }
 
-// Where the texts of the listed samples end, one after the other: two for each row.
-std::vector<std::int64_t> text_ends(const std::vector<std::int64_t>& rows, std::int64_t size,
-                                    const SavedState& saved) {
-  const std::int64_t bytes = saved.bytes(kSkippedText);
-  std::vector<std::int64_t> ends{0};
-  for (auto row = std::span(rows); !row.empty(); row = row.subspan(kSkippedColumns)) {
-    saved.require(row[0] >= 0 && row[1] >= 0 && row[1] < size, kSkipped, "names a sample that is not");
-    for (const std::int64_t length : row.subspan(2, 2)) {
-      saved.require(length >= 0 && length <= bytes - ends.back(), kSkipped, "has texts that are not");
-      ends.push_back(ends.back() + length);
-    }
-  }
-  saved.require(ends.back() == bytes, kSkippedText, "is longer than what is listed");
-  return ends;
-}
-
-// What was skipped in the run, of a dataset of `size` samples: nothing where the checkpoint does not say. Of
-// the listed ones, a rank's equal share.
+// What was skipped in the run: nothing where the checkpoint does not say.
 SkippedSamples read_skipped(const SavedState& saved, World world, std::int64_t size) {
   SkippedSamples skips{.count = count_skipped(saved)};
-  if (!saved.has(kCounts)) return skips;
-  const auto rows = saved.numbers(kSkipped, kSkippedColumns);
-  const auto ends = text_ends(rows, size, saved);
-  const std::int64_t listed = std::ssize(rows) / kSkippedColumns;
-  saved.require(listed <= skips.count, kSkipped, "lists more than were counted");
-  const auto first = static_cast<std::size_t>(share(listed, world.rank, world.size));
-  const auto end = static_cast<std::size_t>(share(listed, world.rank + 1, world.size));
-  const std::int64_t begin = ends[2 * first];
-  std::string texts(static_cast<std::size_t>(ends[2 * end] - begin), '\0');
-  saved.read(kSkippedText, begin, std::as_writable_bytes(std::span(texts)));
-  const auto text = [&](std::size_t i) {
-    return texts.substr(static_cast<std::size_t>(ends[i] - begin),
-                        static_cast<std::size_t>(ends[i + 1] - ends[i]));
-  };
-  for (std::size_t i = first; i < end; ++i) {
-    const std::int64_t* const row = &rows[i * kSkippedColumns];
-    skips.samples.push_back(
-        {.epoch = row[0], .id = {row[1]}, .where = text(2 * i), .error = text(2 * i + 1)});
-  }
+  if (saved.has(kCounts)) skips.samples = read_list(saved, kSkipped, world, size, skips.count);
   return skips;
 }
 
 // All that could be refused was looked at.
-void go_to(Loader& loader, const Run& place, SkippedSamples skipped, internal::Drops dropped) {
-  Behind::of(loader).delivered = place;
-  Behind::of(loader).settling.ledger()->restore(std::move(dropped));
+void go_to(Loader& loader, internal::SavedRun saved, SkippedSamples skipped) {
+  Behind::of(loader).delivered = saved.run;
+  Behind::of(loader).settling.ledger()->restore(std::move(saved.dropped));
   Behind::of(loader).moved("a restore");
   Behind::of(loader).counter.restore(std::move(skipped));
 }
 
-// The state of all ranks, which save together.
+// The state of all ranks, where they save together.
 std::string whole_state(const Loader& loader, const Snapshot& snapshot) {
   const Communicator& comm = Behind::of(loader).counter.comm();
-  const bool is_together =
-      comm.world().size == loader.world().size && !SnapshotAccess::data(snapshot).is_alone();
+  const bool is_together = loader.world().size > 1 && comm.world().size == loader.world().size &&
+                           !SnapshotAccess::data(snapshot).is_alone();
   if (!is_together) return state(loader);
   std::string own;
   comm.together("save loaders", [&] { own = internal::own_state(loader); });  // which may read samples
@@ -200,8 +212,18 @@ internal::AskContent content_of(const Loader& loader) {
 
 namespace internal {
 
-void save_run(const Run& run, World world, const AskContent& ask_content, const std::string& described,
-              const Drops& dropped, Snapshot& snapshot, std::string_view name) {
+SavedRun as_saved(const Run& run, const Settling& settling, const std::function<std::string()>& whole_state,
+                  const AskContent& ask_content) {
+  SavedRun saved{run, settling.ledger()->dropped()};  // before they are counted: no more are listed
+  if (!settling.is_by_hand()) return saved;
+  const SavedState whole(kLoaderKind, whole_state());
+  saved.run = moved_to(whole, run, ask_content);
+  saved.dropped.counts = drops_in(whole.object());
+  return saved;
+}
+
+void save_run(const SavedRun& saved, World world, const AskContent& ask_content, const std::string& described,
+              Snapshot& snapshot, std::string_view name) {
   checkpoint::SnapshotData& data = SnapshotAccess::data(snapshot);
   if (data.is_alone() && world.rank > 0) {
     throw failure(
@@ -211,25 +233,31 @@ void save_run(const Run& run, World world, const AskContent& ask_content, const 
         world.rank, world.size);
   }
   const World place = data.is_alone() ? World{} : world;
-  RowRange rows = cursor_rows(run, place);
+  RowRange rows = cursor_rows(saved.run, place);
   if (place.replica > 0) rows.count = 0;
   // Named by their numbers, so that two that take themselves for one place are an error and not a longer
   // tensor.
   snapshot.tensor(part_of_loader(name, kCursors), DType::int64, {2}, std::span(&rows, 1),
-                  bytes_of(cursors_of(run, rows)));
-  OrderedJson json = state_of(run, {}, world.size);
-  put_drops(dropped, json);
+                  bytes_of(cursors_of(saved.run, rows)));
+  OrderedJson json = state_of(saved.run, {}, world.size);
+  put_drops(saved.dropped.counts, json);
   if (place.rank == 0) add_content(ask_content(), json);  // the other blobs are not saved
   snapshot.blob(part_of_loader(name, kState), json.dump());
   snapshot.same(fmt::format("loader/{}", name), described + fmt::format("a world of {}", world.size));
   data.share_out(place.size);
+  if (saved.dropped.counts.empty()) return;  // on all ranks alike
+  save_list(writes_list(world, data.is_alone()) ? saved.dropped.samples : Listed(), kDropped, snapshot, name);
 }
 
-Run restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& run, World world,
-             const AskContent& ask_content) {
-  Run moved = moved_to(saved, run, ask_content);
-  check_cursors(moved, world, checkpoint, saved);
-  return moved;
+SavedRun restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& run, World world,
+                  const AskContent& ask_content) {
+  SavedRun all{moved_to(saved, run, ask_content), {.counts = drops_in(saved.object())}};
+  check_cursors(all.run, world, checkpoint, saved);
+  std::int64_t counted = 0;
+  for (const auto& [reason, count] : all.dropped.counts) counted += count;
+  if (saved.has(kDropped))  // older ones have counts alone
+    all.dropped.samples = read_list(saved, kDropped, world, run.samples(), counted);
+  return all;
 }
 
 }  // namespace internal
@@ -237,22 +265,16 @@ Run restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& r
 void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
   const auto& impl = Behind::of(loader);
   const internal::AskContent ask_content = content_of(loader);
-  Run run = impl.settling.as_saved(impl.delivered, impl.world).first;
-  internal::Drops dropped = impl.settling.ledger()->dropped().counts;
-  if (impl.settling.is_by_hand() && impl.world.size > 1) {
-    const internal::SavedState whole(internal::kLoaderKind, whole_state(loader, snapshot));
-    run = internal::moved_to(whole, run, ask_content);
-    dropped = internal::drops_in(whole.object());
-  }
-  internal::save_run(run, impl.world, ask_content, impl.described(run), dropped, snapshot, name);
+  const internal::SavedRun saved = internal::as_saved(
+      impl.delivered, impl.settling, [&] { return whole_state(loader, snapshot); }, ask_content);
+  internal::save_run(saved, impl.world, ask_content, impl.described(saved.run), snapshot, name);
   save_skipped(loader, snapshot, name, SnapshotAccess::data(snapshot).is_alone());
 }
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
   const SavedState saved(internal::kLoaderKind, checkpoint, name);
-  const Run place = internal::restored(saved, checkpoint, loader.run(), loader.world(), content_of(loader));
-  go_to(loader, place, read_skipped(saved, loader.world(), loader.run().samples()),
-        internal::drops_in(saved.object()));
+  auto place = internal::restored(saved, checkpoint, loader.run(), loader.world(), content_of(loader));
+  go_to(loader, std::move(place), read_skipped(saved, loader.world(), loader.run().samples()));
 }
 
 std::string internal::own_state(const Loader& loader) {
@@ -270,7 +292,7 @@ void restore(Loader& loader, std::string_view state) {
   const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
   const Run place = internal::moved_to(saved, loader.run(), content_of(loader));
   saved.require_digest();
-  go_to(loader, place, {.count = skipped}, internal::drops_in(saved.object()));
+  go_to(loader, {place, {.counts = internal::drops_in(saved.object())}}, {.count = skipped});
 }
 
 std::string describe_loader(const Checkpoint& checkpoint, std::string_view name) {

@@ -21,6 +21,7 @@ TEST(Fork, IsSaidByEachCallOfALoaderInTheChild) {
   expect_refused_in_a_child([&] { (void)loader.next(); });
   expect_refused_in_a_child([&] { loader.warm_up(); });
   expect_refused_in_a_child([&] { loader.seek({}); });
+  expect_refused_in_a_child([&] { loader.settle({}, {}); });
   expect_refused_in_a_child([&] { loader.position(); });
   expect_refused_in_a_child([&] { state(loader); });
   StreamLoader stream = make_stream();

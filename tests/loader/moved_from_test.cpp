@@ -53,7 +53,12 @@ TEST(MovedFrom, LoaderRefusesEveryCall) {
                               [&] { (void)from.skipped(); },    [&] { from.begin(); },
                               [&] { (void)from.when({0}, 0); }, [&] { (void)state(from); },
                               [&] { restore(from, text); },     [&] { save(from, snapshot); }});
-  expect_refused("a loader", {[&] { from.seek({}, MixtureState{}); }});
+  expect_refused(
+      "a loader",
+      {[&] { from.seek({}, MixtureState{}); }, [&] { from.settle(Batch()); }, [&] { from.settle({}, {}); },
+       [&] { from.drop(Batch(), ""); }, [&] { from.drop({}, {}, ""); }, [&] { from.again(Batch()); },
+       [&] { from.again({}, {}); }, [&] { from.again(); }, [&] { (void)from.try_settle({}, {}); },
+       [&] { (void)from.dropped(); }, [&] { from.merge(Communicator()); }});
 }
 
 TEST(MovedFrom, LoaderGoesOnWhereItWasMovedToAndMayBeFilledAgain) {

@@ -146,4 +146,52 @@ TEST(SettleOfRanks, AreMergedAtOnePlaceAlone) {
   EXPECT_ERROR(loader.merge(Communicator()), invalid_argument, {"rank 0 of 1"});
 }
 
+TEST(SettleOfRanks, AreNotSavedAtDifferentPlaces) {
+  if (everyone().size() == 1) GTEST_SKIP() << "one rank has no others";
+  const SharedDirectory directory;
+  CheckpointDirectory checkpoints(everyone(), directory.path());
+  Loader loader(everyone(), counting(100), {.global_batch_size = 12, .settle = Settle::by_hand});
+  const auto batch = loader.next();
+  if (is_last()) ASSERT_TRUE(loader.next());
+  EXPECT_ERROR(checkpoints.save_all(1, loader), mismatch, {"position"});
+  EXPECT_FALSE(checkpoints.latest());
+  if (!is_last()) ASSERT_TRUE(loader.next());
+  loader.settle(*batch);
+  checkpoints.save_all(1, loader);
+  Loader other(counting(100), {.global_batch_size = 12}, World{});
+  restore(other, *checkpoints.latest());
+  EXPECT_EQ((*other.next()).start(), batch->end());  // nobody had touched the second
+}
+
+TEST(SettleOfRanks, ListTogetherWhatTheyDroppedInAnyWorld) {
+  const LoaderOptions options{.global_batch_size = 12, .settle = Settle::by_hand};
+  const SharedDirectory directory;
+  CheckpointDirectory checkpoints(everyone(), directory.path());
+  Loader loader(everyone(), counting(100), options);
+  const auto batch = loader.next();
+  const auto reason = fmt::format("stale on {}", everyone().rank());
+  loader.drop(*batch, reason);
+  checkpoints.save_all(1, loader);
+  restore(loader, *checkpoints.latest());
+  checkpoints.save_all(2, loader);  // what was restored goes on
+  Numbers dropped = all_of_ranks(everyone(), ids_of(*batch));
+  std::ranges::sort(dropped);
+  for (const int size : {1, 2, 5}) {
+    Numbers listed;
+    for (int rank = 0; rank < size; ++rank) {
+      Loader part(counting(100), options, World{rank, size});
+      restore(part, *checkpoints.latest());
+      const DroppedSamples all = part.dropped();
+      EXPECT_EQ(all.counts.at(reason), batch->real());
+      EXPECT_LE(std::ssize(all.samples), (12 + size - 1) / size);
+      for (const auto& sample : all.samples) {
+        EXPECT_TRUE(all.counts.contains(sample.error));
+        listed.push_back(sample.id.value);
+      }
+    }
+    std::ranges::sort(listed);
+    EXPECT_EQ(listed, dropped) << "of " << size;
+  }
+}
+
 }  // namespace rota::test::settle_ranks_test

@@ -196,6 +196,17 @@ TEST(Settle, InOrderHasTheStatesOfALoaderThatCountsAtDelivery) {
   EXPECT_EQ(state(loader), states.back());
 }
 
+TEST(Settle, InOrderOfOneOfSeveralRanksIsWholeWhateverWasRefused) {
+  const auto source = counting(100);
+  Loader plain(source, {.global_batch_size = 10}, World{1, 3});
+  Loader loader(source, by_hand(), World{1, 3});
+  ASSERT_TRUE(plain.next());
+  const auto batch = loader.next();
+  loader.settle(*batch);
+  EXPECT_ERROR(loader.settle(*batch), invalid_argument, {"settled or dropped before"});
+  EXPECT_EQ(state(loader), state(plain));
+}
+
 TEST(Settle, AStateIsSmall) {
   const auto source = counting(1'000'000'000);
   Loader loader(source, by_hand(65'536, {.open_limit = 100'000, .workers = 0}));
@@ -279,12 +290,53 @@ TEST(Settle, RefusesWhatIsNotOutAndDoesNothingThen) {
   EXPECT_ERROR(settle(loader, {{1, 0}}), invalid_argument, {"given up", "try_settle"});
   const Columns some({{0, 0}, {1, 0}, {2, 0}, {17, 0}});
   EXPECT_EQ(loader.try_settle(some.ids, some.epochs), (std::vector{false, true, true, false}));
-  loader.seek(batch->start());
-  EXPECT_ERROR(loader.settle(*batch), invalid_argument, {"since seek()"});
+  loader.drop(Columns({{3, 0}}).ids, Columns({{3, 0}}).epochs, "stale");
+  EXPECT_ERROR(settle(loader, {{3, 0}}), invalid_argument, {"settled or dropped before"});
+  EXPECT_ERROR(loader.drop(some.ids, some.epochs, "stale"), invalid_argument, {"drop sample 0 of epoch 0"});
+  EXPECT_ERROR(loader.drop(*batch, "odd\xff"), invalid_argument, {"odd\\xff", "no UTF-8"});
+  EXPECT_ERROR(loader.again(some.ids, some.epochs), invalid_argument, {"give up sample 0 of epoch 0"});
+  for (const Name& beyond : {Name{10, 0}, {30, 0}, {4, 1}, {4, -1}})
+    EXPECT_ERROR(settle(loader, {{4, 0}, beyond}), invalid_argument, {"was not handed out"});
+  EXPECT_EQ(loader.stats().open, 6);
+  EXPECT_EQ(loader.dropped().counts, (std::map<std::string, std::int64_t>{{"stale", 1}}));
   EXPECT_ERROR(loader.settle(some.ids, std::vector<std::int64_t>{0}), invalid_argument,
                {"4 ids", "1 epochs"});
   Loader plain(source, {});
   EXPECT_ERROR(plain.again(), invalid_argument, {"settle = by_hand"});
+}
+
+TEST(Settle, SaysByWhatItBeganAnew) {
+  Loader loader(counting(30), by_hand(10));
+  const std::string text = state(loader);
+  const std::vector<std::pair<std::string, std::function<void()>>> calls{
+      {"since seek()", [&] { loader.seek({}); }},
+      {"since restart()", [&] { loader.restart(); }},
+      {"since a restore", [&] { restore(loader, text); }}};
+  for (const auto& [since, call] : calls) {
+    const auto batch = loader.next();
+    call();
+    EXPECT_ERROR(loader.settle(*batch), invalid_argument, {since});
+  }
+}
+
+TEST(Settle, PassesOverPadsOfABatchAndRefusesThemByTheirNames) {
+  Loader loader(counting(25), by_hand(10, {.shuffle = Shuffle::none, .tail = Tail::pad}));
+  for (int step = 0; step < 2; ++step) loader.settle(*loader.next());
+  const auto batch = loader.next();
+  EXPECT_ERROR(loader.settle(batch->ids(), batch->epochs()), invalid_argument, {"sample 0 of epoch 0"});
+  EXPECT_EQ(loader.stats().open, 5);
+  loader.settle(*batch);
+  EXPECT_EQ(loader.stats().open, 0);
+}
+
+TEST(Settle, TakesAnyLimitOfOneAndMore) {
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t limit : {std::int64_t{0}, std::int64_t{-1}, -kMost})
+    EXPECT_ERROR(Loader(counting(30), by_hand(10, {.open_limit = limit})), invalid_argument,
+                 {"open_limit", std::to_string(limit)});
+  Loader loader(counting(30), by_hand(10, {.open_limit = kMost}));
+  while (loader.next()) continue;
+  EXPECT_EQ(loader.stats().open, 30);
 }
 
 TEST(Settle, WaitsForRoomAndNamesTheOldest) {

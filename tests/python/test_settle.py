@@ -2,6 +2,7 @@
 
 import collections
 import itertools
+import os
 import pickle
 import random
 import threading
@@ -73,8 +74,6 @@ def test_who_does_not_settle_by_hand_is_told():
         sampler(evaluation=True, epochs=None)
     with pytest.raises(ValueError, match="evaluation"):
         loader(evaluation=True)
-    with pytest.raises(ValueError, match="settle"):
-        rota.ElasticBatchSampler(10, 1, world=(0, 1)).merge(None)
     stream = rota.as_stream(rota.PythonSource([{"x": 1}]), 1)
     for given in stream, rota.Dispatch(stream):
         with pytest.raises(TypeError, match="settle"):
@@ -82,8 +81,31 @@ def test_who_does_not_settle_by_hand_is_told():
         for verb in "settle", "drop", "again", "try_settle", "merge":
             with pytest.raises(ValueError, match="counts as trained"):
                 getattr(rota.StreamLoader(given, 1, comm=None), verb)(0, 0)
-    with pytest.raises(ValueError, match="open_limit"):
-        sampler(open_limit=0)
+    with pytest.raises(ValueError, match='without settle="by_hand"'):
+        rota.ElasticBatchSampler(10, 1, world=(0, 1)).merge(None)
+    for make in (sampler, loader):
+        for limit in (0, -1, 2**63, 1.5):
+            with pytest.raises((ValueError, TypeError), match="open_limit"):
+                make(open_limit=limit)
+
+
+@pytest.mark.skipif("tsan" in os.environ.get("LD_PRELOAD", ""), reason="tsan has no threads in children")
+@pytest.mark.parametrize("make", [sampler, lambda: loader(workers=0)])
+def test_a_forked_child_settles_nothing(make):
+    pytest.importorskip("numpy")
+    from runs import in_child
+
+    made = make()
+    batch = next(iter(made))
+
+    def child():
+        for touch in (made.settle, made.again, made.try_settle, lambda some: made.drop(some, reason="stale")):
+            with pytest.raises(rota.UnsupportedError, match="forked"):
+                touch(batch)
+
+    assert in_child(child) == 0
+    assert made.open.out == 10
+    made.settle(batch)
 
 
 # ---- threads ----
@@ -234,6 +256,21 @@ def test_what_is_dropped_is_listed_and_goes_with_the_state():
     assert other.dropped == made.dropped
     trained = [int(index) for batch in other for index in batch if not index.is_pad]
     assert sorted(trained + [int(i) for i in batch[:4]]) == list(range(30))
+
+
+@pytest.mark.parametrize("make", [sampler, loader])
+def test_a_checkpoint_lists_what_is_dropped(make, tmp_path):
+    made = make(30, 10)
+    batch = next(iter(made))
+    made.drop(batch, reason="stale")
+    with rota.CheckpointDirectory(None, tmp_path) as checkpoints:
+        checkpoints.save(1, made)
+        other = make(30, 10)
+        checkpoints.restore(other)
+    assert other.dropped == {"stale": 10}
+    assert other.dropped_samples == made.dropped_samples and len(other.dropped_samples) == 10
+    other.load_state_dict(made.state_dict())
+    assert other.dropped == {"stale": 10} and other.dropped_samples == []
 
 
 def test_try_settle_counts_who_comes_back_after_a_restart():
