@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -21,28 +22,34 @@ constexpr std::size_t kMostDropped = 1000;
 
 void Ledger::wait_for_room(std::chrono::milliseconds deadline) {
   const MutexLock lock(mutex_);
-  if (out_ < limit_) return;
-  if (!has_settled_) {
-    throw failure(
-        ErrorCode::invalid_argument,
-        "hand out a batch: {} samples are out, open_limit is {}, and none was ever settled; call settle() "
-        "for what is trained on, or leave the option settle out",
-        out_, limit_);
+  if (has_room()) return;
+  if (!has_settled_ && out_ > 0) {
+    throw failure(ErrorCode::invalid_argument,
+                  "hand out a batch: {}, and none was ever settled; call settle() for what is trained on, or "
+                  "leave the option settle out",
+                  full(""));
   }
   const auto begun = Clock::now();
   const auto last = deadline.count() > 0 ? begun + deadline : Clock::time_point::max();
-  for (bool has_said = false; out_ >= limit_;) {
+  for (bool has_said = false; !has_room();) {
+    if (out_ == 0) {
+      throw failure(ErrorCode::invalid_argument,
+                    "hand out a batch: {}, and all of it was given up; merge() has it come again", full(""));
+    }
     const auto due = has_said ? last : std::min(last, begun + kSayAfter);
     mutex_.wait(has_room_, Wait::here(), due);
-    if (out_ < limit_ || Clock::now() < due) continue;
-    const std::string what =
-        fmt::format("next() waits for room: {} samples are out, and open_limit is {}; the oldest: {}", out_,
-                    limit_, oldest());
+    if (has_room() || out_ == 0 || Clock::now() < due) continue;
+    const std::string what = fmt::format("next() waits for room: {}; the oldest: {}", full("and "), oldest());
     if (due == last) throw Error(ErrorCode::timeout, what + "; settle, drop or give up what is out");
     has_said = true;
     const MutexUnlock unlocked(mutex_);
     tell(what);
   }
+}
+
+std::string Ledger::full(std::string_view conjunction) const {
+  if (out_ >= limit_) return fmt::format("{} samples are out, {}open_limit is {}", out_, conjunction, limit_);
+  return fmt::format("what is open has {} bytes, {}open_bytes is {}", bytes_, conjunction, most_bytes_);
 }
 
 std::string Ledger::oldest() const {
@@ -70,6 +77,17 @@ std::int64_t Ledger::hand_out(RunSlice& batch, bool is_alone) {
     out_ -= entry->out;
     entries_.erase(entry);
     throw;
+  }
+}
+
+void Ledger::hand_out(RunSlice& batch, std::vector<std::string> records) {
+  hand_out(batch, false);
+  const MutexLock lock(mutex_);
+  for (std::size_t slot = 0; slot < records.size(); ++slot) {
+    const auto sample = samples_.find({batch.ids[slot], batch.epochs[slot]});
+    if (sample == samples_.end()) continue;  // somebody has just settled it by its name
+    bytes_ += std::ssize(records[slot]);
+    sample->second.record = std::move(records[slot]);
   }
 }
 
@@ -123,6 +141,29 @@ void Ledger::give_back(SampleNames names) {
   given_up_.insert(given_up_.begin(), names.begin(), names.end());
 }
 
+std::vector<OpenItem> Ledger::take_items_given_up() {
+  const MutexLock lock(mutex_);
+  std::vector<OpenItem> items;
+  items.reserve(given_up_.size());
+  for (const SampleName& name : std::exchange(given_up_, {})) {
+    const auto sample = samples_.find(name);
+    if (sample == samples_.end()) continue;
+    bytes_ -= std::ssize(sample->second.record);
+    items.push_back({name, std::move(sample->second.record)});
+    samples_.erase(sample);
+  }
+  return items;
+}
+
+void Ledger::give_back(std::vector<OpenItem> items) {
+  const MutexLock lock(mutex_);
+  for (OpenItem& item : items) {
+    bytes_ += std::ssize(item.record);
+    given_up_.push_back(item.name);
+    samples_.try_emplace(item.name, Sample{entries_.end(), entries_.end(), false, std::move(item.record)});
+  }
+}
+
 void Ledger::expect(SampleNames names) {
   const MutexLock lock(mutex_);
   for (const SampleName& name : names) samples_.try_emplace(name, Sample{entries_.end(), entries_.end()});
@@ -141,7 +182,7 @@ std::size_t Ledger::restart(std::string_view by) {
   samples_.clear();
   entries_.clear();
   given_up_.clear();
-  out_ = 0;
+  out_ = bytes_ = 0;
   floor_ = {};
   is_in_order_ = true;
   restarted_by_ = by;
@@ -199,6 +240,7 @@ void Ledger::close(Samples::iterator sample) {
     touch(first);
     if (--first->open == 0) entries_.erase(first);
   }
+  bytes_ -= std::ssize(sample->second.record);
   samples_.erase(sample);
 }
 
@@ -312,6 +354,13 @@ Ledger::Open Ledger::open(const Position& at, std::int64_t least) const {
   return all;
 }
 
+std::vector<OpenItem> Ledger::open_items() const {
+  const MutexLock lock(mutex_);
+  std::vector<OpenItem> items;
+  for (const auto& [name, sample] : samples_) items.push_back({name, sample.record});
+  return items;
+}
+
 Ledger::Counts Ledger::counts() const {
   const MutexLock lock(mutex_);
   Counts all{.out = out_, .given_up = std::ssize(samples_) - out_, .again = again_};
@@ -322,6 +371,14 @@ Ledger::Counts Ledger::counts() const {
   if (entry != entries_.end())
     all.oldest_seconds = std::chrono::duration<double>(Clock::now() - entry->since).count();
   return all;
+}
+
+void Ledger::add_stats(LoaderStats& stats) const {
+  const Counts open = counts();
+  stats.open = open.out;
+  stats.oldest_open = std::llround(open.oldest_seconds);
+  stats.given_up = open.again;
+  stats.dropped = open.dropped;
 }
 
 DroppedSamples Ledger::dropped() const {

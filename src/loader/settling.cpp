@@ -18,6 +18,17 @@ std::vector<SampleName> names_of(const Batch& batch) {
   return names;
 }
 
+std::vector<SampleName> names_of(std::string_view verb, std::span<const SampleId> ids,
+                                 std::span<const std::int64_t> epochs) {
+  if (ids.size() != epochs.size()) {
+    throw failure(ErrorCode::invalid_argument, "{} samples: {} ids, and {} epochs; give one for each", verb,
+                  ids.size(), epochs.size());
+  }
+  std::vector<SampleName> names(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) names[i] = {ids[i], epochs[i]};
+  return names;
+}
+
 OpenTurns turns_of(const Run& run, SampleNames names) {
   std::vector<SampleId> ids;
   std::vector<std::int64_t> epochs;
@@ -73,15 +84,18 @@ bool Settling::drop_rest(Run& run, const World& world) {
   return true;
 }
 
-void Settling::restart(const Run& run, const World& world, std::string_view by) {
+void Settling::begin_anew(std::string_view by) {
   const std::size_t open = ledger_->restart(by);
+  if (open == 0) return;
+  tell(
+      fmt::format("{} begins anew where it goes: {} samples that were out or given up are not open any more, "
+                  "and cannot be settled",
+                  by, open));
+}
+
+void Settling::restart(const Run& run, const World& world, std::string_view by) {
+  begin_anew(by);
   waiting_.clear();
-  if (open > 0) {
-    tell(fmt::format(
-        "{} begins anew where it goes: {} samples that were out or given up are not open any more, and "
-        "cannot be settled",
-        by, open));
-  }
   if (is_by_hand_ && world.size == 1) ledger_->expect(names_of(run, coming(run)));
 }
 

@@ -30,8 +30,31 @@ struct ItemRow {
 
 constexpr std::string_view kPending = "pending";
 constexpr std::string_view kItems = "items";
+constexpr std::string_view kOpen = "open";
+constexpr std::string_view kOpenItems = "open_items";
+constexpr int kVersionOfOpen = 2;  // which has those two
 constexpr std::int64_t kDispatchColumns = 4;
 static_assert(sizeof(ShardRow) == 8 * kDispatchColumns && sizeof(ItemRow) == 8 * kDispatchColumns);
+
+// Adds items to the tensors of their rows and of their bytes.
+std::vector<ItemRow> add_items(const PendingItems& added, const DispatchPlan& plan, TensorPart& rows,
+                               TensorPart& data) {
+  std::vector<PendingItems::Item> items = added.items();
+  std::ranges::sort(items, {}, [&](const PendingItems::Item& item) {
+    return std::tuple(plan.shard_of(item.number), item.epoch, item.number);
+  });
+  std::vector<ItemRow> all;
+  for (const PendingItems::Item& item : items) {
+    const ByteSpan bytes = added.bytes(item);
+    all.push_back({.epoch = item.epoch,
+                   .shard = plan.shard_of(item.number).value,
+                   .position = plan.position_of(item.number),
+                   .bytes = std::ssize(bytes)});
+    data.append(bytes);
+  }
+  rows.append(std::as_bytes(std::span(all)));
+  return all;
+}
 
 // Adds the rows of this rank, which is rank 0, to the tensors of cursors, pending items and their bytes.
 void add_rows(const StreamLoader& loader, const PendingItems& pending, std::vector<TensorPart>& tensors) {
@@ -41,18 +64,7 @@ void add_rows(const StreamLoader& loader, const PendingItems& pending, std::vect
   for (std::int64_t s = 0; s < plan.shards; ++s) {
     shards.push_back({.epoch = loader.position().epoch, .delivered = plan.count_of({s}, feed.delivered())});
   }
-  std::vector<PendingItems::Item> items = pending.items();
-  std::ranges::sort(items, {}, [&](const PendingItems::Item& item) {
-    return std::tuple(plan.shard_of(item.number), item.epoch, item.number);
-  });
-  for (const PendingItems::Item& item : items) {
-    const ByteSpan bytes = pending.bytes(item);
-    const ItemRow row{.epoch = item.epoch,
-                      .shard = plan.shard_of(item.number).value,
-                      .position = plan.position_of(item.number),
-                      .bytes = std::ssize(bytes)};
-    tensors[1].append(std::as_bytes(std::span(&row, 1)));
-    tensors[2].append(bytes);
+  for (const ItemRow& row : add_items(pending, plan, tensors[1], tensors[2])) {
     ShardRow& shard = shards[static_cast<std::size_t>(row.shard)];
     ++shard.pending;
     shard.bytes += row.bytes;
@@ -98,16 +110,18 @@ void require_sound(const SavedState& saved, const DispatchStart& start, const Di
 }
 
 // They are dealt to shards in turn, so that with their numbers their order is back.
-PendingItems read_pending(const SavedState& saved, std::int64_t shards, const RecordLayout& layout) {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(saved.bytes(kItems)));
-  saved.read(kItems, 0, bytes);
+PendingItems read_items(const SavedState& saved, std::string_view of_rows, std::string_view of_bytes,
+                        const DispatchFeed& feed) {
+  const std::int64_t shards = feed.plan().shards;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(saved.bytes(of_bytes)));
+  saved.read(of_bytes, 0, bytes);
   std::vector<PendingItems::Item> items;
   std::size_t at = 0;
-  for (const ItemRow& row : saved.rows<ItemRow>(kPending)) {
+  for (const ItemRow& row : saved.rows<ItemRow>(of_rows)) {
     const bool fits = row.shard >= 0 && row.shard < shards && row.position >= 0 && row.bytes >= 0 &&
                       row.bytes <= std::ssize(bytes) - static_cast<std::int64_t>(at) &&
                       row.position < kMaxCount / shards;
-    if (!fits) saved.fail(fmt::format("pending item {} cannot be one", items.size()));
+    if (!fits) saved.fail(fmt::format("{} item {} cannot be one", of_rows, items.size()));
     items.push_back({.epoch = row.epoch,
                      .number = row.position * shards + row.shard,
                      .begin = at,
@@ -119,7 +133,8 @@ PendingItems read_pending(const SavedState& saved, std::int64_t shards, const Re
   PendingItems pending;
   for (const auto& item : items) {
     const ByteSpan record = ByteSpan(bytes).subspan(item.begin, item.size);
-    if (layout.first(record).size() != record.size()) saved.fail("a pending item is too long");
+    if (feed.layout().first(record).size() != record.size())
+      saved.fail(fmt::format("one of its {} items is too long", of_rows));
     pending.add(item.epoch, item.number, record);
   }
   return pending;
@@ -145,17 +160,48 @@ void require_joined(const SavedState& saved, const DispatchStart& start) {
                          start.pending.items().size()));
 }
 
+// Each of those that were delivered at most once.
+std::vector<OpenItem> read_open(const SavedState& saved, const DispatchStart& start,
+                                const DispatchFeed& feed) {
+  if (saved.object().number("rota_state") < kVersionOfOpen) return {};
+  const PendingItems read = read_items(saved, kOpen, kOpenItems, feed);
+  std::vector<OpenItem> open;
+  for (const PendingItems::Item& item : read.items()) {
+    const SampleName name{{item.number}, item.epoch};
+    const bool was_delivered = item.epoch < start.epoch || item.number < start.delivered;
+    if (item.epoch < 0 || item.epoch > start.epoch || !was_delivered ||
+        (!open.empty() && open.back().name == name))
+      saved.fail(fmt::format("item {} of epoch {} cannot be open", item.number, item.epoch));
+    const ByteSpan bytes = read.bytes(item);
+    open.push_back({name, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())});
+  }
+  return open;
+}
+
+void add_open(const DispatchFeed& feed, std::vector<TensorPart>& tensors) {
+  PendingItems open;
+  for (const OpenItem& item : feed.open_items())
+    open.add(item.name.epoch, item.name.id.value, std::as_bytes(std::span(item.record)));
+  tensors.push_back({.name = std::string(kOpen), .columns = kDispatchColumns});
+  tensors.push_back({.name = std::string(kOpenItems)});
+  add_items(open, feed.plan(), tensors[3], tensors[4]);
+}
+
 }  // namespace
 
-// On another rank than 0 no tensor has a row.
+// On another rank than 0 no tensor has a row, but for what is open, of which each rank has its own.
 StreamParts parts_of_dispatch(const StreamLoader& loader) {
   OrderedJson head = new_stream_state(kDispatchKind, loader);
+  DispatchFeed& feed = *Behind::of(loader).dispatch();
   std::vector<TensorPart> tensors(3);
   tensors[0] = {.name = std::string(kCursors), .columns = kDispatchColumns};
   tensors[1] = {.name = std::string(kPending), .columns = kDispatchColumns};
   tensors[2] = {.name = std::string(kItems)};
+  if (feed.keeps_open_items()) {
+    head["rota_state"] = kVersionOfOpen;
+    add_open(feed, tensors);
+  }
   if (loader.world().rank > 0) return {.head = head.dump(), .tensors = std::move(tensors)};
-  DispatchFeed& feed = *Behind::of(loader).dispatch();
   PendingItems pending;
   const SourceProgress source = feed.pause(pending);
   const ShardProgress& shard = source.shard;
@@ -173,11 +219,14 @@ void restore_dispatch(StreamLoader& loader, const SavedState& saved) {
   DispatchStart start = read_start(saved);
   require_sound(saved, start, feed.plan());
   if (loader.world().rank == 0) {
-    start.pending = read_pending(saved, feed.plan().shards, feed.layout());
+    start.pending = read_items(saved, kPending, kItems, feed);
     require_joined(saved, start);
   }
+  std::vector<OpenItem> open = read_open(saved, start, feed);
   const StreamRun run = head_of(saved).run;
   feed.restart(std::move(start));
+  feed.come_again(std::move(open));
+  Behind::of(loader).settling()->begin_anew("a restore");
   Behind::of(loader).restart(run);
 }
 
