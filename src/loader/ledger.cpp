@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -80,14 +79,14 @@ std::int64_t Ledger::hand_out(RunSlice& batch, bool is_alone) {
   }
 }
 
-void Ledger::hand_out(RunSlice& batch, std::vector<std::string> records) {
+void Ledger::hand_out(RunSlice& batch, KeptSamples samples) {
   hand_out(batch, false);
   const MutexLock lock(mutex_);
-  for (std::size_t slot = 0; slot < records.size(); ++slot) {
-    const auto sample = samples_.find({batch.ids[slot], batch.epochs[slot]});
+  for (auto& [name, record] : samples) {
+    const auto sample = samples_.find(name);
     if (sample == samples_.end()) continue;  // somebody has just settled it by its name
-    bytes_ += std::ssize(records[slot]);
-    sample->second.record = std::move(records[slot]);
+    bytes_ += std::ssize(record);
+    sample->second.record = std::move(record);
   }
 }
 
@@ -141,9 +140,9 @@ void Ledger::give_back(SampleNames names) {
   given_up_.insert(given_up_.begin(), names.begin(), names.end());
 }
 
-std::vector<OpenItem> Ledger::take_items_given_up() {
+KeptSamples Ledger::take_items_given_up() {
   const MutexLock lock(mutex_);
-  std::vector<OpenItem> items;
+  KeptSamples items;
   items.reserve(given_up_.size());
   for (const SampleName& name : std::exchange(given_up_, {})) {
     const auto sample = samples_.find(name);
@@ -155,9 +154,9 @@ std::vector<OpenItem> Ledger::take_items_given_up() {
   return items;
 }
 
-void Ledger::give_back(std::vector<OpenItem> items) {
+void Ledger::give_back(KeptSamples items) {
   const MutexLock lock(mutex_);
-  for (OpenItem& item : items) {
+  for (KeptSample& item : items) {
     bytes_ += std::ssize(item.record);
     given_up_.push_back(item.name);
     samples_.try_emplace(item.name, Sample{entries_.end(), entries_.end(), false, std::move(item.record)});
@@ -354,9 +353,9 @@ Ledger::Open Ledger::open(const Position& at, std::int64_t least) const {
   return all;
 }
 
-std::vector<OpenItem> Ledger::open_items() const {
+KeptSamples Ledger::open_items() const {
   const MutexLock lock(mutex_);
-  std::vector<OpenItem> items;
+  KeptSamples items;
   for (const auto& [name, sample] : samples_) items.push_back({name, sample.record});
   return items;
 }
@@ -371,14 +370,6 @@ Ledger::Counts Ledger::counts() const {
   if (entry != entries_.end())
     all.oldest_seconds = std::chrono::duration<double>(Clock::now() - entry->since).count();
   return all;
-}
-
-void Ledger::add_stats(LoaderStats& stats) const {
-  const Counts open = counts();
-  stats.open = open.out;
-  stats.oldest_open = std::llround(open.oldest_seconds);
-  stats.given_up = open.again;
-  stats.dropped = open.dropped;
 }
 
 DroppedSamples Ledger::dropped() const {

@@ -20,7 +20,6 @@
 #include "core/mutex.hpp"
 #include "rota/loader_options.hpp"
 #include "rota/run.hpp"
-#include "rota/stats.hpp"
 
 namespace rota::internal {
 
@@ -32,11 +31,15 @@ struct SampleName {
 };
 using SampleNames = std::span<const SampleName>;
 
-/// A sample that is open, of what cannot be read again: with all that it holds.
-struct OpenItem {
+/// A sample of what cannot be read again, with all that it holds.
+struct KeptSample {
   SampleName name;
   std::string record;
+  [[nodiscard]] std::span<const std::byte> bytes() const { return std::as_bytes(std::span(record)); }
+  /// By which they are in the order of the source.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> place() const { return {name.epoch, name.id.value}; }
 };
+using KeptSamples = std::vector<KeptSample>;
 
 /// The open samples of one rank. They are *out*, with whoever trains on them, or *given up*, and to be handed
 /// out again. What is settled or dropped is kept no longer. Any thread; who waits for room holds up nobody.
@@ -58,15 +61,15 @@ class Ledger {
   /// Samples of `batch` are out from here on. Where there is no other rank, one of a batch that is handed out
   /// again may have been settled meanwhile: its slot becomes padding. Returns how many were.
   std::int64_t hand_out(RunSlice& batch, bool is_alone);
-  /// The same of what cannot be read again: with the record of each, which is kept as long as it is open.
-  void hand_out(RunSlice& batch, std::vector<std::string> records);
+  /// The same of what cannot be read again: each is kept as long as it is open.
+  void hand_out(RunSlice& batch, KeptSamples samples);
   /// What was given up and not taken yet. It stays open.
   [[nodiscard]] std::vector<SampleName> take_given_up();
   /// It was taken, and is to be taken again.
   void give_back(SampleNames names);
   /// Those with records, which are open here no more; and back, where they were not taken after all.
-  [[nodiscard]] std::vector<OpenItem> take_items_given_up();
-  void give_back(std::vector<OpenItem> items);
+  [[nodiscard]] KeptSamples take_items_given_up();
+  void give_back(KeptSamples items);
   /// They are open, of before a restart, and will be handed out again; or are known to another ledger.
   void expect(SampleNames names);
   void forget(SampleNames names);
@@ -97,7 +100,7 @@ class Ledger {
   };
   /// Of a run that has handed out all before `at`. A place before step `least` is not gone back to.
   [[nodiscard]] Open open(const Position& at, std::int64_t least = 0) const;
-  [[nodiscard]] std::vector<OpenItem> open_items() const;
+  [[nodiscard]] KeptSamples open_items() const;
   struct Counts {
     std::int64_t out = 0;
     std::int64_t given_up = 0;
@@ -106,7 +109,6 @@ class Ledger {
     std::int64_t dropped = 0;
   };
   [[nodiscard]] Counts counts() const;
-  void add_stats(LoaderStats& stats) const;
   /// How often anything was said of samples.
   [[nodiscard]] std::int64_t changes() const {
     const MutexLock lock(mutex_);

@@ -288,7 +288,7 @@ LoaderStats Loader::stats() const {
   stats.fetched_bytes = now.bytes - run.counts_before.bytes;
   stats.decodes = now.decodes - run.counts_before.decodes;
   stats.chunks = std::llround(now.chunks - run.counts_before.chunks);
-  run.settling.ledger()->add_stats(stats);
+  run.settling.add_stats(stats);
   run.ring.add_stats(stats);
   return stats;
 }

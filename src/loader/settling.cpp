@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/failure.hpp"
 #include "core/message.hpp"
@@ -54,6 +55,14 @@ const std::shared_ptr<Ledger>& Settling::require_ledger(std::string_view verb) c
       ErrorCode::invalid_argument,
       "{} samples: what is handed out here counts as trained; choose settle = by_hand where it is made",
       verb);
+}
+
+void Settling::add_stats(LoaderStats& stats) const {
+  const auto open = ledger_->counts();
+  stats.open = open.out;
+  stats.oldest_open = std::llround(open.oldest_seconds);
+  stats.given_up = open.again;
+  stats.dropped = open.dropped;
 }
 
 OpenTurns Settling::give(Run& run, const World& world, bool is_end) {

@@ -13,6 +13,7 @@
 #include "loader/ledger.hpp"
 #include "order/steps.hpp"
 #include "rota/run.hpp"
+#include "rota/stats.hpp"
 #include "rota/world.hpp"
 
 namespace rota::internal {
@@ -39,6 +40,8 @@ class Settling {
   [[nodiscard]] const std::shared_ptr<Ledger>& ledger() const noexcept { return ledger_; }
   /// Throws Error{invalid_argument} without Settle::by_hand.
   [[nodiscard]] const std::shared_ptr<Ledger>& require_ledger(std::string_view verb) const;
+
+  void add_stats(LoaderStats& stats) const;
 
   /// Whether `give` may give anything.
   [[nodiscard]] bool may_give() const noexcept { return is_by_hand_ || !waiting_.empty(); }

@@ -191,13 +191,12 @@ FeedHead DispatchFeed::open() {
   const StepMessages& step = undelivered_.front();
   assert(step.error || (step.head.epoch == epoch_ && step.head.first == delivered_));
   OpenedStep& next = next_.emplace();
-  next.error = step.is_batch() ? thrown_by([&] { next.batch = decode(step, next.records); }) : step.error;
+  next.error = step.is_batch() ? thrown_by([&] { next.batch = decode(step, next.items); }) : step.error;
   next.head = {.kind = next.error ? FeedHead::Kind::failed : step.head.kind, .epoch = epoch_};
   return next.head;
 }
 
-std::unique_ptr<BatchMemory> DispatchFeed::decode(const StepMessages& step,
-                                                  std::vector<std::string>& kept) const {
+std::unique_ptr<BatchMemory> DispatchFeed::decode(const StepMessages& step, KeptSamples& kept_ones) const {
   std::vector<SampleName> items;
   std::vector<ByteSpan> records;
   ByteSpan rest = records_of(step.by_rank.front());
@@ -206,9 +205,8 @@ std::unique_ptr<BatchMemory> DispatchFeed::decode(const StepMessages& step,
     items.push_back({{step.head.first + slot.item}, step.head.epoch});
     records.push_back(layout_.first(rest));
     rest = rest.subspan(records.back().size());
-    if (settling_->is_by_hand()) {
-      kept.emplace_back(reinterpret_cast<const char*>(records.back().data()), records.back().size());
-    }
+    if (settling_->is_by_hand())
+      kept_ones.push_back(kept(step.head.epoch, step.head.first + slot.item, records.back()));
   }
   return make_batch(items, records);
 }
@@ -233,19 +231,18 @@ std::unique_ptr<BatchMemory> DispatchFeed::make_batch(SampleNames items,
 }
 
 // All ranks cut it into the same batches.
-void DispatchFeed::come_again(std::vector<OpenItem> items) {
-  std::ranges::sort(items, {},
-                    [](const OpenItem& item) { return std::pair(item.name.epoch, item.name.id.value); });
+void DispatchFeed::come_again(KeptSamples items) {
+  std::ranges::sort(items, {}, &KeptSample::place);
   const std::int64_t size = options_->global_batch_size;
   for (std::int64_t begin = 0; begin < std::ssize(items); begin += size) {
     const std::int64_t count = std::min(size, std::ssize(items) - begin);
     const auto batch =
         std::span(items).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
-    std::vector<OpenItem>& mine = coming_.emplace_back();
+    KeptSamples& mine = coming_.emplace_back();
     int rank = 0;  // of the item under by_sample
     for (std::int64_t at = 0; at < count; ++at) {
       while (at == share(count, rank + 1, plan_.ranks)) ++rank;
-      OpenItem& item = batch[static_cast<std::size_t>(at)];
+      KeptSample& item = batch[static_cast<std::size_t>(at)];
       const std::int64_t shard = plan_.shard_of(item.name.id.value).value;
       if ((plan_.split == Split::by_sample ? rank : shard % plan_.ranks) == rank_)
         mine.push_back(std::move(item));
@@ -256,27 +253,25 @@ void DispatchFeed::come_again(std::vector<OpenItem> items) {
 std::unique_ptr<BatchMemory> DispatchFeed::make_coming() const {
   std::vector<SampleName> names;
   std::vector<ByteSpan> records;
-  for (const OpenItem& item : coming_.front()) {
+  for (const KeptSample& item : coming_.front()) {
     names.push_back(item.name);
-    records.push_back(std::as_bytes(std::span(item.record)));
+    records.push_back(item.bytes());
   }
   return make_batch(names, records);
 }
 
 void DispatchFeed::pass_coming(BatchMemory& batch) {
-  std::vector<std::string> records;
-  for (OpenItem& item : coming_.front()) records.push_back(std::move(item.record));
-  hand_out(batch, std::move(records));
+  hand_out(batch, std::move(coming_.front()));
   coming_.pop_front();
 }
 
-void DispatchFeed::hand_out(BatchMemory& batch, std::vector<std::string> records) const {
+void DispatchFeed::hand_out(BatchMemory& batch, KeptSamples items) const {
   batch.start = batch.end = {};  // to the ledger all are alike: what is open is kept, and no place goes back
-  if (settling_->is_by_hand()) settling_->ledger()->hand_out(batch, std::move(records));
+  if (settling_->is_by_hand()) settling_->ledger()->hand_out(batch, std::move(items));
 }
 
-std::vector<OpenItem> DispatchFeed::open_items() const {
-  std::vector<OpenItem> items = settling_->ledger()->open_items();
+KeptSamples DispatchFeed::open_items() const {
+  KeptSamples items = settling_->ledger()->open_items();
   for (const auto& batch : coming_) items.insert(items.end(), batch.begin(), batch.end());
   return items;
 }
@@ -286,7 +281,7 @@ std::unique_ptr<BatchMemory> DispatchFeed::take() {
   const StepMessages& front = undelivered_.front();
   // The error is of this rank alone: the message is to be opened again.
   if (next.error && !front.error) std::rethrow_exception(next.error);
-  if (next.batch) hand_out(*next.batch, std::move(next.records));
+  if (next.batch) hand_out(*next.batch, std::move(next.items));
   if (rank_ == 0) {
     builder().drop(front);
     --pushed_;
@@ -301,7 +296,7 @@ std::unique_ptr<BatchMemory> DispatchFeed::take() {
   return std::move(next.batch);
 }
 
-SourceProgress DispatchFeed::pause(PendingItems& out) {
+SourceProgress DispatchFeed::pause(KeptSamples& out) {
   builder().pause();
   for (const StepMessages& messages : undelivered_) builder().add_items(messages, out);
   return builder().add_pending(out);

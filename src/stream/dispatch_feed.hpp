@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "loader/settling.hpp"
@@ -47,16 +46,16 @@ class DispatchFeed final : public Feed {
   [[nodiscard]] std::int64_t delivered() const noexcept { return delivered_; }
   /// On rank 0 only: pauses the reading until the next call, and adds what was read and not delivered;
   /// returns where the source is behind it.
-  [[nodiscard]] SourceProgress pause(PendingItems& out);
+  [[nodiscard]] SourceProgress pause(KeptSamples& out);
   /// Items that were handed out before come again, before all else; the same ones are said on all ranks.
-  void come_again(std::vector<OpenItem> items);
+  void come_again(KeptSamples items);
   /// Batches that do; those of other ranks, too.
   [[nodiscard]] std::int64_t coming() const noexcept { return std::ssize(coming_); }
   [[nodiscard]] std::unique_ptr<BatchMemory> make_coming() const;
   /// It is handed out, as it was made.
   void pass_coming(BatchMemory& batch);
   /// Items of this rank that are open, or come again. A state has them.
-  [[nodiscard]] std::vector<OpenItem> open_items() const;
+  [[nodiscard]] KeptSamples open_items() const;
   [[nodiscard]] bool keeps_open_items() const noexcept { return settling_->is_by_hand() || coming() > 0; }
   /// Another restore begins; on all ranks equally many do.
   void count_restore() noexcept { ++restores_; }
@@ -68,18 +67,17 @@ class DispatchFeed final : public Feed {
   struct OpenedStep {
     FeedHead head;
     std::unique_ptr<BatchMemory> batch;
-    std::vector<std::string> records;  // of its items, where they are kept
+    KeptSamples items;  // of this rank, where they are kept
     std::exception_ptr error;
   };
   void move_on();
   void collect();
   void receive();
   FeedHead open();
-  [[nodiscard]] std::unique_ptr<BatchMemory> decode(const StepMessages& step,
-                                                    std::vector<std::string>& kept) const;
+  [[nodiscard]] std::unique_ptr<BatchMemory> decode(const StepMessages& step, KeptSamples& kept_ones) const;
   [[nodiscard]] std::unique_ptr<BatchMemory> make_batch(SampleNames items,
                                                         std::span<const ByteSpan> records) const;
-  void hand_out(BatchMemory& batch, std::vector<std::string> records) const;
+  void hand_out(BatchMemory& batch, KeptSamples items) const;
   // On rank 0. Throws Error{invalid_argument} where there is none: one that was to go on anew could not.
   [[nodiscard]] StepBuilder& builder() const;
 
@@ -99,7 +97,7 @@ class DispatchFeed final : public Feed {
   std::int64_t delivered_ = 0;
   std::deque<StepMessages> undelivered_;  // of this rank, or of all on rank 0; the next in front
   std::optional<OpenedStep> next_;
-  std::deque<std::vector<OpenItem>> coming_;  // of each batch that comes again, those of this rank
+  std::deque<KeptSamples> coming_;  // of each batch that comes again, those of this rank
   bool is_quiet_ = true;
   // On rank 0:
   std::size_t pushed_ = 0;  // undelivered steps that all ranks were sent

@@ -8,7 +8,7 @@ namespace rota {
 namespace internal {
 
 template <typename Archive>
-void serialize(Archive& archive, OpenItem& item) {
+void serialize(Archive& archive, KeptSample& item) {
   archive(item.name.epoch, item.name.id.value, item.record);
 }
 
@@ -46,11 +46,11 @@ void StreamLoader::merge() { impl().merge(); }
 
 void StreamLoader::Impl::merge() {
   internal::Ledger& ledger = *settling_->require_ledger("merge");
-  std::vector<internal::OpenItem> mine = ledger.take_items_given_up();
-  std::vector<internal::OpenItem> all;
+  internal::KeptSamples mine = ledger.take_items_given_up();
+  internal::KeptSamples all;
   try {
     for (const std::string& of_rank : gather([&] { return to_blob(mine); })) {
-      auto items = from_blob<std::vector<internal::OpenItem>>(of_rank);
+      auto items = from_blob<internal::KeptSamples>(of_rank);
       std::ranges::move(items, std::back_inserter(all));
     }
   } catch (...) {

@@ -321,7 +321,7 @@ Fingerprint StreamLoader::fingerprint() const { return impl().fingerprint_; }
 LoaderStats StreamLoader::stats() const {
   LoaderStats stats = impl().watch_.stats();
   impl().feed().add_stats(stats);
-  impl().settling_->ledger()->add_stats(stats);
+  impl().settling_->add_stats(stats);
   return stats;
 }
 
