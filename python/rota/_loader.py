@@ -24,7 +24,8 @@ Batch.__doc__ = """One rank's slice of a global batch: a mapping of fields to ar
 Memory goes back to the loader when the batch and all of its arrays are gone. One number for each of its `size` slots
 have `ids`, `kinds` (0: a sample; 1: padding; 2: skipped), `mask` (True where a sample counts), `epochs`, `datasets` and
 `slots` (of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count. Of
-streams there are `stream_ids` and `positions` in place of `ids`, `datasets` and `slots`, which are empty.
+streams there are `stream_ids` and `positions` in place of `ids`, `datasets` and `slots`, which are empty;
+but a dispatch that is settled by hand has `ids`.
 """
 Batch.mask = property(lambda self: self.kinds == 0, doc="[size], True where a sample counts.")
 Batch.__repr__ = lambda self: f"<rota.Batch of {self.size} samples: {', '.join(self)}>"

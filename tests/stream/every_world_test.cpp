@@ -232,7 +232,7 @@ struct Consumers {
 
 void expect_each_item_settled_once(std::uint64_t seed, std::int64_t length, bool is_pipe) {
   const auto gone = std::make_shared<std::int64_t>(0);
-  Consumers mine{.random{seed * 100 + static_cast<std::uint64_t>(everyone().rank())}};
+  Consumers mine{.random = std::mt19937_64(seed * 100 + static_cast<std::uint64_t>(everyone().rank()))};
   const auto make = [&](const Communicator& comm, StreamLoaderOptions options, Split split) {
     mine.out.clear();
     options.workers = options.workers % 2;

@@ -306,8 +306,8 @@ TEST_F(RefusedDispatch, IsAsItWas) {
   const json first = json::parse(text_)["tensors"]["pending"][0];  // of shard 0
   const json delivered{0, 0, 0, first[3]};
   refuses_open("open item 0 cannot be one", {{0, 0, 0, 1'000'000}});
-  refuses_open("item 10 of epoch 0 cannot be open", {first});
-  refuses_open("item 0 of epoch 0 cannot be open", {delivered, delivered});
+  refuses_open("item 10 of epoch 0 cannot be open", json::array({first}));
+  refuses_open("item 0 of epoch 0 cannot be open", json::array({delivered, delivered}));
   refuses("\"tensors.open_items\" of its state is missing", [](json& s) { s["rota_state"] = 2; });
   while (items_.size() < 42) take_step();
   EXPECT_FALSE(loader_.next());
