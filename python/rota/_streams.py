@@ -230,7 +230,8 @@ class StreamLoader(Placed, Settling, _rota.StreamLoader):
     use.
 
     `settle="by_hand"`, of a `Dispatch`: an item is trained when `settle` says so; by its number, `batch.ids`. A state
-    has those that are open. `next` waits while the open ones of this rank have `open_bytes` or more.
+    has those that are open. `next` waits while the open ones of this rank have `open_bytes` or more. What was given up
+    comes next after `merge`, which is collective, or after a restore.
 
     >>> import rota
     >>> source = rota.PythonSource([{"x": i} for i in range(10)])

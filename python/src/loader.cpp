@@ -279,7 +279,8 @@ void define_stream_loader(py::module_& module) {
       .def_property_readonly(
           "_made_ledger",
           [](PyStreamLoader& self) {
-            return self.use([](StreamLoader& l) { return PyLedger{internal::Behind::of(l).settling()}; });
+            return self.use([](StreamLoader& l) { return PyLedger{internal::Behind::of(l).settling()}; },
+                            kBrief);
           })
       .def("merge", in_turn(&StreamLoader::merge),
            "What was given up on any rank is handed out next, in batches that are no steps. **Collective.**");

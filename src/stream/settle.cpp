@@ -42,14 +42,13 @@ std::vector<bool> StreamLoader::try_settle(std::span<const SampleId> ids,
 }
 DroppedSamples StreamLoader::dropped() const { return impl().settling()->ledger()->dropped(); }
 
-void StreamLoader::merge() { impl().merge(); }
-
-void StreamLoader::Impl::merge() {
-  internal::Ledger& ledger = *settling_->require_ledger("merge");
+void StreamLoader::merge() {
+  Impl& run = impl();
+  internal::Ledger& ledger = *run.settling()->require_ledger("merge");
   internal::KeptSamples mine = ledger.take_items_given_up();
   internal::KeptSamples all;
   try {
-    for (const std::string& of_rank : gather([&] { return to_blob(mine); })) {
+    for (const std::string& of_rank : run.gather([&] { return to_blob(mine); })) {
       auto items = from_blob<internal::KeptSamples>(of_rank);
       std::ranges::move(items, std::back_inserter(all));
     }
@@ -57,7 +56,7 @@ void StreamLoader::Impl::merge() {
     ledger.give_back(std::move(mine));
     throw;
   }
-  dispatch_->come_again(std::move(all));
+  run.dispatch()->come_again(std::move(all));
 }
 
 }  // namespace rota

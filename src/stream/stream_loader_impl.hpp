@@ -34,8 +34,6 @@ class StreamLoader::Impl {
   NextBatch next();
   /// As Loader::begin_for.
   void begin_for();
-  /// **Collective.** What was given up is handed out next.
-  void merge();
   /// **Collective.** What `make` makes on each rank, in order of rank, on every rank. Throws on all ranks
   /// what it throws on one, Error{timeout}, and Error{out_of_range} from 2 GiB on.
   [[nodiscard]] std::vector<std::string> gather(const std::function<std::string()>& make);

@@ -266,6 +266,7 @@ TEST(EveryWorldCampaign, HandsStreamsDispatchesAndPipesOnToAnyOther) {
     expect_each_sample_once(seed);
     expect_each_item_once(seed, 60, false);
     expect_each_item_once(seed, 80, true);
+    expect_each_item_settled_once(seed, 60, seed % 2 == 0);
   }
 }
 
