@@ -100,7 +100,8 @@ class Batch {
   [[nodiscard]] std::int64_t global_real() const;
 
   /// The sample in each slot, in canonical order: [size]. Ids of a Mixture are numbered as by `join`; see
-  /// Loader::first_id. Of streams none: see `stream_ids`.
+  /// Loader::first_id. Of streams none: see `stream_ids`; but for a dispatch that is settled by hand, where
+  /// they are the numbers of items in their epochs.
   [[nodiscard]] std::span<const SampleId> ids() const& noexcept;
   /// The kind of each slot: [size]. A mask for the loss: train only on SlotKind::sample.
   [[nodiscard]] std::span<const SlotKind> kinds() const& noexcept;

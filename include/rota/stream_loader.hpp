@@ -6,8 +6,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "rota/batch.hpp"
 #include "rota/loader_options.hpp"
@@ -68,6 +70,11 @@ struct StreamLoaderOptions {
   /// dispatched source. 0: wait for ever.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
   Allocator allocator = {};
+  /// When an item counts as trained. By hand only of a Dispatch.
+  Settle settle = Settle::at_delivery;
+  /// Under Settle::by_hand: `next()` waits while items of this rank that were handed out, and not settled or
+  /// dropped, have so many bytes or more. Up to `deadline`; it then throws Error{timeout}.
+  std::int64_t open_bytes = std::int64_t{256} << 20;
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
@@ -84,7 +91,7 @@ struct StreamLoaderOptions {
 class StreamLoader {
  public:
   /// For all ranks of `comm`, which is duplicated. **Collective.** Starts the workers. Throws on all ranks
-  /// - Error{invalid_argument}: from `options.validate()`; a null source
+  /// - Error{invalid_argument}: from `options.validate()`; a null source; Settle::by_hand without a Dispatch
   /// - Error{mismatch}: sources or epochs differ between ranks
   /// - Error{unsupported}: replicas (Communicator::data_parallel)
   /// - Error{callback}: impossible fields, shards or cursor numbers
@@ -112,6 +119,25 @@ class StreamLoader {
   /// as an Error that names rank, shard and place. The position stays: the next call tries again. Throws
   /// Error{timeout} naming the ranks that missed the deadline; then the loader is of no use any more.
   NextBatch next();
+
+  // Settle::by_hand of a Dispatch (docs/dispatch.md), as of a Loader. Each rank keeps the bytes of what it
+  // was handed out as long as that is open, and a state has them. Item i of an epoch has the id i:
+  // Batch::ids. From *any thread*, but for `merge`.
+
+  void settle(const Batch& batch);
+  void settle(std::span<const SampleId> ids, std::span<const std::int64_t> epochs);
+  void drop(const Batch& batch, std::string_view reason);
+  void drop(std::span<const SampleId> ids, std::span<const std::int64_t> epochs, std::string_view reason);
+  /// They come again after `merge`, or after a restore.
+  void again(const Batch& batch);
+  void again(std::span<const SampleId> ids, std::span<const std::int64_t> epochs);
+  void again();
+  std::vector<bool> try_settle(std::span<const SampleId> ids, std::span<const std::int64_t> epochs);
+  /// By this rank, since the loader was made.
+  [[nodiscard]] DroppedSamples dropped() const;
+  /// **Collective**, at the same step: what was given up on any rank is handed out next, in batches of all
+  /// ranks that are no steps. Waits and throws as `state`.
+  void merge();
 
   /// The position after the last batch returned: epochs known to be complete, and steps.
   [[nodiscard]] Position position() const;
@@ -147,10 +173,11 @@ void save(const StreamLoader& loader, Snapshot& snapshot, std::string_view name 
 /// Moves the loader to where the checkpoint's loader was, in any world. In a world of the same size shards
 /// keep their owners. In another, shards are distributed anew for this epoch by what remains in them. A long
 /// cursor, such as a shuffle buffer's blob, may be some samples old. These are read again and dropped: about
-/// as many bytes as the cursor has. In a dispatch, pending items come first. Not collective, but all ranks
-/// call it at the same step. What is refused leaves the loader as it was, with all that it has read ahead.
-/// Throws Error{corrupt}, and Error{mismatch}, with both values, for another dataset or kind of loader.
-/// Throws Error{unsupported} for a state of a newer version, Error{not_found} without a loader of that name.
+/// as many bytes as the cursor has. In a dispatch, what was open comes first, then pending items. Not
+/// collective, but all ranks call it at the same step. What is refused leaves the loader as it was, with all
+/// that it has read ahead. Throws Error{corrupt}, and Error{mismatch}, with both values, for another dataset
+/// or kind of loader. Throws Error{unsupported} for a state of a newer version, Error{not_found} without a
+/// loader of that name.
 void restore(StreamLoader& loader, const Checkpoint& checkpoint, std::string_view name = "main");
 
 /// The loader's state as JSON text, the same on all ranks, for programs that keep it elsewhere.

@@ -24,7 +24,8 @@ Batch.__doc__ = """One rank's slice of a global batch: a mapping of fields to ar
 Memory goes back to the loader when the batch and all of its arrays are gone. One number for each of its `size` slots
 have `ids`, `kinds` (0: a sample; 1: padding; 2: skipped), `mask` (True where a sample counts), `epochs`, `datasets` and
 `slots` (of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count. Of
-streams there are `stream_ids` and `positions` in place of `ids`, `datasets` and `slots`, which are empty.
+streams there are `stream_ids` and `positions` in place of `ids`, `datasets` and `slots`, which are empty;
+but a dispatch that is settled by hand has `ids`.
 """
 Batch.mask = property(lambda self: self.kinds == 0, doc="[size], True where a sample counts.")
 Batch.__repr__ = lambda self: f"<rota.Batch of {self.size} samples: {', '.join(self)}>"
@@ -196,7 +197,7 @@ class Loader(Placed, Settling, _rota.Loader):
         super().__init__(self._source, given, place)
         self._is_placed = world is not None or comm is not ...
         self._functions = transform, collate  # which C++ holds weakly
-        self._is_by_hand, self._open_limit = settle == "by_hand", open_limit
+        self._is_by_hand = settle == "by_hand"
         self._ledger = self._made_ledger  # kept, for threads: it needs no turn
         opened(self)
 

@@ -163,7 +163,9 @@ class Run(_Order):
     def _advance(self, batch: Batch | None, /) -> bool: ...
     def _go_to_step(self, step: int, /) -> bool: ...
 
-class StreamLoader(_Loader): ...
+class StreamLoader(_Loader):
+    _made_ledger: Any
+    merge: Any
 
 class TraceWriter:
     phase: Final[int]

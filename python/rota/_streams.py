@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple, NoReturn, Union
+from functools import cached_property
+from typing import Any, NamedTuple, Union
 
 from rota import _rota
 from rota._communicator import agreed, find_world, needed_ranks, torchs_ranks
-from rota._errors import InvalidArgumentError, Refusal
+from rota._errors import Refusal
 from rota._loader import Placed, opened
 from rota._options import in_rotas_words
+from rota._settle import Settling
 from rota._sources import Source, _as_source
 from rota._values import FieldsLike, StreamSample, World
 
@@ -216,7 +218,7 @@ class Dispatch(NamedTuple):
     rank_split: str = "by_sample"
 
 
-class StreamLoader(Placed, _rota.StreamLoader):
+class StreamLoader(Placed, Settling, _rota.StreamLoader):
     """Reads ahead with worker threads and hands out this rank's samples of each step. Ranks own whole shards.
 
     Iterate over it: a `Batch` is a mapping of field names to arrays, or to `Ragged`. All ranks take the same
@@ -226,6 +228,10 @@ class StreamLoader(Placed, _rota.StreamLoader):
     `next`, `state_dict`, and making one are collective over the ranks of `comm`, which `rota.Communicator` takes; None
     is this process alone. Left out, it is that of torch.distributed; where that is not initialised yet, at the first
     use.
+
+    `settle="by_hand"`, of a `Dispatch`: an item is trained when `settle` says so; by its number, `batch.ids`. A state
+    has those that are open. `next` waits while the open ones of this rank have `open_bytes` or more. What was given up
+    comes next after `merge`, which is collective, or after a restore.
 
     >>> import rota
     >>> source = rota.PythonSource([{"x": i} for i in range(10)])
@@ -247,6 +253,8 @@ class StreamLoader(Placed, _rota.StreamLoader):
         read_ahead_bytes: int = 1 << 28,
         deadline: float = 600.0,
         allocator: Any = None,
+        settle: str = "at_delivery",
+        open_bytes: int = 1 << 28,
     ) -> None:
         options = {
             name: value for name, value in locals().items() if name not in ("self", "stream", "comm", "__class__")
@@ -265,17 +273,18 @@ class StreamLoader(Placed, _rota.StreamLoader):
         super().__init__(data, given, ranks)
         self._is_placed = is_early or comm is not ...
         self._stream = stream
+        self._is_by_hand = settle == "by_hand"
+        if not is_early:
+            _ = self._ledger
         opened(self)
 
-    def settle(self, *_: Any, **__: Any) -> NoReturn:
-        """Refused, and so are the others of `settle="by_hand"`: what a stream hands out counts as trained."""
-        raise InvalidArgumentError(
-            "settle samples of a stream: what it hands out counts as trained; of data with an index, rota.Loader and "
-            'rota.ElasticBatchSampler take settle="by_hand"'
-        )
+    _is_evaluation = False
 
-    drop = again = try_settle = merge = settle
-    _is_by_hand = _is_evaluation = False
+    @cached_property
+    def _ledger(self) -> Any:
+        return self._made_ledger  # kept, for threads: it needs no turn
+
+    merge = _rota.StreamLoader.merge  # of its own ranks
 
     @property
     def stream(self) -> StreamLike | Dispatch:

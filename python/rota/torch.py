@@ -160,7 +160,7 @@ class ToDevice:
     def _start_copy(self) -> bool:
         loader = self._loader
         if self._next is None:
-            if self._ready and loader._is_by_hand and loader.open.out >= loader._open_limit:
+            if self._ready and loader._is_by_hand and not loader._ledger.has_room():
                 return False  # else `next` would wait for room
             self._next = loader.next()
         if self._next is None:

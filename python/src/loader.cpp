@@ -290,7 +290,16 @@ std::unique_ptr<PyStreamLoader> make_stream_loader(const py::object& data, const
 
 void define_stream_loader(py::module_& module) {
   module.def("check_dispatch", [](py::handle dispatch) { static_cast<void>(to_dispatch(dispatch)); });
-  define_loader_class<StreamLoader>(module, "StreamLoader").def(py::init(&make_stream_loader));
+  define_loader_class<StreamLoader>(module, "StreamLoader")
+      .def(py::init(&make_stream_loader))
+      .def_property_readonly(
+          "_made_ledger",
+          [](PyStreamLoader& self) {
+            return self.use([](StreamLoader& l) { return PyLedger{internal::Behind::of(l).settling()}; },
+                            kBrief);
+          })
+      .def("merge", in_turn(&StreamLoader::merge),
+           "What was given up on any rank is handed out next, in batches that are no steps. **Collective.**");
 }
 
 // ---- traces, which the GIL guards ----

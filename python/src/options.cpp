@@ -72,8 +72,8 @@ const OptionTable<StreamLoaderOptions> kStreamLoaderOptions{
      epochs_option<StreamLoaderOptions>(), option("workers", &StreamLoaderOptions::workers),
      option("read_ahead_batches", &StreamLoaderOptions::read_ahead_batches),
      option("read_ahead_bytes", &StreamLoaderOptions::read_ahead_bytes),
-     option("deadline", &StreamLoaderOptions::deadline),
-     option("allocator", &StreamLoaderOptions::allocator)}};
+     option("deadline", &StreamLoaderOptions::deadline), option("allocator", &StreamLoaderOptions::allocator),
+     option("settle", &StreamLoaderOptions::settle), option("open_bytes", &StreamLoaderOptions::open_bytes)}};
 
 const OptionTable<CatalogOptions> kCatalogOptions{
     "make a catalog",

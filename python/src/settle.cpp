@@ -219,6 +219,7 @@ void define_settling(py::module_& module) {
              const auto counts = self.settling->ledger()->counts();
              return py::make_tuple(counts.out, counts.oldest_seconds, counts.given_up);
            })
+      .def("has_room", [](const PyLedger& self) { return self.settling->ledger()->has_room(); })
       .def("dropped", &dropped);
   module.def("merge_states", [](const std::vector<std::string>& texts) { return merge_states(texts); });
 }

@@ -42,7 +42,7 @@ Batch& Batch::operator=(Batch&& other) noexcept {
 
 const internal::BatchMemory& Batch::memory() const { return internal::owned(memory_, "a batch"); }
 
-bool Batch::is_again() const { return memory().is_again() && !memory().is_stream; }
+bool Batch::is_again() const { return memory().is_again(); }
 
 std::int64_t Batch::size() const noexcept { return std::ssize(kinds()); }
 std::int64_t Batch::real() const noexcept {

@@ -33,16 +33,19 @@ void require_text(std::string_view reason) {
 
 void Ledger::wait_for_room(std::chrono::milliseconds deadline) {
   const MutexLock lock(mutex_);
-  if (out_ < limit_) return;
+  if (may_hand_out()) return;
   const auto begun = Clock::now();
   const auto last = deadline.count() > 0 ? begun + deadline : Clock::time_point::max();
-  for (bool has_said = false; out_ >= limit_;) {
+  for (bool has_said = false; !may_hand_out();) {
+    if (out_ == 0) {
+      throw failure(ErrorCode::invalid_argument,
+                    "hand out a batch: {}, and all of it was given up; merge() has it come again", full(""));
+    }
     const auto due = has_said ? last : std::min(last, begun + kSayAfter);
     mutex_.wait(has_room_, Wait::here(), due);
-    if (out_ < limit_ || Clock::now() < due) continue;
+    if (may_hand_out() || out_ == 0 || Clock::now() < due) continue;
     const std::string what = fmt::format(
-        "next() waits for room: {} samples are out, and open_limit is {}; the oldest: {}; {}", out_, limit_,
-        oldest(),
+        "next() waits for room: {}; the oldest: {}; {}", full("and "), oldest(),
         has_settled_ ? "settle, drop or give up what is out"
                      : "none was ever settled: call settle() for what is trained on, or leave the option "
                        "settle out");
@@ -51,6 +54,11 @@ void Ledger::wait_for_room(std::chrono::milliseconds deadline) {
     const MutexUnlock unlocked(mutex_);
     tell(what);
   }
+}
+
+std::string Ledger::full(std::string_view conjunction) const {
+  if (out_ >= limit_) return fmt::format("{} samples are out, {}open_limit is {}", out_, conjunction, limit_);
+  return fmt::format("what is open has {} bytes, {}open_bytes is {}", bytes_, conjunction, most_bytes_);
 }
 
 std::string Ledger::oldest() const {
@@ -78,6 +86,17 @@ std::int64_t Ledger::hand_out(RunSlice& batch, bool is_alone) {
     out_ -= entry->out;
     entries_.erase(entry);
     throw;
+  }
+}
+
+void Ledger::hand_out(RunSlice& batch, KeptSamples samples) {
+  hand_out(batch, false);
+  const MutexLock lock(mutex_);
+  for (auto& [name, record] : samples) {
+    const auto sample = samples_.find(name);
+    if (sample == samples_.end()) continue;  // somebody has just settled it by its name
+    bytes_ += std::ssize(record);
+    sample->second.record = std::move(record);
   }
 }
 
@@ -131,6 +150,29 @@ void Ledger::give_back(SampleNames names) {
   given_up_.insert(given_up_.begin(), names.begin(), names.end());
 }
 
+KeptSamples Ledger::take_items_given_up() {
+  const MutexLock lock(mutex_);
+  KeptSamples items;
+  items.reserve(given_up_.size());
+  for (const SampleName& name : std::exchange(given_up_, {})) {
+    const auto sample = samples_.find(name);
+    if (sample == samples_.end()) continue;
+    bytes_ -= std::ssize(sample->second.record);
+    items.push_back({name, std::move(sample->second.record)});
+    samples_.erase(sample);
+  }
+  return items;
+}
+
+void Ledger::give_back(KeptSamples items) {
+  const MutexLock lock(mutex_);
+  for (KeptSample& item : items) {
+    bytes_ += std::ssize(item.record);
+    given_up_.push_back(item.name);
+    samples_.try_emplace(item.name, Sample{entries_.end(), entries_.end(), false, std::move(item.record)});
+  }
+}
+
 void Ledger::expect(SampleNames names) {
   const MutexLock lock(mutex_);
   for (const SampleName& name : names) samples_.try_emplace(name, Sample{entries_.end(), entries_.end()});
@@ -149,7 +191,7 @@ std::size_t Ledger::restart(std::string_view by) {
   samples_.clear();
   entries_.clear();
   given_up_.clear();
-  out_ = 0;
+  out_ = bytes_ = 0;
   floor_ = {};
   is_in_order_ = true;
   restarted_by_ = by;
@@ -224,6 +266,7 @@ void Ledger::close(Samples::iterator sample) {
     touch(first);
     if (--first->open == 0) entries_.erase(first);
   }
+  bytes_ -= std::ssize(sample->second.record);
   samples_.erase(sample);
 }
 
@@ -342,6 +385,13 @@ Ledger::Open Ledger::open(const Position& at) const {
   while (entry != entries_.rend() && goes_before(*entry)) ++entry;
   for (const auto& [name, sample] : samples_) all.names.push_back(name);
   return all;
+}
+
+KeptSamples Ledger::open_items() const {
+  const MutexLock lock(mutex_);
+  KeptSamples items;
+  for (const auto& [name, sample] : samples_) items.push_back({name, sample.record});
+  return items;
 }
 
 Ledger::Counts Ledger::counts() const {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <list>
 #include <map>
 #include <optional>
@@ -33,32 +34,49 @@ using SampleNames = std::span<const SampleName>;
 
 /// Samples in a list of one rank, of those that were skipped or dropped.
 inline constexpr std::size_t kMostListed = 1000;
+/// A sample of what cannot be read again, with all that it holds.
+struct KeptSample {
+  SampleName name;
+  std::string record;
+  [[nodiscard]] std::span<const std::byte> bytes() const { return std::as_bytes(std::span(record)); }
+  /// By which they are in the order of the source.
+  [[nodiscard]] std::pair<std::int64_t, std::int64_t> place() const { return {name.epoch, name.id.value}; }
+};
+using KeptSamples = std::vector<KeptSample>;
 
 /// The open samples of one rank. They are *out*, with whoever trains on them, or *given up*, and to be handed
 /// out again. What is settled or dropped is kept no longer. Any thread; who waits for room holds up nobody.
 class Ledger {
  public:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::int64_t kAnyBytes = std::numeric_limits<std::int64_t>::max();
 
-  /// At most `limit` samples, and those of a batch, are out.
-  explicit Ledger(std::int64_t limit) : limit_(limit) {}
+  /// At most `limit` samples, and those of a batch, are out; records of so many bytes, and those, are open.
+  explicit Ledger(std::int64_t limit, std::int64_t most_bytes = kAnyBytes)
+      : limit_(limit), most_bytes_(most_bytes) {}
 
   // ---- of who hands out ----
 
   /// Blocks as long as too many are out, up to `deadline`; 0: for ever. Throws Error{timeout} that names the
-  /// oldest, and says where none was ever settled.
+  /// oldest, and says where none was ever settled; Error{invalid_argument} at once where all that takes the
+  /// room was given up.
   void wait_for_room(std::chrono::milliseconds deadline);
   [[nodiscard]] bool has_room() const {
     const MutexLock lock(mutex_);
-    return out_ < limit_;
+    return may_hand_out();
   }
   /// Samples of `batch` are out from here on. Where there is no other rank, one of a batch that is handed out
   /// again may have been settled meanwhile: its slot becomes padding. Returns how many were.
   std::int64_t hand_out(RunSlice& batch, bool is_alone);
+  /// The same of what cannot be read again: each is kept as long as it is open.
+  void hand_out(RunSlice& batch, KeptSamples samples);
   /// What was given up and not taken yet. It stays open.
   [[nodiscard]] std::vector<SampleName> take_given_up();
   /// It was taken, and is to be taken again.
   void give_back(SampleNames names);
+  /// Those with records, which are open here no more; and back, where they were not taken after all.
+  [[nodiscard]] KeptSamples take_items_given_up();
+  void give_back(KeptSamples items);
   /// They are open, of before a restart, and will be handed out again; or are known to another ledger.
   void expect(SampleNames names);
   void forget(SampleNames names);
@@ -107,6 +125,7 @@ class Ledger {
   };
   /// Of a run that has handed out all before `at`.
   [[nodiscard]] Open open(const Position& at) const;
+  [[nodiscard]] KeptSamples open_items() const;
   struct Counts {
     std::int64_t out = 0;
     std::int64_t given_up = 0;
@@ -142,6 +161,7 @@ class Ledger {
     Entries::iterator first;  ///< that it came with; the end of entries where that is long ago
     Entries::iterator by;     ///< that it is out with; the end of entries where it is given up
     bool is_named = false;    ///< in the call at hand
+    std::string record = {};
   };
   struct Hash {
     std::size_t operator()(const SampleName& name) const noexcept {
@@ -165,9 +185,14 @@ class Ledger {
   void take_back(Sample& sample) ROTA_REQUIRES(mutex_);
   void touch(Entries::iterator entry) ROTA_REQUIRES(mutex_);
   void list(SampleNames names, std::string_view reason) ROTA_REQUIRES(mutex_);
+  [[nodiscard]] bool may_hand_out() const ROTA_REQUIRES(mutex_) {
+    return out_ < limit_ && bytes_ < most_bytes_;
+  }
+  [[nodiscard]] std::string full(std::string_view conjunction) const ROTA_REQUIRES(mutex_);
   [[nodiscard]] std::string oldest() const ROTA_REQUIRES(mutex_);
 
   const std::int64_t limit_;
+  const std::int64_t most_bytes_;
   mutable Mutex mutex_;
   std::condition_variable has_room_;
   Entries entries_ ROTA_GUARDED_BY(mutex_);
@@ -175,6 +200,7 @@ class Ledger {
   std::vector<Samples::iterator> found_ ROTA_GUARDED_BY(mutex_);  // of the call at hand
   std::vector<SampleName> given_up_ ROTA_GUARDED_BY(mutex_);      // and not taken; some may be settled since
   std::int64_t out_ ROTA_GUARDED_BY(mutex_) = 0;
+  std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) = 0;  // of records
   std::int64_t again_ ROTA_GUARDED_BY(mutex_) = 0;
   Drops dropped_before_ ROTA_GUARDED_BY(mutex_);
   DroppedSamples dropped_ ROTA_GUARDED_BY(mutex_);  // since; and its list

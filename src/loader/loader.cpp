@@ -284,11 +284,7 @@ LoaderStats Loader::stats() const {
   stats.fetched_bytes = now.bytes - run.counts_before.bytes;
   stats.decodes = now.decodes - run.counts_before.decodes;
   stats.chunks = std::llround(now.chunks - run.counts_before.chunks);
-  const auto open = run.settling.ledger()->counts();
-  stats.open = open.out;
-  stats.oldest_open = std::llround(open.oldest_seconds);
-  stats.given_up = open.again;
-  stats.dropped = open.dropped;
+  run.settling.add_stats(stats);
   run.ring.add_stats(stats);
   return stats;
 }

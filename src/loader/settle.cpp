@@ -1,28 +1,10 @@
 // Settle::by_hand: what a program says of what it was handed out.
 
-#include "core/failure.hpp"
 #include "loader/loader_impl.hpp"
 
 namespace rota {
 
 using internal::names_of;
-using internal::SampleName;
-
-namespace {
-
-std::vector<SampleName> names_of(std::string_view verb, std::span<const SampleId> ids,
-                                 std::span<const std::int64_t> epochs) {
-  if (ids.size() != epochs.size()) {
-    throw internal::failure(ErrorCode::invalid_argument,
-                            "{} samples: {} ids, and {} epochs; give one for each", verb, ids.size(),
-                            epochs.size());
-  }
-  std::vector<SampleName> names(ids.size());
-  for (std::size_t i = 0; i < ids.size(); ++i) names[i] = {ids[i], epochs[i]};
-  return names;
-}
-
-}  // namespace
 
 void Loader::settle(const Batch& batch) {
   impl().settling.require_ledger("settle")->settle_batch(names_of(batch), batch.start(), batch.end());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/failure.hpp"
 #include "core/message.hpp"
@@ -16,6 +17,17 @@ std::vector<SampleName> names_of(const Batch& batch) {
   for (std::size_t slot = 0; slot < batch.ids().size(); ++slot) {
     if (batch.kinds()[slot] == SlotKind::sample) names.push_back({batch.ids()[slot], batch.epochs()[slot]});
   }
+  return names;
+}
+
+std::vector<SampleName> names_of(std::string_view verb, std::span<const SampleId> ids,
+                                 std::span<const std::int64_t> epochs) {
+  if (ids.size() != epochs.size()) {
+    throw failure(ErrorCode::invalid_argument, "{} samples: {} ids, and {} epochs; give one for each", verb,
+                  ids.size(), epochs.size());
+  }
+  std::vector<SampleName> names(ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) names[i] = {ids[i], epochs[i]};
   return names;
 }
 
@@ -52,6 +64,14 @@ bool Settling::hand_out(Run& run, RunSlice& batch, const World& world) {
   RunAccess::pass(run, batch);
   batch.global_real -= settled;
   return settled == 0 || batch.global_real > 0;
+}
+
+void Settling::add_stats(LoaderStats& stats) const {
+  const auto open = ledger_->counts();
+  stats.open = open.out;
+  stats.oldest_open = std::llround(open.oldest_seconds);
+  stats.given_up = open.again;
+  stats.dropped = open.dropped;
 }
 
 OpenTurns Settling::give(Run& run, const World& world, bool is_end) {
@@ -91,15 +111,18 @@ bool Settling::drop_rest(Run& run, const World& world) {
   return true;
 }
 
-void Settling::restart(const Run& run, const World& world, std::string_view by) {
+void Settling::begin_anew(std::string_view by) {
   const std::size_t open = ledger_->restart(by);
+  if (open == 0) return;
+  tell(
+      fmt::format("{} begins anew where it goes: {} samples that were out or given up are not open any more, "
+                  "and cannot be settled",
+                  by, open));
+}
+
+void Settling::restart(const Run& run, const World& world, std::string_view by) {
+  begin_anew(by);
   waiting_.clear();
-  if (open > 0) {
-    tell(fmt::format(
-        "{} begins anew where it goes: {} samples that were out or given up are not open any more, and "
-        "cannot be settled",
-        by, open));
-  }
   if (is_by_hand_ && world.size == 1) ledger_->expect(names_of(run, coming(run)));
 }
 

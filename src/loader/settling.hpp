@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,12 +14,16 @@
 #include "loader/ledger.hpp"
 #include "order/steps.hpp"
 #include "rota/run.hpp"
+#include "rota/stats.hpp"
 #include "rota/world.hpp"
 
 namespace rota::internal {
 
 /// The samples of a batch that count.
 [[nodiscard]] std::vector<SampleName> names_of(const Batch& batch);
+/// Those of a call: "settle", say. Throws Error{invalid_argument} unless there are as many epochs.
+[[nodiscard]] std::vector<SampleName> names_of(std::string_view verb, std::span<const SampleId> ids,
+                                               std::span<const std::int64_t> epochs);
 [[nodiscard]] OpenTurns turns_of(const Run& run, SampleNames names);
 [[nodiscard]] std::vector<SampleName> names_of(const Run& run, const OpenTurns& turns);
 
@@ -29,14 +34,15 @@ namespace rota::internal {
 /// each knows what comes again, the same on all, and to whom it will go.
 class Settling {
  public:
-  Settling(Settle settle, std::int64_t open_limit)
-      : is_by_hand_(settle == Settle::by_hand), ledger_(std::make_shared<Ledger>(open_limit)) {}
+  Settling(Settle settle, std::int64_t open_limit, std::int64_t open_bytes = Ledger::kAnyBytes)
+      : is_by_hand_(settle == Settle::by_hand), ledger_(std::make_shared<Ledger>(open_limit, open_bytes)) {}
 
   [[nodiscard]] bool is_by_hand() const noexcept { return is_by_hand_; }
   [[nodiscard]] const std::shared_ptr<Ledger>& ledger() const noexcept { return ledger_; }
   /// Throws Error{invalid_argument} without Settle::by_hand, Error{unsupported} in a forked child.
   [[nodiscard]] const std::shared_ptr<Ledger>& require_ledger(std::string_view verb) const;
 
+  void add_stats(LoaderStats& stats) const;
   /// `batch`, planned of `run`, is handed out. False where nothing is left of one that comes again, for all
   /// was settled since.
   bool hand_out(Run& run, RunSlice& batch, const World& world);
@@ -48,6 +54,8 @@ class Settling {
   void wait_for(const OpenTurns& more) { waiting_.insert(waiting_.end(), more.begin(), more.end()); }
   /// There is no batch: what makes none under Tail::drop is dropped. False where there is nothing.
   bool drop_rest(Run& run, const World& world);
+  /// What was open is not any more, because of `by`, and that is told.
+  void begin_anew(std::string_view by);
   /// The run went elsewhere, because of `by`.
   void restart(const Run& run, const World& world, std::string_view by);
   void rescale(const Run& run, const World& from, const World& to);

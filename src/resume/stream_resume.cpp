@@ -77,9 +77,12 @@ std::string describe_stream(std::string_view kind, const Checkpoint& checkpoint,
       head.shards, saved.object().object("source").text("dataset"), run.number("global_batch_size"),
       run.text("epochs"), head.run.position.epoch, head.run.position.step, head.world_size);
   if (kind != kDispatchKind) return text;
-  return fmt::format("{}; {} items of the epoch delivered, {} read and pending", text,
-                     saved.object().number("delivered"),
-                     checkpoint.tensor(part_of_loader(name, "pending")).rows());
+  text += fmt::format("; {} items of the epoch delivered, {} read and pending",
+                      saved.object().number("delivered"),
+                      checkpoint.tensor(part_of_loader(name, "pending")).rows());
+  if (saved.has("open"))
+    text += fmt::format(", {} open", checkpoint.tensor(part_of_loader(name, "open")).rows());
+  return text;
 }
 
 namespace {

@@ -98,10 +98,12 @@ std::shared_ptr<const StreamSource> describe(const Dispatch& dispatch, const Com
 }
 
 DispatchFeed::DispatchFeed(const Dispatch& dispatch, BatchPool& pool, const StreamLoaderOptions& options,
-                           ranks::DeferredReduction& agreement, Communicator channel)
+                           const Settling& settling, ranks::DeferredReduction& agreement,
+                           Communicator channel)
     : source_(agreement.comm().rank() == 0 ? dispatch.source : nullptr),
       pool_(&pool),
       options_(&options),
+      settling_(&settling),
       layout_(*pool.fields()),
       plan_{.shards = dispatch.shards, .split = dispatch.rank_split, .ranks = agreement.comm().size()},
       agreement_(&agreement),
@@ -189,30 +191,89 @@ FeedHead DispatchFeed::open() {
   const StepMessages& step = undelivered_.front();
   assert(step.error || (step.head.epoch == epoch_ && step.head.first == delivered_));
   OpenedStep& next = next_.emplace();
-  next.error = step.is_batch() ? thrown_by([&] { next.batch = decode(step); }) : step.error;
+  next.error = step.is_batch() ? thrown_by([&] { next.batch = decode(step, next.items); }) : step.error;
   next.head = {.kind = next.error ? FeedHead::Kind::failed : step.head.kind, .epoch = epoch_};
   return next.head;
 }
 
-std::unique_ptr<BatchMemory> DispatchFeed::decode(const StepMessages& step) const {
-  std::vector<std::int64_t> items;
+std::unique_ptr<BatchMemory> DispatchFeed::decode(const StepMessages& step, KeptSamples& kept_ones) const {
+  std::vector<SampleName> items;
   std::vector<ByteSpan> records;
   ByteSpan rest = records_of(step.by_rank.front());
   for (const DispatchPlan::Slot& slot : plan_.slots(step.head.first, step.head.count)) {
     if (slot.rank != rank_) continue;
-    items.push_back(step.head.first + slot.item);
+    items.push_back({{step.head.first + slot.item}, step.head.epoch});
     records.push_back(layout_.first(rest));
     rest = rest.subspan(records.back().size());
+    if (settling_->is_by_hand())
+      kept_ones.push_back(kept(step.head.epoch, step.head.first + slot.item, records.back()));
   }
+  return make_batch(items, records);
+}
+
+std::unique_ptr<BatchMemory> DispatchFeed::make_batch(SampleNames items,
+                                                      std::span<const ByteSpan> records) const {
   auto batch = pool_->take();
   batch->resize_streams(items.size());
+  batch->kinds.assign(items.size(), SlotKind::sample);
+  batch->epochs.clear();
+  batch->ids.clear();
   for (std::size_t i = 0; i < items.size(); ++i) {
-    const std::int64_t position = plan_.position_of(items[i]);
-    batch->stream_ids[i] = {.shard = plan_.shard_of(items[i]), .input = position};
+    const auto& [id, epoch] = items[i];
+    const std::int64_t position = plan_.position_of(id.value);
+    batch->stream_ids[i] = {.shard = plan_.shard_of(id.value), .input = position};
     batch->positions[i] = position;
+    batch->epochs.push_back(epoch);
+    if (settling_->is_by_hand()) batch->ids.push_back(id);
   }
   layout_.decode(records, *batch);
   return batch;
+}
+
+// All ranks cut it into the same batches.
+void DispatchFeed::come_again(KeptSamples items) {
+  std::ranges::sort(items, {}, &KeptSample::place);
+  const std::int64_t size = options_->global_batch_size;
+  for (std::int64_t begin = 0; begin < std::ssize(items); begin += size) {
+    const std::int64_t count = std::min(size, std::ssize(items) - begin);
+    const auto batch =
+        std::span(items).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+    KeptSamples& mine = coming_.emplace_back();
+    int rank = 0;  // of the item under by_sample
+    for (std::int64_t at = 0; at < count; ++at) {
+      while (at == share(count, rank + 1, plan_.ranks)) ++rank;
+      KeptSample& item = batch[static_cast<std::size_t>(at)];
+      const std::int64_t shard = plan_.shard_of(item.name.id.value).value;
+      if ((plan_.split == Split::by_sample ? rank : shard % plan_.ranks) == rank_)
+        mine.push_back(std::move(item));
+    }
+  }
+}
+
+std::unique_ptr<BatchMemory> DispatchFeed::make_coming() const {
+  std::vector<SampleName> names;
+  std::vector<ByteSpan> records;
+  for (const KeptSample& item : coming_.front()) {
+    names.push_back(item.name);
+    records.push_back(item.bytes());
+  }
+  return make_batch(names, records);
+}
+
+void DispatchFeed::pass_coming(BatchMemory& batch) {
+  hand_out(batch, std::move(coming_.front()));
+  coming_.pop_front();
+}
+
+void DispatchFeed::hand_out(BatchMemory& batch, KeptSamples items) const {
+  batch.start = batch.end = {};  // to the ledger all are alike: what is open is kept, and no place goes back
+  if (settling_->is_by_hand()) settling_->ledger()->hand_out(batch, std::move(items));
+}
+
+KeptSamples DispatchFeed::open_items() const {
+  KeptSamples items = settling_->ledger()->open_items();
+  for (const auto& batch : coming_) items.insert(items.end(), batch.begin(), batch.end());
+  return items;
 }
 
 std::unique_ptr<BatchMemory> DispatchFeed::take() {
@@ -220,6 +281,7 @@ std::unique_ptr<BatchMemory> DispatchFeed::take() {
   const StepMessages& front = undelivered_.front();
   // The error is of this rank alone: the message is to be opened again.
   if (next.error && !front.error) std::rethrow_exception(next.error);
+  if (next.batch) hand_out(*next.batch, std::move(next.items));
   if (rank_ == 0) {
     builder().drop(front);
     --pushed_;
@@ -234,7 +296,7 @@ std::unique_ptr<BatchMemory> DispatchFeed::take() {
   return std::move(next.batch);
 }
 
-SourceProgress DispatchFeed::pause(PendingItems& out) {
+SourceProgress DispatchFeed::pause(KeptSamples& out) {
   builder().pause();
   for (const StepMessages& messages : undelivered_) builder().add_items(messages, out);
   return builder().add_pending(out);
@@ -244,6 +306,7 @@ void DispatchFeed::restart(DispatchStart start) {
   builder_ = nullptr;
   next_.reset();
   undelivered_.clear();
+  coming_.clear();
   generation_ = start.generation = restores_;
   epoch_ = start.epoch;
   delivered_ = start.delivered;

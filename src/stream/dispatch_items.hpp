@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loader/batch_memory.hpp"
+#include "loader/ledger.hpp"
 #include "rota/stream.hpp"
 #include "rota/types.hpp"
 
@@ -38,6 +39,11 @@ struct DispatchPlan {
 };
 
 using ByteSpan = std::span<const std::byte>;
+
+/// Item `number` of an epoch, as bytes that a RecordLayout makes.
+[[nodiscard]] inline KeptSample kept(std::int64_t epoch, std::int64_t number, ByteSpan record) {
+  return {{{number}, epoch}, {reinterpret_cast<const char*>(record.data()), record.size()}};
+}
 
 /// A sample as bytes: the row counts of its ragged fields, int64 each, then the bytes of all fields, in
 /// declared order. *Immutable.*

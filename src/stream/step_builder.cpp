@@ -9,11 +9,6 @@
 
 namespace rota::internal {
 
-void PendingItems::add(std::int64_t epoch, std::int64_t number, ByteSpan record) {
-  items_.push_back({.epoch = epoch, .number = number, .begin = bytes_.size(), .size = record.size()});
-  bytes_.insert(bytes_.end(), record.begin(), record.end());
-}
-
 StepBuilder::StepBuilder(const StreamSource& source, const RecordLayout& layout, const DispatchPlan& plan,
                          const StreamLoaderOptions& options, DispatchStart start)
     : source_(&source),
@@ -85,17 +80,15 @@ void StepBuilder::resume() {
 }
 
 // Nothing else touches any of it while it is paused.
-SourceProgress StepBuilder::add_pending(PendingItems& out) const {
+SourceProgress StepBuilder::add_pending(KeptSamples& out) const {
   for (const StepMessages& messages : ready_) add_items(messages, out);
-  for (std::int64_t i = 0; i < std::ssize(open_ends_); ++i) out.add(epoch_, first_ + i, open_record(i));
-  for (std::size_t i = next_pending_; i < pending_.items().size(); ++i) {
-    const PendingItems::Item& item = pending_.items()[i];
-    out.add(item.epoch, item.number, pending_.bytes(item));
-  }
+  for (std::int64_t i = 0; i < std::ssize(open_ends_); ++i)
+    out.push_back(kept(epoch_, first_ + i, open_record(i)));
+  out.insert(out.end(), pending_.begin() + static_cast<std::ptrdiff_t>(next_pending_), pending_.end());
   return place_;
 }
 
-void StepBuilder::add_items(const StepMessages& messages, PendingItems& out) const {
+void StepBuilder::add_items(const StepMessages& messages, KeptSamples& out) const {
   if (!messages.is_batch()) return;
   std::vector<ByteSpan> rests;
   for (const RankMessage& message : messages.by_rank) rests.push_back(records_of(message));
@@ -103,7 +96,7 @@ void StepBuilder::add_items(const StepMessages& messages, PendingItems& out) con
     ByteSpan& rest = rests[static_cast<std::size_t>(slot.rank)];
     const ByteSpan record = layout_->first(rest);
     rest = rest.subspan(record.size());
-    out.add(messages.head.epoch, messages.head.first + slot.item, record);
+    out.push_back(kept(messages.head.epoch, messages.head.first + slot.item, record));
   }
 }
 
@@ -198,12 +191,12 @@ void StepBuilder::read(WorkDone& done) {
 
 // Appends the record of the epoch's next item; false at its end.
 bool StepBuilder::read_item() {
-  if (next_pending_ == pending_.items().size()) return read_source();
-  const PendingItems::Item& item = pending_.items()[next_pending_];
-  if (item.epoch != epoch_) return false;
-  const ByteSpan record = pending_.bytes(item);
+  if (next_pending_ == pending_.size()) return read_source();
+  const KeptSample& item = pending_[next_pending_];
+  if (item.name.epoch != epoch_) return false;
+  const ByteSpan record = item.bytes();
   open_.insert(open_.end(), record.begin(), record.end());
-  if (++next_pending_ == pending_.items().size()) {
+  if (++next_pending_ == pending_.size()) {
     pending_ = {};
     next_pending_ = 0;
   }

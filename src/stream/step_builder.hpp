@@ -47,26 +47,6 @@ struct StepMessages {
   [[nodiscard]] bool is_batch() const noexcept { return head.kind == FeedHead::Kind::batch; }
 };
 
-/// Items that were read of a dispatched source and not delivered, as records.
-class PendingItems {
- public:
-  struct Item {
-    std::int64_t epoch = 0;
-    std::int64_t number = 0;  // in the epoch
-    std::size_t begin = 0;    // of its bytes
-    std::size_t size = 0;
-  };
-  void add(std::int64_t epoch, std::int64_t number, ByteSpan record);
-  [[nodiscard]] const std::vector<Item>& items() const noexcept { return items_; }
-  [[nodiscard]] ByteSpan bytes(const Item& item) const noexcept {
-    return ByteSpan(bytes_).subspan(item.begin, item.size);
-  }
-
- private:
-  std::vector<Item> items_;
-  std::vector<std::byte> bytes_;
-};
-
 /// Where a dispatched source is: behind the last item that was read of it.
 struct SourceProgress {
   std::int64_t epoch = 0;
@@ -78,7 +58,7 @@ struct DispatchStart {
   std::int64_t epoch = 0;
   std::int64_t delivered = 0;  // items of the epoch, over all ranks
   SourceProgress source = {};  // this one and the next: on rank 0 alone
-  PendingItems pending = {};
+  KeptSamples pending = {};    // read, and not delivered
   std::int64_t generation = 0;
 };
 
@@ -114,9 +94,9 @@ class StepBuilder {
   /// Reads on: also where an error was told, which the caller may have mended since.
   void resume();
   /// Adds what was read and was not polled, while it is paused; returns where the source is behind it.
-  [[nodiscard]] SourceProgress add_pending(PendingItems& out) const;
+  [[nodiscard]] SourceProgress add_pending(KeptSamples& out) const;
   /// Adds the items of a step.
-  void add_items(const StepMessages& messages, PendingItems& out) const;
+  void add_items(const StepMessages& messages, KeptSamples& out) const;
 
   void add_stats(LoaderStats& stats) const;
 
@@ -150,7 +130,7 @@ class StepBuilder {
 
   // Of the reading thread, or of the caller while that is parked.
   SourceProgress place_;
-  PendingItems pending_;  // to be read before the source
+  KeptSamples pending_;  // to be read before the source
   std::size_t next_pending_ = 0;
   Reading reading_;
   WorkerInstances instances_;           // outliving the reader that uses it

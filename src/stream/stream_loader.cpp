@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/caught.hpp"
+#include "core/enumerators.hpp"
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "core/owned.hpp"
@@ -100,6 +101,8 @@ void StreamLoaderOptions::validate() const {
   kCheck.in_range("read_ahead_batches", read_ahead_batches, 1, 65'536);
   kCheck.in_range("read_ahead_bytes", read_ahead_bytes, 0);
   kCheck.in_range("deadline", deadline, internal::kUnboundedTime, "0 = never");
+  kCheck.one_of("settle", settle, internal::kSettles);
+  kCheck.in_range("open_bytes", open_bytes, 1);
   allocator.validate();
 }
 
@@ -121,6 +124,13 @@ StreamLoader::Impl::Impl(const Communicator& comm, std::string_view kind, Stream
 StreamLoader::Impl::Impl(const Communicator& comm, std::shared_ptr<const StreamSource> source,
                          StreamLoaderOptions options)
     : Impl(comm, kOfSource, std::move(options), [&] {
+        if (settling_->is_by_hand()) {
+          internal::OptionCheck("make a stream loader")
+              .refuse(
+                  "settle", "by_hand",
+                  "at_delivery of a stream that all ranks read; give one of a single shard as a Dispatch, "
+                  "or take a Loader of data with an index");
+        }
         facts_ = facts_of(source.get());
         source_ = std::move(source);
       }) {
@@ -136,10 +146,12 @@ StreamLoader::Impl::Impl(const Communicator& comm, const Dispatch& dispatch, Str
   facts_ = facts_of(source_.get());
   fingerprint_ = source_->fingerprint();
   ranks::require_same(comm, "make stream loaders",
-                      fmt::format("{}, split {}", described(), to_string(dispatch.rank_split)));
+                      fmt::format("{}, split {}{}", described(), to_string(dispatch.rank_split),
+                                  settling_->is_by_hand() ? ", settled by hand" : ""));
   Communicator line = comm.duplicate();
   start([&] {
-    dispatch_ = std::make_unique<DispatchFeed>(dispatch, *pool_, options_, agreement_, std::move(line));
+    dispatch_ =
+        std::make_unique<DispatchFeed>(dispatch, *pool_, options_, *settling_, agreement_, std::move(line));
   });
 }
 
@@ -161,6 +173,8 @@ void StreamLoader::Impl::start(Make make_feed) {
 
 NextBatch StreamLoader::Impl::next() {
   watch_.begin();
+  if (settling_->is_by_hand()) settling_->ledger()->wait_for_room(options_.deadline);
+  if (has_coming()) return deliver_again();
   NextBatch batch;
   if (!is_end()) set_quiet(false);
   while (!batch && !is_end()) {
@@ -178,7 +192,7 @@ NextBatch StreamLoader::Impl::next() {
 }
 
 void StreamLoader::Impl::begin_for() {
-  if (std::exchange(was_moved_, false) || run_.position.step == 0 || !is_end()) return;
+  if (std::exchange(was_moved_, false) || run_.position.step == 0 || !is_end() || has_coming()) return;
   throw internal::failure(
       ErrorCode::invalid_argument,
       "begin a `for` over a stream loader: its epochs (the option epochs is {}) are over; ask for more of "
@@ -249,6 +263,16 @@ Batch StreamLoader::Impl::deliver(std::int64_t epoch) {
   return pool_->wrap(std::move(batch));
 }
 
+// **Collective.** Of items that come again: no step.
+Batch StreamLoader::Impl::deliver_again() {
+  std::unique_ptr<internal::BatchMemory> batch;
+  states_comm_.together("hand out items again", [&] { batch = dispatch_->make_coming(); });
+  dispatch_->pass_coming(*batch);
+  batch->start = batch->end = run_.position;
+  watch_.end(batch->times, std::ssize(batch->stream_ids), batch->store.bytes());
+  return pool_->wrap(std::move(batch));
+}
+
 // All ranks are at the end of the epoch.
 void StreamLoader::Impl::end_epoch() {
   feed().take();
@@ -297,6 +321,7 @@ Fingerprint StreamLoader::fingerprint() const { return impl().fingerprint_; }
 LoaderStats StreamLoader::stats() const {
   LoaderStats stats = impl().watch_.stats();
   impl().feed().add_stats(stats);
+  impl().settling_->add_stats(stats);
   return stats;
 }
 

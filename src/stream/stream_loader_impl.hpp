@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loader/loop_watch.hpp"
+#include "loader/settling.hpp"
 #include "ranks/deferred_reduction.hpp"
 #include "rota/stream_loader.hpp"
 #include "stream/dispatch_feed.hpp"
@@ -41,6 +42,7 @@ class StreamLoader::Impl {
   /// What its source said when the loader was made.
   [[nodiscard]] const internal::StreamFacts& facts() const noexcept { return facts_; }
   [[nodiscard]] const internal::StreamRun& run() const noexcept { return run_; }
+  [[nodiscard]] const std::shared_ptr<internal::Settling>& settling() const noexcept { return settling_; }
   /// What it is fed by, one of the two; null for the other.
   [[nodiscard]] internal::ShardFeed* shards() const noexcept { return shards_.get(); }
   [[nodiscard]] internal::DispatchFeed* dispatch() const noexcept { return dispatch_.get(); }
@@ -58,15 +60,19 @@ class StreamLoader::Impl {
   [[nodiscard]] internal::Feed& feed() const noexcept {
     return shards_ ? static_cast<internal::Feed&>(*shards_) : *dispatch_;
   }
+  [[nodiscard]] bool has_coming() const noexcept { return dispatch_ && dispatch_->coming() > 0; }
   [[nodiscard]] std::int64_t agree();
   [[noreturn]] void fail();
   Batch deliver(std::int64_t epoch);
+  Batch deliver_again();
   void end_epoch();
   void set_quiet(bool is_quiet) noexcept;
 
   std::shared_ptr<const StreamSource> source_;
   internal::StreamFacts facts_;  // of it
   StreamLoaderOptions options_;
+  std::shared_ptr<internal::Settling> settling_ =  // with threads of Python's, which settle
+      std::make_shared<internal::Settling>(options_.settle, internal::Ledger::kAnyBytes, options_.open_bytes);
   Fingerprint fingerprint_;
   ranks::DeferredReduction agreement_;
   Communicator states_comm_;  // apart, for on the other a step may have been begun

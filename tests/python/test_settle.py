@@ -75,12 +75,13 @@ def test_who_does_not_settle_by_hand_is_told():
     with pytest.raises(ValueError, match="evaluation"):
         loader(evaluation=True)
     stream = rota.as_stream(rota.PythonSource([{"x": 1}]), 1)
+    with pytest.raises(ValueError, match="settle"):
+        rota.StreamLoader(stream, 1, comm=None, settle="by_hand")
     for given in stream, rota.Dispatch(stream):
-        with pytest.raises(TypeError, match="settle"):
-            rota.StreamLoader(given, 1, comm=None, settle="by_hand")
-        for verb in "settle", "drop", "again", "try_settle", "merge":
+        made = rota.StreamLoader(given, 1, comm=None)
+        for ask in made.merge, made.again, lambda made=made: made.settle(0, 0), lambda made=made: made.drop(0, 0, reason=""):
             with pytest.raises(ValueError, match="counts as trained"):
-                getattr(rota.StreamLoader(given, 1, comm=None), verb)(0, 0)
+                ask()
     with pytest.raises(ValueError, match='without settle="by_hand"'):
         rota.ElasticBatchSampler(10, 1, world=(0, 1)).merge(None)
     for make in (sampler, loader):

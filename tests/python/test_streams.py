@@ -268,6 +268,44 @@ def test_a_dispatch_of_what_cannot_be_opened_again_loses_nothing(workers):
         assert sorted(x for *_, x in seen) == list(range(20))
 
 
+def test_what_is_settled_by_hand_of_a_dispatch_comes_once_whatever_stops():
+    draw, done, state = random.Random(5), [], None
+    items = once(iter(range(40)))
+    for is_end in [False] * 8 + [True]:
+        loader = rota.StreamLoader(rota.Dispatch(items, shards=4), draw.randint(1, 9), settle="by_hand")
+        if state:
+            loader.load_state_dict(state)
+        for batch in itertools.islice(loader, None if is_end else draw.randint(0, 4)):
+            assert [i // 4 for i in batch.ids] == list(batch.positions) and list(batch["x"]) == list(batch.ids)
+            for id, epoch in zip(batch.ids, batch.epochs):
+                what = 0 if is_end else draw.randint(0, 3)
+                if what == 0:
+                    loader.settle(id, epoch)
+                elif what == 1:
+                    loader.drop(id, epoch, reason="stale")
+                elif what == 2:
+                    loader.again(id, epoch)
+                done += [id] * (what < 2)
+            if draw.random() < 0.3:
+                loader.merge()
+        assert loader.open.out == loader.stats["open"]
+        state = loader.state_dict()
+    assert sorted(done) == list(range(40)) and loader.open == (0, 0, 0)
+
+
+def test_a_dispatch_that_is_settled_by_hand_waits_for_another_thread_at_its_bound():
+    loader = rota.StreamLoader(rota.Dispatch(once(range(9)), shards=1), 1, settle="by_hand", open_bytes=16)
+    batches = [loader.next(), loader.next()]
+    loader.settle(batches[0])
+    batches += [loader.next()]
+    settling = threading.Timer(0.2, lambda: loader.settle(batches[1]))
+    settling.start()
+    assert loader.next().ids[0] == 3 and not settling.is_alive()
+    assert loader.try_settle([2, 3, 4], 0) == [True, True, False]
+    with refused("it must be at_delivery of a stream that all ranks read"):
+        rota.StreamLoader(Rows([3]), settle="by_hand")
+
+
 def test_a_pipe_is_dispatched():
     reader, writer = os.pipe()
     os.write(writer, b"".join(b"%d\n" % i for i in range(50)))

@@ -83,9 +83,9 @@ TEST(StepBuilder, BeginsHeld) {
   {
     StepBuilder builder(source, layout, {}, {.global_batch_size = 4}, {});
     builder.pause();
-    PendingItems pending;
+    KeptSamples pending;
     EXPECT_EQ(builder.add_pending(pending).shard.position, 0);
-    EXPECT_TRUE(pending.items().empty());
+    EXPECT_TRUE(pending.empty());
     EXPECT_EQ(read, 0);
     builder.resume();
     EXPECT_EQ(builder.wait().head.count, 4);

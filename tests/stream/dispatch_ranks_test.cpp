@@ -193,7 +193,7 @@ class LeftDispatch : public Test {
     Communicator channel = everyone().duplicate();
     if (everyone().rank() == gone) leave(channel);
     meet();
-    feed_.emplace(dispatch_of(numbered({100})), *pool_, options_, agreement_, std::move(channel));
+    feed_.emplace(dispatch_of(numbered({100})), *pool_, options_, settling_, agreement_, std::move(channel));
   }
   static void meet() { ranks::agree(everyone(), "meet", nullptr); }
   static void expect_told(int gone, const std::function<void()>& wait) {
@@ -205,6 +205,7 @@ class LeftDispatch : public Test {
   }
 
   StreamLoaderOptions options_{.global_batch_size = 3};
+  Settling settling_{Settle::at_delivery, 1};
   std::shared_ptr<BatchPool> pool_ =
       std::make_shared<BatchPool>(numbered({1})->fields(), Allocator{}, 4, 1 << 20);
   ranks::DeferredReduction agreement_{everyone(), ranks::Reduction::minimum, 2s, "agree on a step"};

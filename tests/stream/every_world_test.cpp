@@ -188,6 +188,75 @@ TEST(EveryWorld, HandsADispatchOnToAnyOtherThatGetsEachItemOnce) {
     expect_each_item_once(seed, seed % 3 == 2 ? 3 : 40, false);
 }
 
+/// A rank's consumers, which settle items by hand when they please, and note those that are done with.
+struct Consumers {
+  std::mt19937_64 random;
+  ItemRows out = {};
+  ItemRows done = {};
+
+  /// **Collective.**
+  bool step(StreamLoader& loader) {
+    if (take(loader)) {
+      work(loader);
+      if (loader.position().step % 3 == 0) loader.merge();
+      return true;
+    }
+    while (!out.empty()) finish(loader, true);
+    loader.merge();
+    return take(loader);
+  }
+  bool take(StreamLoader& loader) {
+    const auto batch = loader.next();
+    if (!batch) return false;
+    const Items items = items_of(*batch, loader.source().shards());
+    for (std::size_t i = 0; i < items.size(); ++i) out.push_back({batch->epochs()[i], 0, items[i]});
+    return true;
+  }
+  void work(StreamLoader& loader) {
+    std::ranges::shuffle(out, random);
+    for (auto count = random() % (out.size() + 1); count > 0; --count) finish(loader, random() % 4 > 0);
+    if (random() % 8 > 0) return;
+    loader.again();
+    out.clear();
+  }
+  // Is done with the last one, or gives it up.
+  void finish(StreamLoader& loader, bool is_done) {
+    const std::array<SampleId, 1> id{{{out.back()[2]}}};
+    const std::array<std::int64_t, 1> epoch{out.back()[0]};
+    if (is_done) done.push_back(out.back());
+    out.pop_back();
+    if (!is_done) return loader.again(id, epoch);
+    random() % 3 == 0 ? loader.drop(id, epoch, "stale") : loader.settle(id, epoch);
+  }
+};
+
+void expect_each_item_settled_once(std::uint64_t seed, std::int64_t length, bool is_pipe) {
+  const auto gone = std::make_shared<std::int64_t>(0);
+  Consumers mine{.random = std::mt19937_64(seed * 100 + static_cast<std::uint64_t>(everyone().rank()))};
+  const auto make = [&](const Communicator& comm, StreamLoaderOptions options, Split split) {
+    mine.out.clear();
+    options.workers = options.workers % 2;
+    options.settle = Settle::by_hand;
+    const auto source = is_pipe ? pipe_of(length, gone) : numbered({length});
+    return StreamLoader(comm, dispatch_of(source, 5, split), options);
+  };
+  Chain chain{.seed = seed,
+              .make = make,
+              .step = [&](StreamLoader& loader) { return mine.step(loader); },
+              .hands_on_text = seed % 2 == 1,
+              .epochs = is_pipe ? 1 : 2,
+              .most_lost = is_pipe ? 0 : 2};
+  chain.run_to_the_end();
+  EXPECT_EQ(delivered(mine.done), whole(length, chain.epochs)) << "seed " << seed;
+}
+
+TEST(EveryWorld, SettlesEachItemOfADispatchOnceByHand) {
+  for (std::uint64_t seed = 0; seed < chains(); ++seed) {
+    expect_each_item_settled_once(seed, 30, false);
+    expect_each_item_settled_once(seed, 30, true);
+  }
+}
+
 TEST(EveryWorld, LosesNothingOfAPipeWhereProgramsEndInOrder) {
   for (std::uint64_t seed = 0; seed < chains(); ++seed) expect_each_item_once(seed, 40, true);
 }
@@ -197,6 +266,7 @@ TEST(EveryWorldCampaign, HandsStreamsDispatchesAndPipesOnToAnyOther) {
     expect_each_sample_once(seed);
     expect_each_item_once(seed, 60, false);
     expect_each_item_once(seed, 80, true);
+    expect_each_item_settled_once(seed, 60, seed % 2 == 0);
   }
 }
 

@@ -296,6 +296,19 @@ TEST_F(RefusedDispatch, IsAsItWas) {
   refuses("pending items are not those between", [](json& s) { s["tensors"]["pending"].erase(13); });
   refuses("pending items are not those between", [](json& s) { s["read"]["position"] = 1'000'000; });
   refuses("\"read.blob\" of its state is no base64", [](json& s) { s["read"]["blob"] = "***="; });
+  const auto refuses_open = [&](const std::string& why, const json& rows) {
+    refuses(why, [&](json& s) {
+      s["rota_state"] = 2;
+      s["tensors"]["open"] = rows;
+      s["tensors"]["open_items"] = s["tensors"]["items"];
+    });
+  };
+  const json first = json::parse(text_)["tensors"]["pending"][0];  // of shard 0
+  const json delivered{0, 0, 0, first[3]};
+  refuses_open("open item 0 cannot be one", {{0, 0, 0, 1'000'000}});
+  refuses_open("item 10 of epoch 0 cannot be open", json::array({first}));
+  refuses_open("item 0 of epoch 0 cannot be open", json::array({delivered, delivered}));
+  refuses("\"tensors.open_items\" of its state is missing", [](json& s) { s["rota_state"] = 2; });
   while (items_.size() < 42) take_step();
   EXPECT_FALSE(loader_.next());
   EXPECT_EQ(items_, numbers_from(0, 42));
