@@ -302,8 +302,8 @@ def test_a_dispatch_that_is_settled_by_hand_waits_for_another_thread_at_its_boun
     settling.start()
     assert loader.next().ids[0] == 3 and not settling.is_alive()
     assert loader.try_settle([2, 3, 4], 0) == [True, True, False]
-    with refused("it must be at_delivery of a stream that all ranks read"):
-        rota.StreamLoader(Rows([3]), settle="by_hand")
+    words = "it must be at_delivery of a stream that all ranks read"
+    refused(lambda: rota.StreamLoader(Rows([3]), settle="by_hand"), rota.InvalidArgumentError, words)
 
 
 def test_a_pipe_is_dispatched():

@@ -64,8 +64,8 @@ TEST_F(DispatchSettle, WhatIsOpenAtTheEndComesAfterARestore) {
 
 // An item has 24 to 28 bytes, and each rank gets one.
 TEST_F(DispatchSettle, NextWaitsWhereWhatIsOpenHasTooManyBytes) {
-  StreamLoader loader = make(
-      {.global_batch_size = everyone().size(), .deadline = std::chrono::milliseconds(200), .open_bytes = 90});
+  StreamLoader loader =
+      make({.global_batch_size = everyone().size(), .deadline = std::chrono::seconds(3), .open_bytes = 90});
   for (int step = 0; step < 4; ++step) static_cast<void>(next(loader, false));
   EXPECT_ERROR(static_cast<void>(loader.next()), timeout, {"open_bytes is 90", "none was ever settled"});
   loader.settle({}, {});
