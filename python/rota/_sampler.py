@@ -425,8 +425,8 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
     def __getstate__(self) -> dict[str, Any]:
         if self._is_by_hand and self.open.out:
             raise InvalidArgumentError(
-                f"copy a sampler: {self.open.out} samples are out, which the copy would hand out again; settle them, or "
-                "give them up, first"
+                f"copy a sampler: {self.open.out} samples are out, which the copy would hand out again; settle or "
+                "give up these first"
             )
         at = self.world, self._run._state()
         own = {name: copy.copy(self.__dict__[name]) for name in ("_rules", "_by_hand", "_known")}
