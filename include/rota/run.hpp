@@ -93,7 +93,7 @@ struct RunSlice {
   std::int64_t left_again = 0;         ///< samples of all ranks that come again behind it
   /// Whether it is of samples that were handed out before, and are open: no step, so that it moves no
   /// position.
-  [[nodiscard]] bool is_again() const noexcept { return start == end; }
+  [[nodiscard]] bool is_again() const noexcept { return start.step == end.step; }
 };
 
 /// An order and a place in it, as a value: copies share what never changes, and cost some 10 ns whatever the
