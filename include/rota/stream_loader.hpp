@@ -72,8 +72,8 @@ struct StreamLoaderOptions {
   Allocator allocator = {};
   /// When an item counts as trained. By hand only of a Dispatch.
   Settle settle = Settle::at_delivery;
-  /// Under Settle::by_hand: `next()` waits while items of this rank that were handed out, and not settled or
-  /// dropped, have so many bytes or more. Up to `deadline`; it then throws Error{timeout}.
+  /// Under Settle::by_hand: `next()` waits while open items of this rank, given up ones, too, have so many
+  /// bytes or more, and some are out. Up to `deadline`; it then throws Error{timeout}.
   std::int64_t open_bytes = std::int64_t{256} << 20;
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.

@@ -41,7 +41,7 @@ class Settling:
 
         Of several ranks, after `merge`. Without arguments: all that are out.
         """
-        if samples is None:
+        if samples is None and epochs is None:
             self._ledger.again_all()
         else:
             self._ledger.again(samples, epochs)
@@ -69,7 +69,7 @@ class Settling:
         """What is open on some rank is known to all: `state_dict`, called next, is that of the run. **Collective.**
 
         What was given up comes again, in lockstep. `comm` is what `rota.Communicator` takes; left out, all ranks of
-        torch.distributed.
+        torch.distributed. Meanwhile other threads may settle, drop or give up, but take no state.
         """
         self._merge(needed_ranks(comm, "merge what is open", self.world))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -246,7 +247,8 @@ class DataLoader(_data.DataLoader[T]):
         finally:
             if sampler._is_by_hand and sampler._ahead is ahead:  # what this `for` did not deliver
                 for drawn in ahead:
-                    sampler.again(BatchInfo(drawn))
+                    with contextlib.suppress(InvalidArgumentError):  # of what was given up, or settled, before
+                        sampler.again(BatchInfo(drawn))
 
     def _get_iterator(self) -> Any:
         return _SingleProcessDataLoaderIter(self) if self.num_workers == 0 else super()._get_iterator()

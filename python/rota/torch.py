@@ -203,14 +203,16 @@ class ToDevice:
                 raise
         if not self._ready:
             raise StopIteration
-        made, done, self._state, self._position = self._ready.popleft()
+        made, done, state, position = self._ready[0]
+        if self._settles:
+            self._loader.settle(made.batch)  # where this raises, it is still to come
+        self._state, self._position = state, position
+        self._ready.popleft()
         if done is not None:
             done.synchronize()  # `made.batch` has held the memory until here
             for value in made.values():
                 for tensor in (value.values, value.offsets) if isinstance(value, Ragged) else (value,):
                     tensor.record_stream(torch.cuda.current_stream(self._device))  # which uses what another one made
-        if self._settles:
-            self._loader.settle(made.batch)
         return made
 
     def __del__(self) -> None:

@@ -33,6 +33,14 @@ Named of_batch(const Batch& batch) {
   return {.names = internal::names_of(batch), .of = std::pair(batch.start(), batch.end())};
 }
 
+std::int64_t number_of(py::handle number) {
+  const auto value = PyLong_AsLongLong(number.ptr());
+  if (value == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return value;
+}
+
+bool is_number(py::handle value) { return PyLong_Check(value.ptr()) != 0 && PyBool_Check(value.ptr()) == 0; }
+
 /// Takes `rota.Index` after `rota.Index`. What these have by their type is asked once for each type.
 class Indices {
  public:
@@ -40,8 +48,7 @@ class Indices {
 
   void add(py::handle index, std::vector<SampleName>& names) {
     if (Py_TYPE(index.ptr()) != type_) look(index);
-    const auto id = PyLong_AsLongLong(index.ptr());
-    if (id == -1 && PyErr_Occurred() != nullptr) throw py::error_already_set();
+    const std::int64_t id = number_of(index);
     if (!is_pad_) return names.push_back({{id}, epoch_});
     if (!passes_pads_)
       refuse_names(fmt::format("index {} pads its batch, and is no sample of its own; leave it out", id));
@@ -88,12 +95,17 @@ Named of_numbers(py::handle ids, py::handle epochs) {
 }
 
 Named named(const PyLedger& ledger, py::handle samples, py::handle epochs) {
+  if (is_number(samples) && is_number(epochs))  // without numpy, which takes longer
+    return {.names = {{{number_of(samples)}, number_of(epochs)}}};
   if (!epochs.is_none()) return of_numbers(samples, epochs);
   if (py::isinstance<Batch>(samples)) return of_batch(samples.cast<const Batch&>());
   if (py::hasattr(samples, "_batch")) return of_batch(samples.attr("_batch").cast<const Batch&>());
   Named found;
-  Indices indices(ledger.seed, py::isinstance(samples, py::module_::import("rota._indices").attr("Indices")));
-  if (PyLong_Check(samples.ptr())) {
+  const bool is_one = is_number(samples);
+  const bool has_pads =
+      !is_one && py::isinstance(samples, py::module_::import("rota._indices").attr("Indices"));
+  Indices indices(ledger.seed, has_pads);
+  if (is_one) {
     indices.add(samples, found.names);
   } else {
     for (const py::handle index : samples) indices.add(index, found.names);
@@ -156,8 +168,8 @@ std::string own_state(const PyRun& self) {
 
 void restart_ledger(const PyRun& self, DroppedSamples dropped) {
   if (!self.settling) return;
-  self.settling->ledger()->restore(std::move(dropped));
   self.settling->restart(self, self.world, "a restore");
+  self.settling->ledger()->restore(std::move(dropped));
 }
 
 void define_handing_out(py::class_<PyRun>& run) {
@@ -176,7 +188,7 @@ void define_handing_out(py::class_<PyRun>& run) {
                              })
       .def_property_readonly("_has_more",
                              [](const PyRun& self) {
-                               return self.settling ? self.settling->has_more(self)
+                               return self.settling ? self.settling->has_more(self, self.world)
                                                     : !RunAccess::open(self).empty();
                              })
       .def("_restart_ledger",

@@ -127,7 +127,7 @@ std::pair<std::string, std::string> progress(const AuditReport& report) {
   note(report.skipped, were(report.skipped) + " skipped");
   note(report.padded, counted(report.padded, "slot") + " of padding");
   note(report.dropped, were(report.dropped) + " dropped at the ends of epochs");
-  note(std::ssize(report.given_up), were(std::ssize(report.given_up)) + " dropped by hand");
+  note(std::ssize(report.dropped_by_hand), were(std::ssize(report.dropped_by_hand)) + " dropped by hand");
   note(std::ssize(report.open),
        counted(std::ssize(report.open), "sample is", "samples are") + " open: handed out, and not settled");
   if (start.is_mixture()) return {counted(std::ssize(report.datasets), "dataset"), text};

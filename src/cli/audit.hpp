@@ -94,7 +94,7 @@ struct AuditReport {
   std::int64_t dropped = 0;                  ///< left out at the ends of epochs by Tail::drop
   bool is_by_hand = false;                   ///< in some phase, what was handed out counts once it is settled
   std::set<trace::TraceName> open = {};      ///< in the end, and neither settled nor dropped
-  std::set<trace::TraceName> given_up = {};  ///< dropped by hand
+  std::set<trace::TraceName> dropped_by_hand = {};
 
   [[nodiscard]] bool passed() const noexcept { return problems.empty(); }
 };

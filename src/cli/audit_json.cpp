@@ -63,15 +63,16 @@ void add_place(Ranges& ranges, std::int64_t at) {
 
 void add_fates(std::map<std::int64_t, Fated>& fates, const AuditReport& report, const trace::Phase& phase,
                const trace::Step& step) {
-  if (step.start.step >= phase.limit || (report.open.empty() && report.given_up.empty())) return;
+  if (step.start.step >= phase.limit || (report.open.empty() && report.dropped_by_hand.empty())) return;
   for (const auto& [rank, batch] : step.slices) {
     for (const trace::TraceSlot& slot : batch->slots) {
+      if (slot.kind == SlotKind::pad) continue;
       const trace::TraceName name{slot.epoch, slot.id};
       const std::int64_t at = step.start.consumed + slot.slot;
       const std::int64_t size = phase.start.epoch_samples();
       Fated& of = fates[step.start.epoch + at / size];
       if (report.open.contains(name)) add_place(of.open, at % size);
-      if (report.given_up.contains(name)) add_place(of.dropped, at % size);
+      if (report.dropped_by_hand.contains(name)) add_place(of.dropped, at % size);
     }
   }
 }

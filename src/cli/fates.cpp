@@ -74,7 +74,7 @@ void Fates::end(bool is_in_order) {
 void Fates::finish(AuditReport& report) {
   report.is_by_hand = was_by_hand_;
   report.open = std::move(open_);
-  report.given_up = std::move(dropped_);
+  report.dropped_by_hand = std::move(dropped_);
 }
 
 }  // namespace rota::cli

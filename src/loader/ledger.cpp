@@ -35,15 +35,12 @@ void Ledger::wait_for_room(std::chrono::milliseconds deadline) {
   const MutexLock lock(mutex_);
   if (may_hand_out()) return;
   const auto begun = Clock::now();
-  const auto last = deadline.count() > 0 ? begun + deadline : Clock::time_point::max();
+  const bool ends = deadline.count() > 0 && deadline < Clock::time_point::max() - begun;
+  const auto last = ends ? begun + deadline : Clock::time_point::max();
   for (bool has_said = false; !may_hand_out();) {
-    if (out_ == 0) {
-      throw failure(ErrorCode::invalid_argument,
-                    "hand out a batch: {}, and all of it was given up; merge() has it come again", full(""));
-    }
     const auto due = has_said ? last : std::min(last, begun + kSayAfter);
     mutex_.wait(has_room_, Wait::here(), due);
-    if (may_hand_out() || out_ == 0 || Clock::now() < due) continue;
+    if (may_hand_out() || Clock::now() < due) continue;
     const std::string what = fmt::format(
         "next() waits for room: {}; the oldest: {}; {}", full("and "), oldest(),
         has_settled_ ? "settle, drop or give up what is out"
@@ -134,13 +131,20 @@ void Ledger::drop_if_empty(Entries::iterator entry) {
   const auto before = entry == entries_.begin() ? entries_.end() : std::prev(entry);
   const bool joins = before != entries_.end() && before->is_empty() && before->end == entry->start;
   if (joins) before->end = entry->end;
-  if (joins || entry->is_again() || entry->is_touched) entries_.erase(entry);
+  if (joins || entry->is_again() || entry->is_touched) {
+    entries_.erase(entry);
+  } else {
+    ++empty_;
+  }
 }
 
-std::vector<SampleName> Ledger::take_given_up() {
+std::vector<SampleName> Ledger::take_given_up(bool forgets) {
   const MutexLock lock(mutex_);
   std::erase_if(given_up_,
                 [&](const SampleName& name) ROTA_REQUIRES(mutex_) { return !samples_.contains(name); });
+  if (forgets) {
+    for (const SampleName& name : given_up_) close(samples_.find(name));
+  }
   return std::exchange(given_up_, {});
 }
 
@@ -191,10 +195,11 @@ std::size_t Ledger::restart(std::string_view by) {
   samples_.clear();
   entries_.clear();
   given_up_.clear();
-  out_ = bytes_ = 0;
+  out_ = bytes_ = empty_ = 0;
   floor_ = {};
   is_in_order_ = true;
   restarted_by_ = by;
+  has_room_.notify_all();
   return open;
 }
 
@@ -205,8 +210,11 @@ void Ledger::keep_from(const Position& at) {
 
 // ---- of who writes down what is said ----
 
-void Ledger::admit(const void* who, Witness witness) {
+void Ledger::admit(const void* who, Witness witness, const std::function<void(SampleNames)>& begin) {
   const MutexLock lock(mutex_);
+  std::vector<SampleName> open;
+  for (const auto& [name, sample] : samples_) open.push_back(name);
+  begin(open);
   who_ = who;
   witness_ = std::move(witness);
 }
@@ -249,8 +257,10 @@ void Ledger::find(std::string_view verb, SampleNames names) {
 // Of an entry that is settled in part, nobody goes back to its start, nor before.
 void Ledger::touch(Entries::iterator entry) {
   if (std::exchange(entry->is_touched, true)) return;
-  for (auto before = entries_.begin(); before != entry;)
+  for (auto before = entries_.begin(); empty_ > 0 && before != entry;) {
+    empty_ -= before->is_empty() ? 1 : 0;
     before = before->is_empty() ? entries_.erase(before) : std::next(before);
+  }
 }
 
 void Ledger::take_back(Sample& sample) {
@@ -273,7 +283,7 @@ void Ledger::close(Samples::iterator sample) {
 void Ledger::changed(bool is_in_order) {
   ++changes_;
   is_in_order_ = is_in_order_ && is_in_order;
-  has_room_.notify_one();
+  has_room_.notify_all();
 }
 
 void Ledger::close_all(std::string_view verb, SampleNames names, bool is_in_order,
@@ -299,7 +309,9 @@ void Ledger::settle_batch(SampleNames names, const Position& start, const Positi
   const auto entry = std::ranges::find_if(entries_, is_it);
   if (entry == entries_.end()) return;
   entry->start = end;  // behind it there may be others without samples
-  if (entry->start == entry->end) entries_.erase(entry);
+  if (entry->start != entry->end) return;
+  entries_.erase(entry);
+  --empty_;
 }
 
 void Ledger::drop(SampleNames names, std::string_view reason) {

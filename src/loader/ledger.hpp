@@ -58,8 +58,7 @@ class Ledger {
   // ---- of who hands out ----
 
   /// Blocks as long as too many are out, up to `deadline`; 0: for ever. Throws Error{timeout} that names the
-  /// oldest, and says where none was ever settled; Error{invalid_argument} at once where all that takes the
-  /// room was given up.
+  /// oldest, and says where none was ever settled.
   void wait_for_room(std::chrono::milliseconds deadline);
   [[nodiscard]] bool has_room() const {
     const MutexLock lock(mutex_);
@@ -71,7 +70,8 @@ class Ledger {
   /// The same of what cannot be read again: each is kept as long as it is open.
   void hand_out(RunSlice& batch, KeptSamples samples);
   /// What was given up and not taken yet. It stays open.
-  [[nodiscard]] std::vector<SampleName> take_given_up();
+  /// `forgets`: it is open no more, here.
+  [[nodiscard]] std::vector<SampleName> take_given_up(bool forgets = false);
   /// It was taken, and is to be taken again.
   void give_back(SampleNames names);
   /// Those with records, which are open here no more; and back, where they were not taken after all.
@@ -89,8 +89,9 @@ class Ledger {
 
   /// Is told of samples before they are settled, or dropped for a reason; where it throws, they are not.
   using Witness = std::function<void(SampleNames names, std::optional<std::string_view> reason)>;
-  /// It is told from here on, in place of another, until `who` came last and leaves.
-  void admit(const void* who, Witness witness);
+  /// Calls `begin` with what is open, and from there on `witness`, in place of another, until `who` came last
+  /// and leaves.
+  void admit(const void* who, Witness witness, const std::function<void(SampleNames open)>& begin);
   void dismiss(const void* who);
   /// Calls `write` while nobody is told.
   template <typename Write>
@@ -121,11 +122,13 @@ class Ledger {
     std::vector<SampleName> names;  ///< before it; maybe some behind
     bool is_in_order = true;        ///< nothing but whole batches was settled, always the oldest one
     Drops dropped_before;           ///< those that all ranks know
-    Drops dropped;                  ///< by this rank since the last restart of the run
+    Drops dropped;                  ///< by this rank since the last restore
   };
   /// Of a run that has handed out all before `at`.
   [[nodiscard]] Open open(const Position& at) const;
   [[nodiscard]] KeptSamples open_items() const;
+  /// Those of `names` that are.
+  [[nodiscard]] std::vector<SampleName> open_of(SampleNames names) const;
   struct Counts {
     std::int64_t out = 0;
     std::int64_t given_up = 0;
@@ -186,7 +189,7 @@ class Ledger {
   void touch(Entries::iterator entry) ROTA_REQUIRES(mutex_);
   void list(SampleNames names, std::string_view reason) ROTA_REQUIRES(mutex_);
   [[nodiscard]] bool may_hand_out() const ROTA_REQUIRES(mutex_) {
-    return out_ < limit_ && bytes_ < most_bytes_;
+    return out_ == 0 || (out_ < limit_ && bytes_ < most_bytes_);  // with none out, nobody makes room
   }
   [[nodiscard]] std::string full(std::string_view conjunction) const ROTA_REQUIRES(mutex_);
   [[nodiscard]] std::string oldest() const ROTA_REQUIRES(mutex_);
@@ -201,6 +204,7 @@ class Ledger {
   std::vector<SampleName> given_up_ ROTA_GUARDED_BY(mutex_);      // and not taken; some may be settled since
   std::int64_t out_ ROTA_GUARDED_BY(mutex_) = 0;
   std::int64_t bytes_ ROTA_GUARDED_BY(mutex_) = 0;  // of records
+  std::int64_t empty_ ROTA_GUARDED_BY(mutex_) = 0;  // entries
   std::int64_t again_ ROTA_GUARDED_BY(mutex_) = 0;
   Drops dropped_before_ ROTA_GUARDED_BY(mutex_);
   DroppedSamples dropped_ ROTA_GUARDED_BY(mutex_);  // since; and its list

@@ -23,6 +23,14 @@ Ledger::Open Ledger::open(const Position& at) const {
   return all;
 }
 
+std::vector<SampleName> Ledger::open_of(SampleNames names) const {
+  const MutexLock lock(mutex_);
+  std::vector<SampleName> open;
+  for (const SampleName& name : names)
+    if (samples_.contains(name)) open.push_back(name);
+  return open;
+}
+
 KeptSamples Ledger::open_items() const {
   const MutexLock lock(mutex_);
   KeptSamples items;

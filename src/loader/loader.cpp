@@ -239,7 +239,7 @@ void Loader::begin_for() {
   if (run.options.evaluation && run.delivered.position() != Position{}) restart();
   run.compare();
   std::string said;
-  if (run.settling.has_more(run.delivered)) return;
+  if (run.settling.has_more(run.delivered, run.world)) return;
   run.rules.begin(run.delivered, said);
   if (!said.empty() && !std::exchange(run.has_told, true)) internal::tell(said);
 }

@@ -86,7 +86,7 @@ OpenTurns Settling::give(Run& run, const World& world, bool is_end) {
   return now;
 }
 
-OpenTurns Settling::coming(const Run& run) const {
+OpenTurns Settling::planned(const Run& run) const {
   const auto first = RunAccess::open(run);
   OpenTurns all(first.begin(), first.end());
   all.insert(all.end(), waiting_.begin(), waiting_.end());
@@ -94,17 +94,23 @@ OpenTurns Settling::coming(const Run& run) const {
   return all;
 }
 
-std::vector<SampleName> Settling::all_open(const Run& run) const {
-  OpenTurns all = turns_of(run, ledger_->open(run.position()).names);
-  const OpenTurns more = coming(run);
+OpenTurns Settling::coming(const Run& run, const World& world) const {
+  OpenTurns all = planned(run);
+  return !is_by_hand_ || world.size > 1 ? all : turns_of(run, ledger_->open_of(names_of(run, all)));
+}
+
+OpenTurns Settling::open(const Run& run, const World& world, SampleNames out) const {
+  OpenTurns all = turns_of(run, out);
+  if (is_by_hand_ && world.size == 1) return all;  // with what comes again
+  const OpenTurns more = planned(run);
   all.insert(all.end(), more.begin(), more.end());
   std::ranges::sort(all);
   all.erase(std::unique(all.begin(), all.end()), all.end());
-  return names_of(run, all);
+  return all;
 }
 
 bool Settling::drop_rest(Run& run, const World& world) {
-  const auto rest = coming(run);
+  const auto rest = coming(run, world);
   if (rest.empty()) return false;
   ledger_->drop_rest(names_of(run, rest), "tail", world.rank == 0 && world.replica == 0);
   RunAccess::set_open(run, {});
@@ -113,6 +119,7 @@ bool Settling::drop_rest(Run& run, const World& world) {
 
 void Settling::begin_anew(std::string_view by) {
   const std::size_t open = ledger_->restart(by);
+  keep({}, {});
   if (open == 0) return;
   tell(
       fmt::format("{} begins anew where it goes: {} samples that were out or given up are not open any more, "
@@ -123,30 +130,32 @@ void Settling::begin_anew(std::string_view by) {
 void Settling::restart(const Run& run, const World& world, std::string_view by) {
   begin_anew(by);
   waiting_.clear();
-  if (is_by_hand_ && world.size == 1) ledger_->expect(names_of(run, coming(run)));
+  if (is_by_hand_ && world.size == 1) ledger_->expect(names_of(run, planned(run)));
 }
 
-void Settling::rescale(const Run& run, const World& from, const World& to) {
-  if ((from.size == 1) == (to.size == 1) || !is_by_hand_) return;
-  const auto names = names_of(run, coming(run));
+void Settling::rescale(Run& run, const World& from, const World& to) {
+  keep({}, {});
+  if (is_by_hand_ && from.size > 1) ledger_->keep_from(run.position());  // others may have settled before it
+  if (!is_by_hand_) return;
+  const OpenTurns more = coming(run, from);  // all of it first, as where the state is restored
+  RunAccess::set_open(run, more);
+  waiting_.clear();
+  if ((from.size == 1) == (to.size == 1)) return;
+  const auto names = names_of(run, more);
   to.size == 1 ? ledger_->expect(names) : ledger_->forget(names);
 }
 
 Settling::Saved Settling::as_saved(const Run& run, const World& world) const {
   Ledger::Open open = ledger_->open(run.position());
   Saved saved{run, {}, std::move(open.dropped_before), std::move(open.dropped)};
-  const bool is_whole = !is_by_hand_ || world.size == 1 ||
-                        (open.is_in_order && open.names.empty() && open.place == run.position());
+  const bool is_whole =
+      !is_by_hand_ || world.size == 1 ||
+      (open.is_in_order && open.names.empty() && saved.dropped.empty() && open.place == run.position());
   if (is_whole)
     RunAccess::go_back(saved.run, open.place);
   else
     saved.back = open.place;
-  OpenTurns all = is_by_hand_ ? turns_of(run, open.names) : OpenTurns();
-  if (!is_by_hand_ || world.size > 1) {
-    const OpenTurns more = coming(run);
-    all.insert(all.end(), more.begin(), more.end());
-    std::ranges::sort(all);
-  }
+  OpenTurns all = this->open(run, world, open.names);
   std::erase_if(all, [&](const OpenTurn& one) { return !is_before(one, saved.run); });
   RunAccess::set_open(saved.run, std::move(all));
   return saved;

@@ -58,22 +58,22 @@ class Settling {
   void begin_anew(std::string_view by);
   /// The run went elsewhere, because of `by`.
   void restart(const Run& run, const World& world, std::string_view by);
-  void rescale(const Run& run, const World& from, const World& to);
+  void rescale(Run& run, const World& from, const World& to);
 
-  /// Whether something comes again, or was given up.
-  [[nodiscard]] bool has_more(const Run& run) const {
-    return !coming(run).empty() || ledger_->counts().given_up > 0;
+  /// Whether something comes again, the same on all ranks.
+  [[nodiscard]] bool has_more(const Run& run, const World& world) const {
+    return !coming(run, world).empty() || (world.size == 1 && ledger_->counts().given_up > 0);
   }
   /// What comes again.
-  [[nodiscard]] OpenTurns coming(const Run& run) const;
+  [[nodiscard]] OpenTurns coming(const Run& run, const World& world) const;
   /// That and what is out.
-  [[nodiscard]] std::vector<SampleName> all_open(const Run& run) const;
+  [[nodiscard]] OpenTurns open(const Run& run, const World& world, SampleNames out) const;
   struct Saved {
     Run run;  ///< all is settled but what is open
     std::optional<Position>
         back;  ///< others may have more that is open: it may go back to there for this one
     Ledger::Drops dropped_before;  ///< those that all ranks know
-    Ledger::Drops dropped;         ///< by this rank since the last restart
+    Ledger::Drops dropped;         ///< by this rank since the last restore
   };
   /// The run as a state has it.
   [[nodiscard]] Saved as_saved(const Run& run, const World& world) const;
@@ -87,6 +87,9 @@ class Settling {
   [[nodiscard]] std::string whole_or(const std::string& own) const { return own == part_ ? whole_ : own; }
 
  private:
+  /// What was to come again, some of which may be settled since.
+  [[nodiscard]] OpenTurns planned(const Run& run) const;
+
   bool is_by_hand_;
   DeleteWhereMade made_;
   std::shared_ptr<Ledger> ledger_;

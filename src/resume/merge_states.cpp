@@ -136,7 +136,7 @@ std::string own_text(const Run& run, const Settling& settling, const World& worl
     OrderedJson& part = json[std::string(kPart)] = {{"rank", world.rank},
                                                     {"size", world.size},
                                                     {"back", json_of(*back)},
-                                                    {"coming", std::ssize(settling.coming(run))}};
+                                                    {"coming", std::ssize(settling.coming(run, world))}};
     put_drops(since, part);
   }
   add_content(ask_content(), json);
@@ -162,8 +162,7 @@ bool merge(const Communicator& comm, Run& run, Settling& settling, const World& 
   });
   if (world.size == 1) return false;
   std::string whole = whole_state(comm, part, world);
-  const auto names = ledger.take_given_up();
-  ledger.forget(names);
+  const auto names = ledger.take_given_up(true);
   try {
     settling.wait_for(gather(comm, world.replica == 0 ? turns_of(run, names) : OpenTurns()));
   } catch (...) {

@@ -40,8 +40,10 @@ class internal::TraceLines {
     if (!ledger_) return file_.append(std::move(line));
     ledger_->between([&] { file_.append(std::move(line)); });
   }
-  /// Also writes what becomes of samples, in lines that begin as others of this rank.
-  void listen(std::shared_ptr<Ledger> ledger, const std::string& common);
+  /// Writes the first line, of what is out; then also what becomes of samples, if there is a ledger, with
+  /// what is `common` to lines of this rank.
+  void begin(std::shared_ptr<Ledger> ledger, const std::string& common,
+             const std::function<std::string(SampleNames out)>& first_line);
   void leave() {
     if (ledger_) std::exchange(ledger_, nullptr)->dismiss(this);
   }
@@ -105,7 +107,7 @@ void append_times(std::string& line, const BatchTimes& times) {
                  times.slowest_seconds);
 }
 
-std::string start_line(const Loader& loader) {
+std::string start_line(const Loader& loader, internal::SampleNames out) {
   const LoaderOptions& options = loader.options();
   const Position at = loader.position();
   std::vector<std::int64_t> samples;
@@ -118,18 +120,18 @@ std::string start_line(const Loader& loader) {
   append_list(line, "samples", samples);
   const internal::Settling& settling = internal::Behind::of(loader).settling;
   if (settling.is_by_hand()) line += R"(,"settle":"by_hand")";
-  const auto open = settling.all_open(loader.run());
+  const auto open = internal::names_of(loader.run(), settling.open(loader.run(), loader.world(), out));
   if (!open.empty()) append_names(line, "open", "open_epochs", open);
   return line;
 }
 
-void listen(internal::TraceLines& lines, const Loader& loader, const std::string& common) {
-  const internal::Settling& settling = internal::Behind::of(loader).settling;
-  if (settling.is_by_hand()) lines.listen(settling.ledger(), common);
+// Also where nothing is settled by hand: what comes again may be dropped at the tail.
+std::shared_ptr<internal::Ledger> ledger_of(const Loader& loader) {
+  return internal::Behind::of(loader).settling.ledger();
 }
-void listen(internal::TraceLines&, const StreamLoader&, const std::string&) {}
+std::shared_ptr<internal::Ledger> ledger_of(const StreamLoader& /*loader*/) { return nullptr; }
 
-std::string start_line(const StreamLoader& loader) {
+std::string start_line(const StreamLoader& loader, internal::SampleNames /*out*/) {
   const Position at = loader.position();
   const auto* const dispatch = internal::Behind::of(loader).dispatch();
   const Split split = dispatch == nullptr ? Split::by_shard : dispatch->plan().split;
@@ -177,9 +179,11 @@ std::pair<std::int64_t, Lines> begin(const Communicator& comm, const std::filesy
   const auto write_start = [&] {
     if (world.replica > 0) return;
     lines.reset(new internal::TraceLines(directory / trace::trace_file_name(phase, world.rank)));
-    lines->append(fmt::format(R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},{}}})", phase,
-                              world.size, world.rank, start_line(loader)));
-    listen(*lines, loader, fmt::format(R"("phase":{},"rank":{})", phase, world.rank));
+    lines->begin(ledger_of(loader), fmt::format(R"("phase":{},"rank":{})", phase, world.rank),
+                 [&](internal::SampleNames out) {
+                   return fmt::format(R"({{"event":"start","v":1,"phase":{},"world":{},"rank":{},{}}})",
+                                      phase, world.size, world.rank, start_line(loader, out));
+                 });
   };
   try {
     comm.together(kBegin, write_start);
@@ -192,7 +196,9 @@ std::pair<std::int64_t, Lines> begin(const Communicator& comm, const std::filesy
 
 }  // namespace
 
-void internal::TraceLines::listen(std::shared_ptr<Ledger> ledger, const std::string& common) {
+void internal::TraceLines::begin(std::shared_ptr<Ledger> ledger, const std::string& common,
+                                 const std::function<std::string(SampleNames out)>& first_line) {
+  if (!ledger) return file_.append(first_line({}));
   const auto write = [this, common](SampleNames names, std::optional<std::string_view> reason) {
     std::string line = fmt::format(R"({{"event":"{}",{})", reason ? "dropped" : "settled", common);
     append_names(line, "ids", "epochs", names);
@@ -200,7 +206,7 @@ void internal::TraceLines::listen(std::shared_ptr<Ledger> ledger, const std::str
     file_.append(line + '}');
   };
   ledger_ = std::move(ledger);
-  ledger_->admit(this, write);
+  ledger_->admit(this, write, [&](SampleNames open) { file_.append(first_line(open)); });
 }
 
 TraceWriter::TraceWriter(const Communicator& comm, const std::filesystem::path& directory,

@@ -161,6 +161,37 @@ TEST(HostileHoles, AreRefusedAndNothingIsLost) {
   loader.settle(*batch);
 }
 
+TEST(Parts, ARankThatIsAloneSinceDoesNotGoBackBehindWhatOthersHaveSettled) {
+  Loader stays = make({.rank = 0, .size = 2});
+  Loader leaves = make({.rank = 1, .size = 2});
+  const auto held = stays.next();
+  leaves.settle(*leaves.next());
+  stays.rescale(World{});
+  Loader next = make();
+  restore(next, state(stays));
+  EXPECT_EQ(next.position().step, 1);
+  const auto again = next.next();
+  EXPECT_TRUE(again->is_again());
+  EXPECT_THAT(again->ids(), ElementsAreArray(held->ids()));
+}
+
+TEST(Parts, AreMergedAlsoWhereOneHasDroppedBeforeASeek) {
+  std::vector<std::string> parts;
+  for (int rank = 0; rank < 2; ++rank) {
+    Loader loader = make({.rank = rank, .size = 2});
+    const auto batch = loader.next();
+    rank == 0 ? loader.drop(*batch, "stale") : loader.settle(*batch);
+    const auto failed = loader.next();
+    loader.seek(failed->start());
+    loader.settle(*loader.next());
+    parts.push_back(state(loader));
+  }
+  Loader next = make();
+  restore(next, merge_states(parts));
+  EXPECT_EQ(next.position().step, 2);
+  EXPECT_EQ(next.dropped().counts["stale"], 5);
+}
+
 TEST(Parts, OfRunsThatDifferAreRefused) {
   const std::string one = state_of({0, 2});
   EXPECT_ERROR(merge_states(std::vector{one}), invalid_argument, {"1 are of a run of 2 ranks"});

@@ -355,6 +355,27 @@ TEST(Settle, WaitsForRoomAndNamesTheOldest) {
   EXPECT_TRUE(loader.next());
 }
 
+TEST(Settle, WhatIsSettledWhileItIsToComeAgainIsNotDroppedAndNotOpen) {
+  Loader loader(counting(12), by_hand(8, {.tail = Tail::drop, .epochs = 1}));
+  const auto batch = loader.next();
+  const auto ids = batch->ids();
+  const auto epochs = batch->epochs();
+  loader.again(ids.first(1), epochs.first(1));
+  loader.settle(ids.subspan(1), epochs.subspan(1));
+  EXPECT_TRUE(loader.try_settle(ids.first(1), epochs.first(1)).front());
+  EXPECT_FALSE(loader.next());
+  EXPECT_THAT(loader.dropped().counts, IsEmpty());
+
+  Loader other(counting(12), by_hand(8, {.epochs = 1}));
+  const auto first = other.next();
+  other.again(first->ids().first(1), first->epochs().first(1));
+  other.settle(first->ids().subspan(1), first->epochs().subspan(1));
+  other.settle(*other.next());  // and the one waits for others
+  EXPECT_TRUE(other.try_settle(first->ids().first(1), first->epochs().first(1)).front());
+  other.rescale({.rank = 0, .size = 2});
+  EXPECT_FALSE(other.next());
+}
+
 TEST(Settle, WithoutMemoryHandsOutNothingOfABatchAndAllAtTheNextTry) {
   rota::Run run(1000, {.global_batch_size = 200});
   RunSlice batch;

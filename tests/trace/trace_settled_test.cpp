@@ -162,11 +162,13 @@ TEST(TraceOfWhatIsSettled, IsFoundOutWhereALineOfItIsLostTwiceOrOfOthers) {
 
 TEST(TraceOfWhatIsSettled, IsToldWithWhatIsOpenAndDropped) {
   const TemporaryDirectory dir;
-  Loader loader = one_dataset(20, {.global_batch_size = 8, .epochs = 1, .settle = Settle::by_hand})({});
+  Loader loader = one_dataset(
+      20, {.global_batch_size = 8, .tail = Tail::pad, .epochs = 1, .settle = Settle::by_hand})({});
   TraceWriter trace(dir.path(), loader);
   while (const auto batch = loader.next()) {
     trace.write(*batch);
-    loader.settle(batch->ids().subspan(2), batch->epochs().subspan(2));
+    const auto count = static_cast<std::size_t>(batch->real());
+    loader.settle(batch->ids().first(count).subspan(2), batch->epochs().first(count).subspan(2));
     loader.drop(batch->ids().first(1), batch->epochs().first(1), "stale");
   }
   trace.end(loader);
@@ -177,6 +179,7 @@ TEST(TraceOfWhatIsSettled, IsToldWithWhatIsOpenAndDropped) {
   const json told = json::parse(cli::audit_json(report, report))["epochs"][0];
   EXPECT_EQ(told["dropped"], json({{0, 1}, {8, 9}, {16, 17}}));
   EXPECT_EQ(told["open"], json({{1, 2}, {9, 10}, {17, 18}}));
+  EXPECT_EQ(json::parse(cli::audit_json(report, report))["epochs"].size(), 1U);
   EXPECT_THAT(cli::problem_text(audit(dir.path(), {.samples = {20}, .complete = true}).problems),
               HasSubstr("3 samples are open"));
 }
