@@ -89,11 +89,11 @@ std::int64_t Ledger::hand_out(RunSlice& batch, bool is_alone) {
 void Ledger::hand_out(RunSlice& batch, KeptSamples samples) {
   hand_out(batch, false);
   const MutexLock lock(mutex_);
-  for (auto& [name, record] : samples) {
-    const auto sample = samples_.find(name);
+  for (KeptSample& one : samples) {
+    const auto sample = samples_.find(one.name);
     if (sample == samples_.end()) continue;  // somebody has just settled it by its name
-    bytes_ += std::ssize(record);
-    sample->second.record = std::move(record);
+    bytes_ += std::ssize(one.record);
+    sample->second.record = std::move(one.record);
   }
 }
 

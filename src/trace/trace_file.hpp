@@ -23,6 +23,7 @@ inline constexpr std::int64_t kMaxTraced = std::int64_t{1} << 61;
 struct TraceName {
   std::int64_t epoch = 0;
   std::int64_t id = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
   friend auto operator<=>(const TraceName&, const TraceName&) = default;
 };
 
