@@ -98,18 +98,16 @@ Named named(const PyLedger& ledger, py::handle samples, py::handle epochs) {
   if (is_number(samples) && is_number(epochs))  // without numpy, which takes longer
     return {.names = {{{number_of(samples)}, number_of(epochs)}}};
   if (!epochs.is_none()) return of_numbers(samples, epochs);
+  Named found;
+  if (is_number(samples)) {
+    Indices(ledger.seed, false).add(samples, found.names);
+    return found;
+  }
   if (py::isinstance<Batch>(samples)) return of_batch(samples.cast<const Batch&>());
   if (py::hasattr(samples, "_batch")) return of_batch(samples.attr("_batch").cast<const Batch&>());
-  Named found;
-  const bool is_one = is_number(samples);
-  const bool has_pads =
-      !is_one && py::isinstance(samples, py::module_::import("rota._indices").attr("Indices"));
+  const bool has_pads = py::isinstance(samples, py::module_::import("rota._indices").attr("Indices"));
   Indices indices(ledger.seed, has_pads);
-  if (is_one) {
-    indices.add(samples, found.names);
-  } else {
-    for (const py::handle index : samples) indices.add(index, found.names);
-  }
+  for (const py::handle index : samples) indices.add(index, found.names);
   return found;
 }
 
