@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "rota/balance.hpp"
 #include "rota/source.hpp"
 #include "rota/types.hpp"
 
@@ -110,9 +111,17 @@ class Batch {
   [[nodiscard]] std::span<const std::int64_t> epochs() const& noexcept;
   /// The dataset of each slot: [size]. All 0 without a Mixture. Of streams none.
   [[nodiscard]] std::span<const std::int32_t> datasets() const& noexcept;
-  /// The slot of the global batch of each of them, ascending: [size]. Consecutive under Split::by_sample. Of
-  /// streams none.
+  /// The slot of the global batch of each of them, ascending: [size]. Consecutive under Split::by_sample;
+  /// ascending in each micro-batch under Split::balanced. Of streams none.
   [[nodiscard]] std::span<const std::int64_t> slots() const& noexcept;
+  /// Split::balanced: where each micro-batch ends in the batch. As many on all ranks; some may be empty, and
+  /// count all the same. Else none.
+  [[nodiscard]] std::span<const std::int64_t> micro_ends() const& noexcept;
+  /// Split::balanced: the sum of each column of lengths over the samples of all ranks that count, as planned:
+  /// a divisor for a loss, computed without the other ranks. Skipped samples are in it. Else none.
+  [[nodiscard]] std::span<const std::int64_t> global_sums() const& noexcept;
+  /// Of Split::balanced. Else all 0.
+  [[nodiscard]] BatchCosts costs() const;
   /// Of streams, the sample in each slot: [size]. Shards take turns, so samples of different workers are
   /// interleaved.
   [[nodiscard]] std::span<const StreamId> stream_ids() const& noexcept;
@@ -133,6 +142,8 @@ class Batch {
   void epochs() const&& = delete;
   void datasets() const&& = delete;
   void slots() const&& = delete;
+  void micro_ends() const&& = delete;
+  void global_sums() const&& = delete;
   void stream_ids() const&& = delete;
   void positions() const&& = delete;
   void fields() const&& = delete;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "rota/balance.hpp"
 #include "rota/batch.hpp"
 #include "rota/run.hpp"
 #include "rota/source.hpp"
@@ -131,6 +132,7 @@ struct LoaderOptions {
   /// Which rank reads which slots of a batch. Under by_shard, shard s goes to rank s % R. A rank without a
   /// shard in a batch has none of its samples: use several shards for each rank.
   Split rank_split = Split::by_sample;
+  Balance balance = {};  ///< of Split::balanced
   /// The same for the workers of a rank. Under by_sample their parts lie side by side in the batch. Under
   /// interleaved slots go to workers in turn, and each sample is a read of its own. Under by_shard, shard s
   /// goes to worker s % W, or to s / R % W where ranks are also split by shard.

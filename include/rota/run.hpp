@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "rota/balance.hpp"
 #include "rota/fingerprint.hpp"
 #include "rota/types.hpp"
 #include "rota/world.hpp"
@@ -85,12 +86,17 @@ struct RunSlice {
   Position end;                        ///< behind it
   std::int64_t global_size = 0;        ///< slots of all ranks, padding included
   std::int64_t global_real = 0;        ///< of these, samples that count
-  std::vector<std::int64_t> slots;     ///< of the global batch, ascending
+  /// Of the global batch, ascending; under Split::balanced in each micro-batch.
+  std::vector<std::int64_t> slots;
   std::vector<SampleId> ids;           ///< of a mixture as Loader::first_id numbers them
   std::vector<SlotKind> kinds;         ///< samples and padding
   std::vector<std::int64_t> epochs;    ///< of each sample; of a mixture its dataset's own
   std::vector<std::int32_t> datasets;  ///< of a mixture
   std::int64_t left_again = 0;         ///< samples of all ranks that come again behind it
+  /// Split::balanced: where each micro-batch ends in these lists. Some may be empty.
+  std::vector<std::int64_t> micro_ends;
+  std::vector<std::int64_t> global_sums;  ///< and of each column of lengths: of all samples that count
+  BatchCosts costs = {};
   /// Whether it is of samples that were handed out before, and are open: no step, so that it moves no
   /// position.
   [[nodiscard]] bool is_again() const noexcept { return start.step == end.step; }
@@ -135,8 +141,11 @@ class Run {
 
   /// What the rank of `world` has of the next batch, into `out`; false at the end of the run. O(1) for each
   /// sample; Split::by_shard and interleaved: and for each shard of the batch. Throws Error{invalid_argument}
-  /// from `world.validate()`.
+  /// from `world.validate()`, and for Split::balanced, which takes a `balance`.
   bool slice(RunSlice& out, World world = {}, Split split = Split::by_sample) const;
+  /// The same in balance. O(B log B). Throws Error{invalid_argument} from `balance.validate()`, for lengths
+  /// that it lacks, or of another number of samples, Error{out_of_range} for costs of a batch beyond 2^62.
+  bool slice(RunSlice& out, World world, const Balance& balance) const;
   /// Goes behind the next batch; false at the end of the run.
   bool advance();
   /// The same, behind `slice`. Throws Error{invalid_argument} unless that begins and ends as the next batch
@@ -155,6 +164,8 @@ class Run {
   /// B). Throws Error{out_of_range} for an invalid id or epoch, Error{unsupported} as `at`.
   [[nodiscard]] std::optional<BatchSlot> when(SampleId id, std::int64_t epoch, int ranks = 1,
                                               Split split = Split::by_sample) const;
+  [[nodiscard]] std::optional<BatchSlot> when(SampleId id, std::int64_t epoch, int ranks,
+                                              const Balance& balance) const;
   /// Steps of an epoch at this batch size, and of all epochs. Throws Error{unsupported} for a mixture that
   /// datasets end, and of `steps` without a last epoch.
   [[nodiscard]] std::int64_t steps_per_epoch() const;

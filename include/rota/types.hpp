@@ -95,6 +95,7 @@ enum class Split {
   by_sample,    ///< equal, consecutive slices; their sizes differ by at most one
   by_shard,     ///< whole shards, each always to the same one; sizes differ as the shards do
   interleaved,  ///< slot i to number i modulo their number; their sizes differ by at most one
+  balanced,     ///< of ranks alone: so that all have as much to do, as Balance says
 };
 
 /// The kind of a slot of a batch.

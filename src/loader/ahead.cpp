@@ -16,7 +16,8 @@ constexpr double kLeastPart = 0.25;
 // How much of the shards of `order` that are consumed at a time a rank reads; 1: the samples of one shard.
 double shards_of_rank(const Order& order, Split split, World world) {
   const auto shards = static_cast<double>(order.plan().interleave());
-  return split == Split::interleaved ? std::min(1.0, shards) / world.size : shards / world.size;
+  const bool is_scattered = split == Split::interleaved || split == Split::balanced;
+  return is_scattered ? std::min(1.0, shards) / world.size : shards / world.size;
 }
 
 double samples_of_block(const Order& order, const BlockShape& shape) {
@@ -48,6 +49,11 @@ std::unique_ptr<ReadPlan> plan_reads(const Source& source, const LoaderOptions& 
   return PlannedSource::plan_of(source, (options.read_ahead_batches + 2) * options.global_batch_size);
 }
 
+bool slice_of(const Run& run, RunSlice& out, World world, const LoaderOptions& options) {
+  return options.rank_split == Split::balanced ? run.slice(out, world, options.balance)
+                                               : run.slice(out, world, options.rank_split);
+}
+
 void SamplesAhead::follow(const Run& run, std::int64_t samples) noexcept {
   if (!is_on_) return;
   try {
@@ -74,7 +80,7 @@ void SamplesAhead::tell(const Run& run, std::int64_t samples) {
   if (!is_on_) return;
   const std::int64_t most = std::min(want, ahead_ + kMostSamples);
   if (!told_) told_ = run;
-  while (ahead_ < std::max(most, samples) && told_->slice(slice_, world_, split_)) {
+  while (ahead_ < std::max(most, samples) && slice_of(*told_, slice_, world_, options_)) {
     told_->advance(slice_);
     plan_.tell(slice_.ids);
     ahead_ += slice_.global_size;
@@ -88,7 +94,7 @@ Ahead::Ahead(const Source& source, const RunOrder& order, const LoaderOptions& o
       split_(options.rank_split),
       // Of a dataset of a mixture nobody knows whether another epoch will be begun.
       epochs_(order.given.empty() ? options.epochs : 0),
-      told_(*plan_, split_, world),
+      told_(*plan_, options, world),
       brings_(options.shuffle == Shuffle::block) {
   if (plan_->sharing() != Sharing::none) require_groups(options, plan_->sharing());
   double samples = 0;  // of windows, that are ahead

@@ -17,11 +17,15 @@ namespace rota::internal {
 /// The plan of a loader with these options.
 [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(const Source& source, const LoaderOptions& options);
 
+/// Run::slice, as the options have it.
+bool slice_of(const Run& run, RunSlice& out, World world, const LoaderOptions& options);
+
 /// Tells a plan this rank's samples, in order, as far ahead as it wants. *One thread* at a time.
 class SamplesAhead {
  public:
-  /// `plan` must outlive it.
-  SamplesAhead(ReadPlan& plan, Split split, World world) : plan_(plan), world_(world), split_(split) {}
+  /// `plan` and `options` must outlive it.
+  SamplesAhead(ReadPlan& plan, const LoaderOptions& options, World world)
+      : plan_(plan), options_(options), world_(world) {}
   /// The next batch of `run`, of so many samples of all ranks, has been planned, in order.
   void follow(const Run& run, std::int64_t samples) noexcept;
   /// A batch that comes again has been planned: what is in it was told before, if ever, and passed.
@@ -31,8 +35,8 @@ class SamplesAhead {
   void tell(const Run& run, std::int64_t samples);
 
   ReadPlan& plan_;
+  const LoaderOptions& options_;
   World world_;
-  Split split_;
   bool is_on_ = true;
   std::optional<Run> told_;  // before the batch to be told
   RunSlice slice_;           // of that
@@ -52,7 +56,7 @@ class Ahead {
  public:
   using Pin = std::shared_ptr<const void>;
 
-  /// `source` must outlive it. Throws Error{invalid_argument} for an order that is of all shared files at all
+  /// `source` and `options` must outlive it. Throws Error{invalid_argument} for an order that is of all shared files at all
   /// times, Error{unsupported} where samples side by side lie all over them.
   Ahead(const Source& source, const RunOrder& order, const LoaderOptions& options, World world);
 

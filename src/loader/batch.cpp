@@ -78,6 +78,13 @@ std::span<const std::int32_t> Batch::datasets() const& noexcept {
 std::span<const std::int64_t> Batch::slots() const& noexcept {
   return list_of<&RunSlice::slots>(memory_.get());
 }
+std::span<const std::int64_t> Batch::micro_ends() const& noexcept {
+  return list_of<&RunSlice::micro_ends>(memory_.get());
+}
+std::span<const std::int64_t> Batch::global_sums() const& noexcept {
+  return list_of<&RunSlice::global_sums>(memory_.get());
+}
+BatchCosts Batch::costs() const { return memory().costs; }
 std::span<const StreamId> Batch::stream_ids() const& noexcept {
   return list_of<&BatchMemory::stream_ids>(memory_.get());
 }

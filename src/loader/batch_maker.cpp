@@ -66,7 +66,7 @@ Scratch BatchMaker::make_scratch(int worker) const {
 
 bool BatchMaker::plan(const Run& run, BatchMemory& out) {
   const auto lay_out = [&] {
-    if (!planner_.plan(run, world_, options_.rank_split, out)) return false;
+    if (!planner_.plan(run, world_, options_.rank_split, &options_.balance, out)) return false;
     deal(planner_.spans(), options_, world_, out.parts);
     out.store.resize(out.ids.size());
     out.bad.clear();
@@ -211,12 +211,27 @@ void BatchMaker::read_sizes(const Source& source, BatchMemory& batch, SlotRange 
     if (!store.fields()[f].ragged) continue;
     const auto rows = store.rows(f).subspan(begin, part.end - part.begin);
     by_sample("size", batch, part, [&](SlotRange run) {
-      source.rows(ids(batch, run), f, rows.subspan(run.begin - part.begin, run.end - run.begin));
+      const auto own = rows.subspan(run.begin - part.begin, run.end - run.begin);
+      source.rows(ids(batch, run), f, own);
+      check_lengths(store.fields()[f].name, ids(batch, run), own);
     });
   }
   for (std::size_t f = 0; skips_ && f < store.fields().size(); ++f) {
     for (std::size_t slot = part.begin; store.fields()[f].ragged && slot < part.end; ++slot) {
       if (is_bad(batch, slot)) store.rows(f)[begin + slot - part.begin] = 0;
+    }
+  }
+}
+
+// They were dealt by what was said of them.
+void BatchMaker::check_lengths(std::string_view field, std::span<const SampleId> ids,
+                               std::span<const std::int64_t> rows) const {
+  for (const LengthColumn& column : options_.balance.columns) {
+    for (std::size_t i = 0; column.field == field && i < ids.size(); ++i) {
+      if (column.lengths[ids[i]] == rows[i]) continue;
+      throw failure(ErrorCode::mismatch,
+                    "field \"{}\" has {} rows, and its length in the balance is {}; take lengths of these data",
+                    field, rows[i], column.lengths[ids[i]]);
     }
   }
 }

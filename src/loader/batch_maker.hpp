@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stop_token>
+#include <string_view>
 #include <vector>
 
 #include "core/caught.hpp"
@@ -100,6 +102,8 @@ class BatchMaker {
   void transform(BatchMemory& batch, std::size_t slot, Scratch& scratch, MadeRows* made) const;
   static void gather_rows(BatchMemory& batch);
   [[nodiscard]] std::unique_ptr<BatchMemory> collate(std::unique_ptr<BatchMemory> batch) const;
+  void check_lengths(std::string_view field, std::span<const SampleId> ids,
+                     std::span<const std::int64_t> rows) const;
   void read_sizes(const Source& source, BatchMemory& batch, SlotRange part, FieldStore& store,
                   std::size_t begin) const;
 

@@ -11,8 +11,10 @@
 #include "core/owned.hpp"
 #include "core/wait.hpp"
 #include "loader/loader_impl.hpp"
+#include "order/balance.hpp"
 #include "order/run_state.hpp"
 #include "ranks/collectives.hpp"
+#include "source/lengths.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota {
@@ -48,6 +50,8 @@ Loader::Impl::Owner Loader::Impl::make(const Communicator& comm, Data&& data, Lo
     world.validate();
     ordered.emplace(internal::put_in_order(std::forward<Data>(data), options));
   });
+  if (options.rank_split == Split::balanced)
+    internal::find_lengths(comm, *ordered->source, options.workers, options.balance);
   internal::SkipCounter counter(comm, options);  // before what may fail on one rank
   Owner impl;
   std::string described;
@@ -104,8 +108,10 @@ Loader& Loader::operator=(Loader&&) noexcept = default;
 // What loaders of ranks that read together must have in common, a line for each.
 std::string Loader::Impl::described(const Run& run) const {
   const BadSamples& bad = options.bad_samples;
-  return fmt::format("{}rank_split {}\nevaluation {}\nfields {}\n{}\n", internal::described(run),
-                     to_string(options.rank_split), options.evaluation, internal::describe(maker.fields()),
+  return fmt::format("{}rank_split {}\n{}evaluation {}\nfields {}\n{}\n", internal::described(run),
+                     to_string(options.rank_split),
+                     options.rank_split == Split::balanced ? internal::describe(options.balance) + "\n" : "",
+                     options.evaluation, internal::describe(maker.fields()),
                      bad.policy == BadSamples::Policy::skip
                          ? fmt::format("up to {} bad samples skipped", bad.max_skipped)
                          : "bad samples that fail");
@@ -133,6 +139,7 @@ NextBatch Loader::next() {
   run.watch.end(batch->times, std::ssize(batch->ids), batch->store.bytes());
   run.skipped += run.counter.end_step(*batch);
   run.tell_decodes();
+  run.tell_what_outweighs(*batch);
   return run.maker.wrap(std::move(batch));
 }
 
@@ -152,6 +159,17 @@ void Loader::Impl::tell_decodes() {
            : "for memory does not hold it until all its rows are read; let decoded_bytes hold more",
       fits || options.shuffle == Shuffle::block ? ""
                                                 : ", or take shuffle block with block (0, n) and shards 1"));
+}
+
+// Once: a balance is no better than its largest sample.
+void Loader::Impl::tell_what_outweighs(const BatchMemory& batch) {
+  const double share = batch.costs.global / world.size;
+  if (has_told_outweighs || world.rank != 0 || batch.costs.largest <= share) return;
+  has_told_outweighs = true;
+  internal::tell(fmt::format(
+      "step {}: one sample costs {:.4g}, and the share of each of {} ranks is {:.4g}: they wait for the rank "
+      "that has it; larger batches or fewer ranks help, or shorter samples",
+      batch.start.step, batch.costs.largest, world.size, share));
 }
 
 std::unique_ptr<BatchMemory> Loader::Impl::make_batch() {
@@ -188,7 +206,9 @@ void Loader::warm_up() {
 
 std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
   const Impl& run = impl();
-  return run.delivered.when(id, epoch, run.world.size, run.options.rank_split);
+  return run.options.rank_split == Split::balanced
+             ? run.delivered.when(id, epoch, run.world.size, run.options.balance)
+             : run.delivered.when(id, epoch, run.world.size, run.options.rank_split);
 }
 
 void Loader::Impl::restart() {

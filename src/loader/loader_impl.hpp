@@ -53,6 +53,7 @@ struct Loader::Impl {
   std::unique_ptr<internal::BatchMemory> hand_out();
   void tell_what_is_odd() const;
   void tell_decodes();
+  void tell_what_outweighs(const internal::BatchMemory& batch);
   std::unique_ptr<internal::BatchMemory> make_batch();
   void restart();
   void change_and_restart();
@@ -72,6 +73,7 @@ struct Loader::Impl {
   std::thread::id maker_thread = std::this_thread::get_id();  // others need not be as far on all ranks
   bool has_told = false;                                      // that one began in the middle
   bool has_told_decodes = false;
+  bool has_told_outweighs = false;
   internal::LoopWatch watch = {};
   std::int64_t skipped = 0;  // of the batches that next() returned
   internal::ReadCounts counts_before = internal::PlannedSource::plan_of(*source)->counts();

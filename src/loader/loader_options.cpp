@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kDay = std::chrono::hours(24);
 // option").
 [[maybe_unused]] void know_every_option(const LoaderOptions& options) {
   [[maybe_unused]] const auto& [global_batch_size, shards, interleave, shuffle, seed, block, tail, rank_split,
-                                worker_split, epochs, evaluation, settle, open_limit, workers,
+                                balance, worker_split, epochs, evaluation, settle, open_limit, workers,
                                 read_ahead_batches, read_ahead_bytes, deadline, slow_after, on_slow,
                                 transform, collate, allocator, bad_samples] = options;
 }
@@ -66,7 +66,12 @@ void LoaderOptions::validate() const {
   if (shards == kFileShards || shards == kUnitShards) own.shards = 0;  // a run is told their lengths
   internal::check(own, kCheck);
   kCheck.one_of("rank_split", rank_split, internal::kSplits);
-  kCheck.one_of("worker_split", worker_split, internal::kSplits);
+  kCheck.one_of("worker_split", worker_split, std::span(internal::kSplits).first(3));
+  if (rank_split == Split::balanced) {
+    balance.validate();
+  } else if (!balance.columns.empty()) {
+    kCheck.refuse("rank_split", to_string(rank_split), "balanced where a balance is given");
+  }
   const bool loses = tail == Tail::drop || tail == Tail::carry;
   if (evaluation && (epochs != 1 || loses)) {
     kCheck.refuse("evaluation", "true", "false unless epochs is 1, and tail partial or pad");

@@ -37,22 +37,36 @@ Planner::Planner(std::shared_ptr<const RunOrder> order)
   for (const Order& of_dataset : order_->orders) schedules_.emplace_back(of_dataset);
 }
 
-bool Planner::plan(const Run& run, World world, Split split, RunSlice& out) {
+bool Planner::plan(const Run& run, World world, Split split, const Balance* balance, RunSlice& out) {
   if (!RunAccess::batch(run, batch_)) return false;
   out.start = batch_.start;
   out.end = batch_.next;
   out.global_size = batch_.size;
   out.global_real = batch_.real;
   out.left_again = std::ssize(RunAccess::open(run)) - (out.is_again() ? batch_.real : 0);
+  out.micro_ends.clear();
+  out.global_sums.clear();
+  out.costs = {};
+  if (split == Split::balanced) {
+    take_in_balance(world, balance, out);
+    return true;
+  }
   split == Split::by_sample ? take(world, out) : take_some(world, split, out);
-  const std::size_t count = out.slots.size();
-  out.ids.resize(count);
-  out.kinds.resize(count);
-  out.epochs.resize(count);
-  out.datasets.resize(count);
+  name(spans_, out);
+  return true;
+}
+
+// The samples of `spans`, by slot.
+void Planner::name(std::span<const ShardSpan> spans, RunSlice& out) {
   std::size_t slot = 0;
-  for (auto first = spans_.cbegin(); first != spans_.cend();) {
-    const auto last = std::find_if(first, spans_.cend(), [&](const ShardSpan& span) {
+  for (const ShardSpan& span : spans) slot += static_cast<std::size_t>(span.count);
+  out.ids.resize(slot);
+  out.kinds.resize(slot);
+  out.epochs.resize(slot);
+  out.datasets.resize(slot);
+  slot = 0;
+  for (auto first = spans.begin(); first != spans.end();) {
+    const auto last = std::find_if(first, spans.end(), [&](const ShardSpan& span) {
       return span.epoch != first->epoch || span.dataset != first->dataset;
     });
     const auto d = static_cast<std::size_t>(first->dataset);
@@ -68,7 +82,6 @@ bool Planner::plan(const Run& run, World world, Split split, RunSlice& out) {
       }
     }
   }
-  return true;
 }
 
 // A rank's consecutive slice.
@@ -104,6 +117,42 @@ void Planner::take_some(World world, Split split, RunSlice& out) {
   }
 }
 
+// The whole batch at hand, and who has which slot of it.
+void Planner::deal(int ranks, const Balance* balance) {
+  if (balance == nullptr) {
+    throw failure(ErrorCode::invalid_argument,
+                  "take a slice in balance: that takes lengths of samples; give a Balance in place of the "
+                  "split");
+  }
+  Schedule::slice(schedules_, batch_, 0, batch_.size, all_);
+  name(all_, whole_);
+  whole_.start = batch_.start;
+  balanced_.deal(*balance, whole_, order_->firsts.back(), ranks);
+}
+
+void Planner::take_in_balance(World world, const Balance* balance, RunSlice& out) {
+  deal(world.size, balance);
+  balanced_.take(world.rank, whole_, out);
+  const auto pick = [&](const auto& from, auto& to) {
+    to.resize(out.slots.size());
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = from[static_cast<std::size_t>(out.slots[i])];
+  };
+  pick(whole_.ids, out.ids);
+  pick(whole_.kinds, out.kinds);
+  pick(whole_.epochs, out.epochs);
+  pick(whole_.datasets, out.datasets);
+  begins_.clear();
+  for (std::int64_t begin = 0; const ShardSpan& span : all_) begins_.push_back(std::exchange(begin, begin + span.count));
+  spans_.clear();
+  for (const std::int64_t slot : out.slots) {
+    const auto next = std::ranges::upper_bound(begins_, slot);
+    const auto s = static_cast<std::size_t>(next - begins_.begin()) - 1;
+    ShardSpan& own = spans_.emplace_back(all_[s]);
+    own.position += slot - begins_[s];
+    own.count = 1;
+  }
+}
+
 std::optional<Position> Planner::find(const Run& run, std::size_t dataset, std::int64_t epoch, SampleId id) {
   const Turn turn = schedules_[dataset].turn(epoch, {id.value - order_->firsts[dataset]});
   const Position from = RunAccess::origin(run);
@@ -120,7 +169,7 @@ std::optional<Position> Planner::find(const Run& run, std::size_t dataset, std::
 }
 
 std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t epoch, int ranks,
-                                       Split split) {
+                                       Split split, const Balance* balance) {
   const std::int64_t samples = order_->firsts.back();
   if (id.value < 0 || id.value >= samples || epoch < 0) {
     throw failure(ErrorCode::out_of_range,
@@ -139,8 +188,11 @@ std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t
     const std::int64_t offset = found.position - span.position;
     if (span.kind == SlotKind::sample && static_cast<std::size_t>(span.dataset) == d && span.epoch == epoch &&
         span.shard == found.shard && offset >= 0 && offset < span.count) {
-      return BatchSlot{start->step, rank_of(slot + offset, batch_.size, found.shard, ranks, split),
-                       slot + offset};
+      slot += offset;
+      if (split != Split::balanced)
+        return BatchSlot{start->step, rank_of(slot, batch_.size, found.shard, ranks, split), slot};
+      deal(ranks, balance);
+      return BatchSlot{start->step, balanced_.rank_of(static_cast<std::size_t>(slot)), slot};
     }
     slot += span.count;
   }

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "order/balance.hpp"
 #include "order/run_order.hpp"
 #include "order/schedule.hpp"
 #include "rota/run.hpp"
@@ -21,8 +22,8 @@ class Planner {
  public:
   explicit Planner(std::shared_ptr<const RunOrder> order);
 
-  /// As Run::slice.
-  bool plan(const Run& run, World world, Split split, RunSlice& out);
+  /// As Run::slice. Split::balanced takes a `balance`.
+  bool plan(const Run& run, World world, Split split, const Balance* balance, RunSlice& out);
   /// The last batch planned, and the positions that were read of it.
   [[nodiscard]] const GlobalBatch& batch() const noexcept { return batch_; }
   [[nodiscard]] const std::vector<ShardSpan>& spans() const noexcept { return spans_; }
@@ -32,7 +33,8 @@ class Planner {
   }
 
   /// As Run::when.
-  std::optional<BatchSlot> when(const Run& run, SampleId id, std::int64_t epoch, int ranks, Split split);
+  std::optional<BatchSlot> when(const Run& run, SampleId id, std::int64_t epoch, int ranks, Split split,
+                                const Balance* balance);
   /// The turns of samples, ascending.
   OpenTurns turns_of(std::span<const SampleId> ids, std::span<const std::int64_t> epochs);
   /// As Run::cursors.
@@ -42,6 +44,9 @@ class Planner {
   std::optional<Position> find(const Run& run, std::size_t dataset, std::int64_t epoch, SampleId id);
   void take(World world, RunSlice& out);
   void take_some(World world, Split split, RunSlice& out);
+  void deal(int ranks, const Balance* balance);
+  void take_in_balance(World world, const Balance* balance, RunSlice& out);
+  void name(std::span<const ShardSpan> spans, RunSlice& out);
 
   std::shared_ptr<const RunOrder> order_;
   std::vector<Schedule> schedules_;                // of each dataset, as is the next
@@ -49,6 +54,9 @@ class Planner {
   GlobalBatch batch_;
   std::vector<ShardSpan> spans_;  // of this rank
   std::vector<ShardSpan> all_;    // of all ranks
+  RunSlice whole_;                // of all ranks, where they are dealt in balance
+  std::vector<std::int64_t> begins_;  // and the first slot of each span
+  BalancedBatch balanced_;
 };
 
 }  // namespace rota::internal

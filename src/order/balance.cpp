@@ -1,0 +1,235 @@
+#include "order/balance.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "core/failure.hpp"
+#include "core/option.hpp"
+#include "order/steps.hpp"
+
+namespace rota {
+
+// ---- lengths ----
+
+template <typename T>
+void Lengths::take(std::span<const T> lengths) {
+  const auto least = std::ranges::min_element(lengths);
+  if (least != lengths.end() && *least < 0) {
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "take lengths: that of sample {} is {}; give 0 or more for each",
+                            least - lengths.begin(), *least);
+  }
+  size_ = std::ssize(lengths);
+  most_ = lengths.empty() ? 0 : std::ranges::max(lengths);
+  if constexpr (sizeof(T) == sizeof(std::int32_t))
+    narrow_ = lengths.data();
+  else
+    wide_ = lengths.data();
+  const auto bytes = std::as_bytes(lengths);
+  digest_ = FingerprintBuilder().add({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).finish();
+}
+
+Lengths::Lengths(std::shared_ptr<const void> keep, std::span<const std::int64_t> lengths)
+    : keep_(std::move(keep)) {
+  take(lengths);
+}
+Lengths::Lengths(std::shared_ptr<const void> keep, std::span<const std::int32_t> lengths)
+    : keep_(std::move(keep)) {
+  take(lengths);
+}
+Lengths::Lengths(std::span<const std::int32_t> lengths) {
+  auto own = std::make_shared<std::vector<std::int32_t>>(lengths.begin(), lengths.end());
+  const std::span<const std::int32_t> all = *own;
+  *this = Lengths(std::move(own), all);
+}
+Lengths::Lengths(std::span<const std::int64_t> lengths) {
+  const auto is_narrow = [](std::int64_t length) {
+    return length >= 0 && length <= std::numeric_limits<std::int32_t>::max();
+  };
+  if (std::ranges::all_of(lengths, is_narrow)) {
+    auto own = std::make_shared<std::vector<std::int32_t>>(lengths.begin(), lengths.end());
+    const std::span<const std::int32_t> all = *own;
+    *this = Lengths(std::move(own), all);
+  } else {
+    auto own = std::make_shared<std::vector<std::int64_t>>(lengths.begin(), lengths.end());
+    const std::span<const std::int64_t> all = *own;
+    *this = Lengths(std::move(own), all);
+  }
+}
+
+// ---- options ----
+
+void Balance::validate() const {
+  constexpr internal::OptionCheck kCheck("balance a batch");
+  constexpr std::size_t kMostColumns = 16;
+  constexpr std::int64_t kMostParts = 65'536;
+  kCheck.in_range("columns", std::ssize(columns), 1, kMostColumns, "columns of lengths");
+  const auto refuse_unless_number = [&](std::string_view option, double value) {
+    if (!(value >= 0 && std::isfinite(value)))
+      kCheck.refuse(option, fmt::format("{}", value), "0 or more, and finite");
+  };
+  for (const LengthColumn& column : columns) {
+    refuse_unless_number("linear", column.linear);
+    refuse_unless_number("quadratic", column.quadratic);
+  }
+  const auto costly = std::ranges::count_if(
+      columns, [](const LengthColumn& column) { return column.linear > 0 || column.quadratic > 0; });
+  if (costly == 0) kCheck.refuse("linear and quadratic", "0 in all columns", "above 0 in one");
+  if (costly > 1 && padded) kCheck.refuse("padded", "true", "false where several columns cost something");
+  if (costly > 1 && micro_cost > 0)
+    kCheck.refuse("micro_cost", fmt::format("{}", micro_cost), "0 where several columns cost something");
+  kCheck.in_range("micro_batches", micro_batches, 1, kMostParts);
+  refuse_unless_number("micro_cost", micro_cost);
+  if (micro_cost > 0 && micro_batches > 1)
+    kCheck.refuse("micro_batches", fmt::format("{}", micro_batches), "1 where micro_cost says how many");
+}
+
+namespace internal {
+namespace {
+
+constexpr i128 kMostCost = i128{1} << 62;
+// So many binary digits of the larger coefficient count.
+constexpr int kDigits = 31;
+
+void check_size(const LengthColumn& column, std::int64_t samples) {
+  if (column.lengths.size() == samples) return;
+  throw failure(ErrorCode::invalid_argument,
+                "balance a batch: there are lengths{} of {} samples, and {} samples; give one for each",
+                column.field.empty() ? "" : fmt::format(" (\"{}\")", column.field), column.lengths.size(),
+                samples);
+}
+
+i128 cost_of(const Cost& cost, std::int64_t length) {
+  if (cost.quadratic > 0 && length > std::numeric_limits<std::int32_t>::max()) return kMostCost + 1;
+  return i128{cost.linear} * length + i128{cost.quadratic} * length * length;
+}
+
+// Throws where `sum` is too much for arithmetic.
+std::int64_t checked(i128 sum, const Position& at) {
+  if (sum <= kMostCost) return static_cast<std::int64_t>(sum);
+  throw failure(ErrorCode::out_of_range,
+                "balance the batch of step {}: its samples are longer, or cost more, than 2^62 together; "
+                "lower linear and quadratic",
+                at.step);
+}
+
+}  // namespace
+
+Cost quantise(const LengthColumn& column) {
+  const double most = std::max(column.linear, column.quadratic);
+  const auto is_whole = [](double value) { return value == std::floor(value); };
+  int digits = 0;
+  if (most > 0 && !(is_whole(column.linear) && is_whole(column.quadratic) && most < std::ldexp(1, kDigits)))
+    digits = kDigits - 1 - std::ilogb(most);
+  return {std::llround(std::ldexp(column.linear, digits)), std::llround(std::ldexp(column.quadratic, digits)),
+          std::ldexp(1.0, digits)};
+}
+
+std::string describe(const Balance& balance) {
+  std::string text =
+      fmt::format("balance with equal_counts {}, micro_batches {}, micro_cost {}, padded {}",
+                  balance.equal_counts, balance.micro_batches, balance.micro_cost, balance.padded);
+  for (const LengthColumn& column : balance.columns) {
+    text += fmt::format(", {} n + {} n^2 of lengths with fingerprint {}", column.linear, column.quadratic,
+                        to_string(column.lengths.digest()));
+  }
+  return text;
+}
+
+void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, std::int64_t samples, int ranks) {
+  balance.validate();
+  std::vector<Cost> costs;
+  for (const LengthColumn& column : balance.columns) costs.push_back(quantise(column));
+  columns_ = static_cast<std::size_t>(std::ranges::count_if(costs, &Cost::is_any));
+  costs_.resize(whole.ids.size() * columns_);
+  sums_.clear();
+  std::size_t k = 0;
+  for (std::size_t c = 0; c < costs.size(); ++c) {
+    check_size(balance.columns[c], samples);
+    if (k == 0) unit_ = costs[c].unit;
+    price(balance.columns[c].lengths, costs[c], whole, k);
+    k += costs[c].is_any() ? 1 : 0;
+  }
+  is_padded_ = balance.padded;
+  if (is_padded_) static_cast<void>(checked(i128{largest_} * std::ssize(whole.ids), whole.start));
+  const double limit = std::clamp(std::floor(balance.micro_cost * unit_), 1.0, std::ldexp(1.0, 62));
+  dealer_.deal(costs_, columns_,
+               {.ranks = ranks,
+                .micro_batches = balance.micro_batches,
+                .limit = balance.micro_cost > 0 ? static_cast<std::int64_t>(limit) : 0,
+                .are_counts_equal = balance.equal_counts,
+                .is_padded = balance.padded});
+  count(ranks);
+}
+
+// Of one column, which is the k-th of those that cost something, if it does.
+void BalancedBatch::price(const Lengths& lengths, const Cost& cost, const RunSlice& whole, std::size_t k) {
+  for (const SampleId id : whole.ids) lengths.prefetch(id);
+  i128 sum = 0;
+  i128 all = 0;
+  std::int64_t largest = 0;
+  for (std::size_t slot = 0; slot < whole.ids.size(); ++slot) {
+    const std::int64_t length = lengths[whole.ids[slot]];
+    sum += whole.kinds[slot] == SlotKind::sample ? length : 0;
+    if (!cost.is_any()) continue;
+    const i128 own = cost_of(cost, length);
+    all += own;
+    costs_[slot * columns_ + k] = static_cast<std::int64_t>(own);
+    largest = std::max(largest, costs_[slot * columns_ + k]);
+  }
+  sums_.push_back(checked(sum, whole.start));
+  static_cast<void>(checked(all, whole.start));
+  if (k == 0) largest_ = largest;
+}
+
+// What each part costs, and what the dearest rank would have of equal slices.
+void BalancedBatch::count(int ranks) {
+  const std::int64_t slots = std::ssize(dealer_.parts());
+  part_costs_.assign(static_cast<std::size_t>(ranks * dealer_.micro_batches()), {});
+  by_sample_ = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    PartCost slice;
+    for (std::int64_t slot = share(slots, rank, ranks); slot < share(slots, rank + 1, ranks); ++slot) {
+      const auto i = static_cast<std::size_t>(slot);
+      slice.add(costs_[i * columns_]);
+      part_costs_[static_cast<std::size_t>(dealer_.parts()[i])].add(costs_[i * columns_]);
+    }
+    by_sample_ = std::max(by_sample_, slice.cost(is_padded_));
+  }
+}
+
+int BalancedBatch::rank_of(std::size_t slot) const {
+  return static_cast<int>(dealer_.parts()[slot] / dealer_.micro_batches());
+}
+
+void BalancedBatch::take(int rank, const RunSlice& whole, RunSlice& out) const {
+  const auto micro_batches = static_cast<std::size_t>(dealer_.micro_batches());
+  const std::size_t first = static_cast<std::size_t>(rank) * micro_batches;
+  out.micro_ends.resize(micro_batches);
+  std::int64_t end = 0;
+  for (std::size_t m = 0; m < micro_batches; ++m) out.micro_ends[m] = end += part_costs_[first + m].count;
+  out.slots.resize(static_cast<std::size_t>(end));
+  std::vector<std::int64_t> next(micro_batches);
+  for (std::size_t m = 1; m < micro_batches; ++m) next[m] = out.micro_ends[m - 1];
+  for (std::size_t slot = 0; slot < whole.ids.size(); ++slot) {
+    const std::size_t part = static_cast<std::size_t>(dealer_.parts()[slot]) - first;
+    if (part < micro_batches)
+      out.slots[static_cast<std::size_t>(next[part]++)] = static_cast<std::int64_t>(slot);
+  }
+  out.global_sums = sums_;
+  out.costs = {.most_by_sample = by_sample_ / unit_, .largest = static_cast<double>(largest_) / unit_};
+  for (std::size_t p = 0; p < part_costs_.size(); p += micro_batches) {
+    double cost = 0;
+    for (std::size_t m = 0; m < micro_batches; ++m) cost += part_costs_[p + m].cost(is_padded_) / unit_;
+    if (p == first) out.costs.rank = cost;
+    out.costs.global += cost;
+    out.costs.most = std::max(out.costs.most, cost);
+  }
+}
+
+}  // namespace internal
+}  // namespace rota

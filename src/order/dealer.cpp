@@ -1,0 +1,223 @@
+#include "order/dealer.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "order/steps.hpp"
+
+namespace rota::internal {
+namespace {
+
+// Exchanges that are looked at for each slot, and some.
+constexpr std::int64_t kLooks = 64;
+constexpr std::int64_t kLeastLooks = 1 << 14;
+// Parts that are dearer than the mean by no more than 1 / so much are even.
+constexpr std::int64_t kEven = 2048;
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b == 0 ? 0 : 1); }
+
+}  // namespace
+
+void Dealer::deal(std::span<const std::int64_t> costs, std::size_t columns, const DealRule& rule) {
+  weigh(costs, columns);
+  const auto slots = static_cast<std::int64_t>(falling_.size());
+  const auto divide = [&](std::int64_t micro_batches) {
+    micro_batches_ = micro_batches;
+    rule.is_padded ? cut(rule.ranks * micro_batches, rule.are_counts_equal && rule.limit == 0)
+                   : try_sums(rule.ranks * micro_batches, rule.are_counts_equal && rule.limit == 0);
+  };
+  const auto fits = [&] {
+    return std::ranges::all_of(
+        parts_, [&](const Part& part) { return part.load <= rule.limit || part.slots.size() <= 1; });
+  };
+  if (rule.limit == 0) {
+    divide(rule.micro_batches);
+  } else if (rule.is_padded) {
+    divide(std::max<std::int64_t>(divide_up(count_cut(rule.limit), rule.ranks), 1));
+  } else {
+    const std::int64_t least = divide_up(divide_up(total_, rule.limit), rule.ranks);
+    const std::int64_t most = divide_up(slots, rule.ranks);
+    divide(std::clamp<std::int64_t>(least, 1, std::max<std::int64_t>(most, 1)));
+    while (!fits()) divide(micro_batches_ + 1);  // with a part for each slot it does
+  }
+  give_to_ranks(rule.ranks);
+}
+
+void Dealer::weigh(std::span<const std::int64_t> costs, std::size_t columns) {
+  columns_ = columns;
+  costs_ = costs;
+  const std::size_t slots = costs.size() / columns;
+  std::vector<std::int64_t> totals(columns);
+  for (std::size_t i = 0; i < costs.size(); ++i) totals[i % columns] += costs[i];
+  total_ = *std::ranges::max_element(totals);
+  if (columns > 1) {
+    scaled_.resize(costs.size());
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      const std::int64_t total = std::max<std::int64_t>(totals[i % columns], 1);
+      scaled_[i] = static_cast<std::int64_t>(i128{costs[i]} * total_ / total);
+    }
+    costs_ = scaled_;
+  }
+  falling_.resize(slots);
+  for (std::size_t i = 0; i < slots; ++i) {
+    const std::int64_t* const own = cost(static_cast<std::int32_t>(i));
+    falling_[i] = {-*std::max_element(own, own + columns), static_cast<std::int32_t>(i)};
+  }
+  std::ranges::sort(falling_);
+  for (auto& [cost, slot] : falling_) cost = -cost;
+}
+
+void Dealer::add(Part& part, std::int32_t slot, int sign) {
+  part.load = 0;
+  for (std::size_t k = 0; k < columns_; ++k) {
+    part.loads[k] += sign * cost(slot)[k];
+    part.load = std::max(part.load, part.loads[k]);
+  }
+}
+
+void Dealer::try_sums(std::int64_t parts, bool are_counts_equal) {
+  parts_.resize(static_cast<std::size_t>(parts));
+  heap_.resize(parts_.size());
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    parts_[p].load = 0;
+    parts_[p].loads.assign(columns_, 0);
+    parts_[p].slots.clear();
+    heap_[p] = {0, static_cast<std::int32_t>(p)};
+  }
+  const std::int64_t places = std::ssize(falling_) / parts;
+  std::int64_t more = std::ssize(falling_) % parts;  // parts that have one more
+  for (const auto& [cost, slot] : falling_) {
+    for (;;) {
+      const std::int64_t count = std::ssize(parts_[static_cast<std::size_t>(heap_.front().second)].slots);
+      if (!are_counts_equal || count < places || (count == places && more > 0)) break;
+      std::ranges::pop_heap(heap_, std::greater());
+      heap_.pop_back();
+    }
+    std::ranges::pop_heap(heap_, std::greater());
+    Part& part = parts_[static_cast<std::size_t>(heap_.back().second)];
+    if (are_counts_equal && std::ssize(part.slots) == places) --more;
+    part.slots.push_back(slot);
+    add(part, slot, 1);
+    heap_.back().first = part.load;
+    std::ranges::push_heap(heap_, std::greater());
+  }
+  exchange(are_counts_equal);
+}
+
+void Dealer::exchange(bool are_counts_equal) {
+  const auto is_less = [&](std::int32_t a, std::int32_t b) {
+    return std::pair(parts_[static_cast<std::size_t>(a)].load, a) <
+           std::pair(parts_[static_cast<std::size_t>(b)].load, b);
+  };
+  by_load_.resize(parts_.size());
+  std::iota(by_load_.begin(), by_load_.end(), 0);
+  std::ranges::sort(by_load_, is_less);
+  const std::int64_t mean = total_ / std::ssize(parts_);
+  const std::int64_t aim =
+      std::max(mean + mean / kEven, falling_.empty() ? std::int64_t{0} : falling_.front().first);
+  std::int64_t looks = kLeastLooks + kLooks * std::ssize(falling_);
+  for (std::size_t other = 0; other + 1 < by_load_.size() && looks > 0; ++other) {
+    const std::int32_t most = by_load_.back();
+    const std::int32_t least = by_load_[other];
+    Part& mine = parts_[static_cast<std::size_t>(most)];
+    Part& theirs = parts_[static_cast<std::size_t>(least)];
+    if (mine.load <= aim) return;
+    looks -= std::ssize(mine.slots) * std::ssize(theirs.slots);
+    const Exchange found = find(mine, theirs, !are_counts_equal);
+    if (mine.load - found.load < (mine.load - aim) / 4 + 1) continue;
+    by_load_.pop_back();
+    by_load_.erase(by_load_.begin() + static_cast<std::ptrdiff_t>(other));
+    carry_out(mine, theirs, found);
+    for (const std::int32_t part : {most, least})
+      by_load_.insert(std::ranges::upper_bound(by_load_, part, is_less), part);
+    other = static_cast<std::size_t>(-1);
+  }
+}
+
+Dealer::Exchange Dealer::find(const Part& most, const Part& other, bool may_move) const {
+  Exchange best{0, 0, most.load};
+  const std::vector<std::int64_t> nothing(columns_);
+  for (std::size_t i = 0; i < most.slots.size(); ++i) {
+    const std::int64_t* const mine = cost(most.slots[i]);
+    for (std::size_t j = 0; j < other.slots.size() + (may_move ? 1 : 0); ++j) {
+      const std::int64_t* const theirs = j < other.slots.size() ? cost(other.slots[j]) : nothing.data();
+      std::int64_t load = 0;
+      for (std::size_t k = 0; k < columns_; ++k)
+        load = std::max({load, most.loads[k] - mine[k] + theirs[k], other.loads[k] + mine[k] - theirs[k]});
+      if (load < best.load) best = {i, j, load};
+    }
+  }
+  return best;
+}
+
+void Dealer::carry_out(Part& most, Part& other, const Exchange& found) {
+  const std::int32_t mine = most.slots[found.mine];
+  add(most, mine, -1);
+  add(other, mine, 1);
+  if (found.theirs == other.slots.size()) {
+    other.slots.push_back(mine);
+    most.slots.erase(most.slots.begin() + static_cast<std::ptrdiff_t>(found.mine));
+    return;
+  }
+  add(other, other.slots[found.theirs], -1);
+  add(most, other.slots[found.theirs], 1);
+  std::swap(most.slots[found.mine], other.slots[found.theirs]);
+}
+
+// ---- with padding: slots side by side by cost, which none can be better than ----
+
+std::int64_t Dealer::cut_end(std::int64_t begin, std::int64_t limit) const {
+  const std::int64_t dearest = std::max<std::int64_t>(falling_[static_cast<std::size_t>(begin)].first, 1);
+  return std::min(begin + std::max<std::int64_t>(limit / dearest, 1), std::ssize(falling_));
+}
+
+std::int64_t Dealer::count_cut(std::int64_t limit) const {
+  std::int64_t parts = 0;
+  for (std::int64_t begin = 0; begin < std::ssize(falling_); ++parts) begin = cut_end(begin, limit);
+  return parts;
+}
+
+void Dealer::cut(std::int64_t parts, bool are_counts_equal) {
+  std::int64_t least = 0;
+  std::int64_t most = falling_.empty() ? 0 : falling_.front().first * std::ssize(falling_);
+  while (least < most) {
+    const std::int64_t middle = least + (most - least) / 2;
+    count_cut(middle) <= parts ? most = middle : least = middle + 1;
+  }
+  parts_.assign(static_cast<std::size_t>(parts), {});
+  std::int64_t begin = 0;
+  for (std::int64_t p = 0; p < parts && begin < std::ssize(falling_); ++p) {
+    const std::int64_t end =
+        are_counts_equal ? share(std::ssize(falling_), p + 1, parts) : cut_end(begin, least);
+    Part& part = parts_[static_cast<std::size_t>(p)];
+    part.load = falling_[static_cast<std::size_t>(begin)].first * (end - begin);
+    for (; begin < end; ++begin) part.slots.push_back(falling_[static_cast<std::size_t>(begin)].second);
+  }
+}
+
+// Of the parts, the dearest are the first micro-batches, of which the dearest goes to whoever has least.
+void Dealer::give_to_ranks(std::int64_t ranks) {
+  const auto sort = [](std::vector<std::pair<std::int64_t, std::int32_t>>& by, auto load) {
+    for (std::size_t i = 0; i < by.size(); ++i) by[i] = {load(i), static_cast<std::int32_t>(i)};
+    std::ranges::sort(by);
+  };
+  part_of_.resize(falling_.size());
+  heap_.resize(parts_.size());
+  sort(heap_, [&](std::size_t p) { return -parts_[p].load; });
+  std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks));
+  std::vector<std::pair<std::int64_t, std::int32_t>> least(loads.size());
+  for (std::int64_t m = 0; m < micro_batches_; ++m) {
+    sort(least, [&](std::size_t rank) { return loads[rank]; });
+    for (std::int64_t r = 0; r < ranks; ++r) {
+      const Part& part = parts_[static_cast<std::size_t>(heap_[static_cast<std::size_t>(m * ranks + r)].second)];
+      const std::int32_t rank = least[static_cast<std::size_t>(r)].second;
+      loads[static_cast<std::size_t>(rank)] += part.load;
+      for (const std::int32_t slot : part.slots)
+        part_of_[static_cast<std::size_t>(slot)] =
+            static_cast<std::int32_t>(rank * micro_batches_ + m);
+    }
+  }
+}
+
+}  // namespace rota::internal
