@@ -14,15 +14,8 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 62;
+constexpr std::int64_t kMostTokens = SampleLengths::kMost;
 constexpr std::int64_t kDocumentsAtOnce = 4096;
-
-void check_length(std::int64_t length, SampleId id) {
-  if (length >= 0 && length <= kMostTokens) return;
-  throw failure(ErrorCode::callback,
-                "pack documents: their source says that document {} has {} tokens; that cannot be", id.value,
-                length);
-}
 
 std::int64_t sum(std::span<const std::int64_t> lengths) {
   std::int64_t total = 0;
@@ -37,30 +30,25 @@ std::int64_t sum(std::span<const std::int64_t> lengths) {
 
 }  // namespace
 
-DocumentStream::DocumentStream(const Source& documents, std::int64_t size, std::size_t field,
-                               const Options& options, const ranks::Nodes& nodes) {
+DocumentStream::DocumentStream(const SampleLengths& lengths, const Options& options,
+                               const ranks::Nodes& nodes) {
   const Communicator& all = nodes.all();
+  const std::int64_t size = lengths.size();
   if (options.seed) order_.emplace(size, derive_key(*options.seed, 0, Purpose::packing, 0));
   const std::int64_t first = share(size, all.rank(), all.size());
   const std::int64_t count = share(size, all.rank() + 1, all.size()) - first;
   const auto ends = std::make_shared<std::vector<std::int64_t>>();
   std::int64_t before = 0;
-  all.together("ask for the lengths of documents", [&] {
+  all.together("compute where documents end", [&] {
     with_memory([&] { ends->resize(static_cast<std::size_t>(count)); },
                 [&] { return fmt::format("pack documents: keep where {} of them end", count); });
-    parallel_for("ask for the lengths of documents", count, kDocumentsAtOnce, options.threads,
-                 [&](const LoopPart& part) {
-                   std::vector<SampleId> ids;
-                   for (std::int64_t i = part.begin; i < part.end; ++i) ids.push_back(document(first + i));
-                   const auto lengths =
-                       std::span(*ends).subspan(static_cast<std::size_t>(part.begin), ids.size());
-                   documents.rows(ids, field, lengths);
-                   for (std::size_t i = 0; i < ids.size(); ++i) {
-                     check_length(lengths[i], ids[i]);
-                     lengths[i] += options.added;
-                   }
-                   if (part.is_callers) nodes.show_progress();
-                 });
+    parallel_for(
+        "compute where documents end", count, kDocumentsAtOnce, options.threads, [&](const LoopPart& part) {
+          for (std::int64_t i = part.begin; i < part.end; ++i) {
+            (*ends)[static_cast<std::size_t>(i)] = lengths[document(first + i).value] + options.added;
+          }
+          if (part.is_callers) nodes.show_progress();
+        });
     before = sum(*ends);
   });
   std::vector<std::int64_t> of_ranks = ranks::all_gather(all, before);

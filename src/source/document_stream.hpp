@@ -12,6 +12,7 @@
 #include "ranks/node_buffer.hpp"
 #include "ranks/nodes.hpp"
 #include "rota/source.hpp"
+#include "source/lengths.hpp"
 
 namespace rota::internal {
 
@@ -33,11 +34,9 @@ class DocumentStream {
     std::int64_t size = 0;
   };
 
-  /// Ragged field `field` of the `size` documents of `documents`, row by row. **Collective** over `nodes`.
-  /// Throws on all ranks what it throws on one: as Source::rows does, Error{callback} for a number of rows
-  /// that cannot be, Error{out_of_range} for more than 2^62 tokens.
-  DocumentStream(const Source& documents, std::int64_t size, std::size_t field, const Options& options,
-                 const ranks::Nodes& nodes);
+  /// Of documents of these lengths. **Collective** over `nodes`. Throws on all ranks what it throws on one:
+  /// Error{out_of_range} for more than 2^62 tokens, Error{io} without memory.
+  DocumentStream(const SampleLengths& lengths, const Options& options, const ranks::Nodes& nodes);
 
   [[nodiscard]] std::int64_t tokens() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
   /// What it keeps for its documents, in memory that the ranks of the node have in common.

@@ -275,8 +275,11 @@ std::shared_ptr<const Source> pack(const Communicator& comm, std::shared_ptr<con
   });
   ranks::require_same(comm, "pack documents",
                       fmt::format("documents and options with fingerprint {}", to_string(plan->fingerprint)));
-  auto stream = std::make_shared<const internal::DocumentStream>(
+  const internal::SampleLengths lengths(
       *plan->documents, plan->size, plan->field,
+      {.task = "pack documents", .sample = "document", .rows = "tokens", .threads = options.threads}, nodes);
+  auto stream = std::make_shared<const internal::DocumentStream>(
+      lengths,
       internal::DocumentStream::Options{
           .added = (plan->bos ? 1 : 0) + (plan->eos ? 1 : 0), .seed = plan->seed, .threads = options.threads},
       nodes);

@@ -44,7 +44,9 @@ TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
   Documents documents(Numbers(50'000, 3));
   documents.on_rows = [&](SampleId) { ++mine; };
   const ranks::Nodes nodes(comm().duplicate());
-  const DocumentStream stream(documents, documents.size(), 1, {.seed = 1, .threads = 3}, nodes);
+  const SampleLengths lengths(documents, documents.size(), 1, {.task = "pack documents", .threads = 3},
+                              nodes);
+  const DocumentStream stream(lengths, {.seed = 1, .threads = 3}, nodes);
   EXPECT_EQ(stream.bytes().size(), 400'000U);
   EXPECT_EQ(stream.tokens(), 150'000);
   std::int64_t asked = mine;

@@ -1,0 +1,99 @@
+#include "source/lengths.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/failure.hpp"
+#include "core/parallel.hpp"
+#include "core/scarce.hpp"
+#include "ranks/collectives.hpp"
+#include "rota/types.hpp"
+
+namespace rota::internal {
+namespace {
+
+constexpr std::int64_t kSamplesAtOnce = 4096;
+
+/// Asks for the lengths of samples that follow each other.
+class LengthQuestion {
+ public:
+  LengthQuestion(const Source& source, std::size_t field, const SampleLengths::Options& options)
+      : source_(source), field_(field), options_(options) {}
+
+  void ask(std::int64_t first, std::span<std::int64_t> lengths) const {
+    std::vector<SampleId> ids(lengths.size());
+    for (SampleId& id : ids) id.value = first++;
+    source_.rows(ids, field_, lengths);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (lengths[i] >= 0 && lengths[i] <= SampleLengths::kMost) continue;
+      throw failure(ErrorCode::callback, "{}: their source says that {} {} has {} {}; that cannot be",
+                    options_.task, options_.sample, ids[i].value, lengths[i], options_.rows);
+    }
+    for (const std::size_t field : options_.alike) compare(ids, lengths, field);
+  }
+
+ private:
+  void compare(std::span<const SampleId> ids, std::span<const std::int64_t> lengths,
+               std::size_t field) const {
+    std::vector<std::int64_t> others(ids.size());
+    source_.rows(ids, field, others);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (others[i] == lengths[i]) continue;
+      throw failure(ErrorCode::mismatch,
+                    "{}: {} {} has {} {} in field \"{}\", and {} in field \"{}\"; they must have as many",
+                    options_.task, options_.sample, ids[i].value, lengths[i], options_.rows,
+                    source_.fields()[field_].name, others[i], source_.fields()[field].name);
+    }
+  }
+
+  const Source& source_;
+  std::size_t field_;
+  const SampleLengths::Options& options_;
+};
+
+}  // namespace
+
+SampleLengths::SampleLengths(const Source& source, std::int64_t size, std::size_t field,
+                             const Options& options, const ranks::Nodes& nodes) {
+  const Communicator& all = nodes.all();
+  const std::string phase = fmt::format("ask for the lengths of {}s", options.sample);
+  const std::int64_t first = share(size, all.rank(), all.size());
+  const std::int64_t count = share(size, all.rank() + 1, all.size()) - first;
+  const auto what = [&] { return fmt::format("{}: keep the lengths of {} of them", options.task, count); };
+  std::vector<std::int64_t> asked;
+  all.together(phase, [&] {
+    with_memory([&] { asked.resize(static_cast<std::size_t>(count)); }, what);
+    const LengthQuestion question(source, field, options);
+    parallel_for(phase, count, kSamplesAtOnce, options.threads, [&](const LoopPart& part) {
+      question.ask(first + part.begin,
+                   std::span(asked).subspan(static_cast<std::size_t>(part.begin),
+                                            static_cast<std::size_t>(part.end - part.begin)));
+      if (part.is_callers) nodes.show_progress();
+    });
+    for (const std::int64_t length : asked) most_ = std::max(most_, length);
+  });
+  ranks::max(all, phase, std::span(&most_, 1));
+  const std::size_t width = NarrowNumbers::width(most_);
+  const auto mine = std::make_shared<std::vector<std::byte>>();
+  all.together(phase, [&] {
+    with_memory([&] { mine->resize(asked.size() * width); }, what);
+    for (std::int64_t i = 0; i < count; ++i) {
+      NarrowNumbers::put(mine->data(), width, i, asked[static_cast<std::size_t>(i)]);
+    }
+    std::vector<std::int64_t>().swap(asked);
+  });
+  shared_ = all.size() == 1 ? NodeBuffer{.bytes = *mine, .owner = mine}
+                            : all_gather_to_nodes(nodes, "hand out " + phase.substr(8), *mine);
+  lengths_ = NarrowNumbers(shared_.bytes, most_);
+}
+
+Fingerprint SampleLengths::digest() const {
+  const auto* text = reinterpret_cast<const char*>(shared_.bytes.data());
+  return FingerprintBuilder().add(std::string_view(text, shared_.bytes.size())).finish();
+}
+
+}  // namespace rota::internal

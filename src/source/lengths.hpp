@@ -1,0 +1,53 @@
+#pragma once
+
+// How long the samples of a source are, known before any is read.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "ranks/node_buffer.hpp"
+#include "ranks/nodes.hpp"
+#include "rota/fingerprint.hpp"
+#include "rota/source.hpp"
+#include "source/narrow_numbers.hpp"
+
+namespace rota::internal {
+
+/// The rows of a ragged field in each sample of a source, once on each node: 4 bytes a sample, or 8 where one
+/// has 2^31 rows or more. *Immutable*, any thread.
+class SampleLengths {
+ public:
+  static constexpr std::int64_t kMost = std::int64_t{1} << 62;  ///< rows of a sample
+
+  struct Options {
+    std::string_view task;                    ///< begins messages: "pack documents"
+    std::string_view sample = "sample";       ///< what a sample is called there
+    std::string_view rows = "rows";           ///< and its rows
+    std::span<const std::size_t> alike = {};  ///< more ragged fields, with as many rows in each sample
+    int threads = 1;                          ///< of each rank
+  };
+
+  /// Of ragged field `field` of the `size` samples of `source`. All ranks and threads share the work: each
+  /// sample is asked for once, for each field. **Collective** over `nodes`. Throws on all ranks what it
+  /// throws on one: as Source::rows does, Error{callback} for a number of rows that cannot be,
+  /// Error{mismatch} where a field of `alike` has another number, Error{io} without memory.
+  SampleLengths(const Source& source, std::int64_t size, std::size_t field, const Options& options,
+                const ranks::Nodes& nodes);
+
+  [[nodiscard]] std::int64_t size() const noexcept { return lengths_.size(); }
+  /// Of sample `id`; 0 <= id < size().
+  [[nodiscard]] std::int64_t operator[](std::int64_t id) const noexcept { return lengths_[id]; }
+  /// The longest; 0 where there are no samples.
+  [[nodiscard]] std::int64_t most() const noexcept { return most_; }
+  /// Of all lengths, the same on all ranks.
+  [[nodiscard]] Fingerprint digest() const;
+
+ private:
+  std::int64_t most_ = 0;
+  NodeBuffer shared_;
+  NarrowNumbers lengths_;  // in there
+};
+
+}  // namespace rota::internal
