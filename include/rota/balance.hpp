@@ -57,20 +57,19 @@ class Lengths {
   Fingerprint digest_;
 };
 
-/// Those of ragged field `field` of `source`: its rows. They are asked for once on each node, by all ranks and
-/// `threads` of each together, and kept in memory that these share. **Collective** over `comm`; without it,
-/// this process does all the work. Throws on all ranks what it throws on one:
+/// Those of ragged field `field` of `source`: its rows. They are asked for once on each node, by all ranks
+/// and `threads` of each together, and kept in memory that these share. **Collective** over `comm`; without
+/// it, this process does all the work. Throws on all ranks what it throws on one:
 /// - what Source::rows throws
 /// - Error{not_found}: no such field; Error{invalid_argument}: it is not ragged
 /// - Error{mismatch}: another number of samples, or other lengths, on another rank
 /// - Error{callback}: an impossible number of rows; Error{io}: no memory for them
-Lengths lengths_of(const Communicator& comm, const Source& source, const std::string& field,
-                   int threads = 8);
+Lengths lengths_of(const Communicator& comm, const Source& source, const std::string& field, int threads = 8);
 Lengths lengths_of(const Source& source, const std::string& field, int threads = 8);
 
-/// Of an NPY file of one dimension, of int32 or int64: mapped into memory, which ranks of a node share. Throws
-/// Error{not_found}, Error{io}, Error{corrupt} as files do, Error{unsupported} for another type or shape,
-/// Error{invalid_argument} for a length below 0.
+/// Of an NPY file of one dimension, of int32 or int64: mapped into memory, which ranks of a node share.
+/// Throws Error{not_found}, Error{io}, Error{corrupt} as files do, Error{unsupported} for another type or
+/// shape, Error{invalid_argument} for a length below 0.
 Lengths read_lengths(const std::string& path);
 
 /// One number of each sample, and what the sample costs by it: linear x n + quadratic x n^2. Of both 0 it
@@ -82,8 +81,8 @@ struct LengthColumn {
   double quadratic = 0;
 };
 
-/// How Split::balanced deals a global batch. All batches stay as they are: only who has which slot changes, so
-/// a run may go on with another balance, in another world, or without.
+/// How Split::balanced deals a global batch. All batches stay as they are: only who has which slot changes,
+/// so a run may go on with another balance, in another world, or without.
 ///
 ///     options.rank_split = rota::Split::balanced;
 ///     options.balance = {.columns = {{.field = "tokens", .linear = 8192, .quadratic = 1}}};

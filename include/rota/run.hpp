@@ -82,10 +82,10 @@ struct BatchSlot {
 
 /// What one rank has of a global batch: lists of equal length, by slot.
 struct RunSlice {
-  Position start;                      ///< before the batch
-  Position end;                        ///< behind it
-  std::int64_t global_size = 0;        ///< slots of all ranks, padding included
-  std::int64_t global_real = 0;        ///< of these, samples that count
+  Position start;                ///< before the batch
+  Position end;                  ///< behind it
+  std::int64_t global_size = 0;  ///< slots of all ranks, padding included
+  std::int64_t global_real = 0;  ///< of these, samples that count
   /// Of the global batch, ascending; under Split::balanced in each micro-batch.
   std::vector<std::int64_t> slots;
   std::vector<SampleId> ids;           ///< of a mixture as Loader::first_id numbers them

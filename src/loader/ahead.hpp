@@ -56,8 +56,8 @@ class Ahead {
  public:
   using Pin = std::shared_ptr<const void>;
 
-  /// `source` and `options` must outlive it. Throws Error{invalid_argument} for an order that is of all shared files at all
-  /// times, Error{unsupported} where samples side by side lie all over them.
+  /// `source` and `options` must outlive it. Throws Error{invalid_argument} for an order that is of all
+  /// shared files at all times, Error{unsupported} where samples side by side lie all over them.
   Ahead(const Source& source, const RunOrder& order, const LoaderOptions& options, World world);
 
   /// `planner` has planned the next batch of `run`, in order, and `planned` is this rank's part. The shared

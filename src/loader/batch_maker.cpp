@@ -229,9 +229,10 @@ void BatchMaker::check_lengths(std::string_view field, std::span<const SampleId>
   for (const LengthColumn& column : options_.balance.columns) {
     for (std::size_t i = 0; column.field == field && i < ids.size(); ++i) {
       if (column.lengths[ids[i]] == rows[i]) continue;
-      throw failure(ErrorCode::mismatch,
-                    "field \"{}\" has {} rows, and its length in the balance is {}; take lengths of these data",
-                    field, rows[i], column.lengths[ids[i]]);
+      throw failure(
+          ErrorCode::mismatch,
+          "field \"{}\" has {} rows, and its length in the balance is {}; take lengths of these data", field,
+          rows[i], column.lengths[ids[i]]);
     }
   }
 }

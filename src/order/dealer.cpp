@@ -210,12 +210,12 @@ void Dealer::give_to_ranks(std::int64_t ranks) {
   for (std::int64_t m = 0; m < micro_batches_; ++m) {
     sort(least, [&](std::size_t rank) { return loads[rank]; });
     for (std::int64_t r = 0; r < ranks; ++r) {
-      const Part& part = parts_[static_cast<std::size_t>(heap_[static_cast<std::size_t>(m * ranks + r)].second)];
+      const Part& part =
+          parts_[static_cast<std::size_t>(heap_[static_cast<std::size_t>(m * ranks + r)].second)];
       const std::int32_t rank = least[static_cast<std::size_t>(r)].second;
       loads[static_cast<std::size_t>(rank)] += part.load;
       for (const std::int32_t slot : part.slots)
-        part_of_[static_cast<std::size_t>(slot)] =
-            static_cast<std::int32_t>(rank * micro_batches_ + m);
+        part_of_[static_cast<std::size_t>(slot)] = static_cast<std::int32_t>(rank * micro_batches_ + m);
     }
   }
 }

@@ -142,7 +142,8 @@ void Planner::take_in_balance(World world, const Balance* balance, RunSlice& out
   pick(whole_.epochs, out.epochs);
   pick(whole_.datasets, out.datasets);
   begins_.clear();
-  for (std::int64_t begin = 0; const ShardSpan& span : all_) begins_.push_back(std::exchange(begin, begin + span.count));
+  for (std::int64_t begin = 0; const ShardSpan& span : all_)
+    begins_.push_back(std::exchange(begin, begin + span.count));
   spans_.clear();
   for (const std::int64_t slot : out.slots) {
     const auto next = std::ranges::upper_bound(begins_, slot);

@@ -52,9 +52,9 @@ class Planner {
   std::vector<Schedule> schedules_;                // of each dataset, as is the next
   std::vector<std::optional<EpochOrder>> epochs_;  // the last that was looked at
   GlobalBatch batch_;
-  std::vector<ShardSpan> spans_;  // of this rank
-  std::vector<ShardSpan> all_;    // of all ranks
-  RunSlice whole_;                // of all ranks, where they are dealt in balance
+  std::vector<ShardSpan> spans_;      // of this rank
+  std::vector<ShardSpan> all_;        // of all ranks
+  RunSlice whole_;                    // of all ranks, where they are dealt in balance
   std::vector<std::int64_t> begins_;  // and the first slot of each span
   BalancedBatch balanced_;
 };

@@ -118,7 +118,8 @@ bool Run::slice(RunSlice& out, World world, const Balance& balance) const {
 }
 
 std::optional<BatchSlot> Run::when(SampleId id, std::int64_t epoch, int ranks, Split split) const {
-  return with_planner([&](Planner& planner) { return planner.when(*this, id, epoch, ranks, split, nullptr); });
+  return with_planner(
+      [&](Planner& planner) { return planner.when(*this, id, epoch, ranks, split, nullptr); });
 }
 std::optional<BatchSlot> Run::when(SampleId id, std::int64_t epoch, int ranks, const Balance& balance) const {
   return with_planner(

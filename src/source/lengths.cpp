@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "core/failure.hpp"
+#include "core/option.hpp"
 #include "core/parallel.hpp"
 #include "core/scarce.hpp"
 #include "ranks/collectives.hpp"
 #include "rota/types.hpp"
+#include "source/field_check.hpp"
+#include "source/source_facts.hpp"
 
 namespace rota::internal {
 namespace {
@@ -96,4 +99,47 @@ Fingerprint SampleLengths::digest() const {
   return FingerprintBuilder().add(std::string_view(text, shared_.bytes.size())).finish();
 }
 
+Lengths SampleLengths::lengths() const {
+  const auto all = [&]<typename T>(T /*number*/) {
+    return Lengths(shared_.owner, std::span(reinterpret_cast<const T*>(shared_.bytes.data()),
+                                            static_cast<std::size_t>(size())));
+  };
+  return NarrowNumbers::width(most_) == sizeof(std::int32_t) ? all(std::int32_t{}) : all(std::int64_t{});
+}
+
+void find_lengths(const Communicator& comm, const Source& source, int threads, Balance& balance) {
+  for (LengthColumn& column : balance.columns) {
+    if (column.lengths.size() == 0 && !column.field.empty())
+      column.lengths = lengths_of(comm, source, column.field, std::max(threads, 1));
+  }
+}
+
 }  // namespace rota::internal
+
+namespace rota {
+
+Lengths lengths_of(const Communicator& comm, const Source& source, const std::string& field, int threads) {
+  constexpr std::string_view kTask = "ask for lengths";
+  const ranks::Nodes nodes(comm.duplicate());
+  internal::SourceFacts facts;
+  std::size_t number = 0;
+  nodes.all().together(kTask, [&] {
+    internal::OptionCheck(kTask).in_range("threads", threads, 1, internal::kMaxThreads);
+    facts = internal::ask_facts(source, kTask);
+    const auto found = std::ranges::find(facts.fields, field, &Field::name);
+    number = static_cast<std::size_t>(found - facts.fields.begin());
+    if (found != facts.fields.end() && found->ragged) return;
+    throw internal::failure(found == facts.fields.end() ? ErrorCode::not_found : ErrorCode::invalid_argument,
+                            "{}: {} \"{}\"; there are {}", kTask,
+                            found == facts.fields.end() ? "no field" : "all samples are as long in field",
+                            field, internal::describe(facts.fields));
+  });
+  ranks::require_same(comm, kTask, fmt::format("{} samples, field \"{}\"", facts.size, field));
+  return internal::SampleLengths(source, facts.size, number, {.task = kTask, .threads = threads}, nodes)
+      .lengths();
+}
+Lengths lengths_of(const Source& source, const std::string& field, int threads) {
+  return lengths_of(Communicator(), source, field, threads);
+}
+
+}  // namespace rota

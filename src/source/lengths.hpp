@@ -9,6 +9,7 @@
 
 #include "ranks/node_buffer.hpp"
 #include "ranks/nodes.hpp"
+#include "rota/balance.hpp"
 #include "rota/fingerprint.hpp"
 #include "rota/source.hpp"
 #include "source/narrow_numbers.hpp"
@@ -43,11 +44,17 @@ class SampleLengths {
   [[nodiscard]] std::int64_t most() const noexcept { return most_; }
   /// Of all lengths, the same on all ranks.
   [[nodiscard]] Fingerprint digest() const;
+  /// The same, for a program.
+  [[nodiscard]] Lengths lengths() const;
 
  private:
   std::int64_t most_ = 0;
   NodeBuffer shared_;
   NarrowNumbers lengths_;  // in there
 };
+
+/// **Collective.** Asks for the lengths that a balance takes of fields of `source`. Throws as lengths_of
+/// does, and Error{not_found} for lengths of a field that there is not.
+void find_lengths(const Communicator& comm, const Source& source, int threads, Balance& balance);
 
 }  // namespace rota::internal
