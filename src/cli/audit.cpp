@@ -218,7 +218,9 @@ std::string verdict(const AuditReport& report) {
   if (!report.passed()) return "found " + counted(std::ssize(report.problems), "problem");
   if (report.phases.front().start.is_stream())
     return "passed: each sample of a shard exactly once per epoch and in order, ranks in lockstep";
-  const auto is_uneven = [](const PhaseReport& phase) { return phase.start.split == Split::by_shard; };
+  const auto is_uneven = [](const PhaseReport& phase) {
+    return phase.start.split == Split::by_shard || phase.start.split == Split::balanced;
+  };
   return fmt::format(
       "passed: each sample exactly once per epoch{}, ranks in lockstep, {}one content per sample",
       report.is_by_hand ? " and settled, dropped or open" : "",

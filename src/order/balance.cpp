@@ -152,7 +152,7 @@ void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, std::int
     check_size(balance.columns[c], samples);
     if (k == 0) unit_ = costs[c].unit;
     price(balance.columns[c].lengths, costs[c], whole, k);
-    k += costs[c].is_any() ? 1 : 0;
+    if (costs[c].is_any()) ++k;
   }
   is_padded_ = balance.padded;
   if (is_padded_) static_cast<void>(checked(i128{largest_} * std::ssize(whole.ids), whole.start));

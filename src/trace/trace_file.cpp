@@ -215,7 +215,7 @@ bool is_share(const TraceStart& start, int rank, std::int64_t n, const std::vect
   if (start.split == Split::by_sample)
     return std::ssize(slots) == share(n, rank + 1, world) - share(n, rank, world);
   const auto is_its = [&](const TraceSlot& slot) { return slot.slot % world == rank; };
-  return start.split == Split::by_shard || std::ranges::all_of(slots, is_its);
+  return start.split != Split::interleaved || std::ranges::all_of(slots, is_its);
 }
 
 std::string name_of(const TraceStart& start, const TraceSlot& slot) {

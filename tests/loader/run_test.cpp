@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/state_text.hpp"
+#include "loader/ahead.hpp"
 #include "loader/course.hpp"
 
 namespace rota::test::run_test {
@@ -36,7 +37,7 @@ Handed handed(const RunSlice& slice) {
 
 Handed handed(const rota::Run& run, const Loader& loader) {
   RunSlice slice;
-  EXPECT_TRUE(run.slice(slice, loader.world(), loader.options().rank_split));
+  EXPECT_TRUE(slice_of(run, slice, loader.world(), loader.options()));
   return handed(slice);
 }
 
