@@ -6,6 +6,8 @@
 - `Run`: the order and the place in it alone, as a value: what any rank reads at any step.
 - `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a
   `Sample`, a collate `Samples`.
+- `Balance` deals the same batches so that ranks have as much to do, by `Lengths` of samples (`lengths_of`,
+  `read_lengths`), or several a `LengthColumn` each; `BatchCosts` says how well.
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made
   once (`Progress`, `CatalogChanges`).
 - `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of
@@ -32,6 +34,7 @@ from __future__ import annotations
 import atexit as _atexit
 
 from rota import _checkpoint, _loader, _rota
+from rota._balance import Balance, LengthColumn, Lengths, lengths_of, read_lengths
 from rota._catalog import Catalog, CatalogChanges, Progress
 from rota._checkpoint import (
     BlobInfo, Checkpoint, CheckpointDirectory, CheckpointInfo, Damage, RejectedCheckpoint, Rows, SaveReport, TensorInfo,
@@ -57,20 +60,21 @@ from rota._streams import (
 )  # fmt: skip
 from rota._trace import TraceWriter
 from rota._values import (
-    BatchSlot, Field, Mixture, Position, Ragged, Sample, Samples, SkippedSample, StreamId, StreamSample, World,
+    BatchCosts, BatchSlot, Field, Mixture, Position, Ragged, Sample, Samples, SkippedSample, StreamId, StreamSample, World,
 )  # fmt: skip
 from rota._watch import compare_ranks, progress, to_prometheus
 
 __all__ = [
-    "BadSample", "Batch", "BatchInfo", "BatchIterator", "BatchSlot", "BlobInfo", "BusyError", "CallbackError",
+    "BadSample", "Balance", "Batch", "BatchCosts", "BatchInfo", "BatchIterator", "BatchSlot", "BlobInfo", "BusyError", "CallbackError",
     "Catalog", "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator", "CorruptError",
-    "Damage", "Dispatch", "ElasticBatchSampler", "Error", "Field", "IOError", "Index", "InvalidArgumentError", "Loader",
+    "Damage", "Dispatch", "ElasticBatchSampler", "Error", "Field", "IOError", "Index", "InvalidArgumentError",
+    "LengthColumn", "Lengths", "Loader",
     "MismatchError", "Mixture", "NotFoundError", "OpenSamples", "OutOfRangeError", "Position", "Progress",
     "PythonSource", "Ragged", "RejectedCheckpoint", "Rows", "Run", "Sample", "Samples", "SaveReport", "ShardReport",
     "SkippedSample", "Source", "TensorInfo", "Stream", "StreamId", "StreamLoader", "StreamSample", "StreamSource",
     "TimeoutError", "TraceWriter", "UnsupportedError", "Verification", "World", "cast", "compare_ranks", "find_format",
-    "formats", "as_stream", "filter", "flat_map", "join", "merge_states", "open", "open_checkpoint", "pack", "progress",
-    "shuffle_buffer", "split", "to_prometheus", "verify", "windows", "write_shards",
+    "formats", "as_stream", "filter", "flat_map", "join", "lengths_of", "merge_states", "open", "open_checkpoint", "pack", "progress",
+    "read_lengths", "shuffle_buffer", "split", "to_prometheus", "verify", "windows", "write_shards",
 ]  # fmt: skip
 
 _rota.send_messages_to(_tell)  # to the logger "rota", which prints them, unless the program says otherwise

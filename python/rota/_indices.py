@@ -7,7 +7,7 @@ import operator
 from typing import Any
 
 from rota import _rota
-from rota._values import Position
+from rota._values import BatchCosts, Position
 
 
 class Index(int):
@@ -62,13 +62,19 @@ def decoded(ids: bytes, epochs: bytes, pads: bytes, seed: int) -> list[Index]:
 def _of_batch(name: str, text: str) -> Any:
     def get(self: BatchInfo) -> Any:
         value = getattr(self._batch, name)
-        return value if isinstance(value, (int, Position)) else self._as(value)
+        return value if isinstance(value, (int, tuple)) else self._as(value)
 
     return property(get, doc=text)
 
 
 class BatchInfo:
-    """What is in one rank's batch. Arrays of numpy, one number for each of its slots."""
+    """What is in one rank's batch. Arrays of numpy, one number for each of its slots.
+
+    Where batches are handed out in parts, it is of one: number `part` of `parts`.
+    """
+
+    part: int = 0
+    parts: int = 1
 
     @staticmethod
     def _as(array: Any) -> Any:
@@ -96,6 +102,9 @@ class BatchInfo:
     real: int = _of_batch("real", "Samples that count, of this rank.")
     global_size: int = _of_batch("global_size", "Slots of all ranks.")
     global_real: int = _of_batch("global_real", "Samples that count, over all ranks.")
+    micro_ends: Any = _of_batch("micro_ends", 'Under "balanced", where each micro-batch ends, of the whole batch.')
+    global_sums: Any = _of_batch("global_sums", "The sum of each column of lengths over all ranks.")
+    costs: BatchCosts = _of_batch("costs", "What the batch costs.")
 
     def __repr__(self) -> str:
         return f"<rota.BatchInfo of step {self.step}: {self.size} slots, {self.real} samples>"

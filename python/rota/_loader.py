@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rota import _rota, _sources
+from rota._balance import Balance
 from rota._communicator import Communicator, as_communicator, as_world, check_world, compared, find_world, torchs_ranks
 from rota._datasets import names_of
 from rota._errors import BusyError, InvalidArgumentError
@@ -23,7 +24,8 @@ Batch.__doc__ = """One rank's slice of a global batch: a mapping of fields to ar
 
 Memory goes back to the loader when the batch and all of its arrays are gone. One number for each of its `size` slots
 have `ids`, `kinds` (0: a sample; 1: padding; 2: skipped), `mask` (True where a sample counts), `epochs`, `datasets` and
-`slots` (of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count. Of
+`slots` (of the global batch). `start` is the position before it; `real`, `global_size` and `global_real` count. Under
+"balanced" there are `micro_ends`, `global_sums` and `costs`. Of
 streams there are `stream_ids` and `positions` in place of `ids`, `datasets` and `slots`, which are empty;
 but a dispatch that is settled by hand has `ids`.
 """
@@ -134,6 +136,7 @@ class Loader(Placed, Settling, _rota.Loader):
       the same, and count bad samples together. Left out, it is that of torch.distributed, where that is initialised.
     - `world` is this process among those that share the data, which then exchange nothing: (rank, size), or what
       `rota.torch.world` returns.
+    - `rank_split="balanced"` deals each batch so that ranks have as much to do, as `balance` says.
     - A message of the logger "rota" says what workers are reading, each time that a batch has been waited for
       `slow_after` seconds.
     - A `for` gives what is left of the run. `evaluation=True`, for validation: each `for` begins at the first sample.
@@ -162,6 +165,7 @@ class Loader(Placed, Settling, _rota.Loader):
         block: tuple[int, int] = (256, 16),
         tail: str = "partial",
         rank_split: str = "by_sample",
+        balance: Balance | None = None,
         worker_split: str = "by_sample",
         epochs: int | None = 1,
         evaluation: bool = False,

@@ -131,9 +131,9 @@ class Run(_rota.Run):
         _rota.Run.__init__(made, run)
         return made
 
-    def slice(self, world: Any = (0, 1), split: str = "by_sample") -> BatchInfo | None:
-        """What the rank of `world` has of the next batch; None at the end."""
-        batch = self._slice(world, split)
+    def slice(self, world: Any = (0, 1), split: str = "by_sample", balance: Any = None) -> BatchInfo | None:
+        """What the rank of `world` has of the next batch; None at the end. With a `rota.Balance`, under "balanced"."""
+        batch = self._slice(world, split, balance)
         return None if batch is None else BatchInfo(batch)
 
     def advance(self, batch: BatchInfo | None = None) -> bool:

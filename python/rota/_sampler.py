@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from rota import _rota
+from rota._balance import Balance, with_lengths
 from rota._by_hand import ByHand
 from rota._communicator import as_world, check_world, compared, find_world, torchs_ranks
 from rota._datasets import Known
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
-from rota._indices import BatchInfo, Index
+from rota._indices import BatchInfo, Index, Indices
 from rota._options import in_rotas_words
 from rota._run import Run
 from rota._settle import Settling
@@ -33,6 +34,8 @@ class BatchIterator(Iterator[list[Index]]):
         self._sampler = sampler
         self._run: Any = sampler._run if sampler._is_by_hand else _rota.Run(sampler._run)
         self._draw = self._run._hand_out if sampler._is_by_hand else self._run._draw
+        self._before = self._run
+        self._parts: deque[list[Index]] = deque()  # of the batch drawn last, to be handed out
         if sampler._evaluation:
             self._run.restart()
         self._begin(sampler._rules.take_end(sampler._run))
@@ -51,6 +54,10 @@ class BatchIterator(Iterator[list[Index]]):
         return self
 
     def __next__(self) -> list[Index]:
+        if self._parts:
+            return self._parts.popleft()
+        if self._sampler._has_parts and not self._sampler._is_by_hand:
+            self._before = _rota.Run(self._run)
         drawn = self._draw(self._last_epoch)
         at, by_hand = self._run.position, self._sampler._by_hand
         if self._sampler._is_by_hand:
@@ -64,18 +71,26 @@ class BatchIterator(Iterator[list[Index]]):
                 by_hand.carried_into = at.epoch
             raise StopIteration
         indices, batch = drawn
+        parts = self._sampler._parts_of(batch)
         if self._drawn is not None:
-            self._drawn.append(batch)
-        return indices
+            self._drawn += parts
+        if not self._sampler._has_parts:
+            return indices
+        for part in parts:
+            self._parts.append(Indices(indices[: part.size]))
+            del indices[: part.size]
+        return self._parts.popleft()
 
     def state_dict(self) -> dict[str, str]:
-        """Behind the last batch drawn."""
+        """Behind the last batch drawn; before it, unless all of its parts were."""
         self._counts_nothing = False
         self._sampler._by_hand.kept()
-        return {"rota": self._run._state(), **self._sampler._known.told}
+        run: Any = self._before if self._parts else self._run
+        return {"rota": run._state(), **self._sampler._known.told}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
         """Goes to where `state` says. At an epoch's end it gives nothing, unless the sampler is to go behind it."""
+        self._parts.clear()
         if self._sampler._is_by_hand:
             self._sampler.load_state_dict(state)
             return self._begin(False)
@@ -105,13 +120,20 @@ class _Computed:
     samples: int = _of_run("samples", "Of all datasets.")
 
     def __len__(self) -> int:
-        """Batches of an epoch, with "carry" of this one; of all of them, where the number of `epochs` was given."""
+        """Batches of an epoch, with "carry" of this one; of all of them, where the number of `epochs` was given.
+
+        Each of their parts counts. TypeError where `micro_cost` says how many these are.
+        """
+        balance = self._options["balance"]
+        if balance and balance.micro_cost:
+            raise TypeError("count the parts of batches: micro_cost= says at each step how many; give micro_batches=")
+        parts = balance.micro_batches if balance else 1
         if self._epochs is not None:
-            return len(self._run)
+            return len(self._run) * parts
         if self._options["tail"] != "carry":
-            return self._run.steps_per_epoch
+            return self._run.steps_per_epoch * parts
         size = self.global_batch_size
-        return -(-(self.samples - self.position.consumed % size) // size)  # the rest is of the epoch before
+        return -(-(self.samples - self.position.consumed % size) // size) * parts  # the rest is of the epoch before
 
     def __repr__(self) -> str:
         if not hasattr(self, "_run"):
@@ -129,7 +151,7 @@ class _Computed:
 
     def when(self, id: int, epoch: int) -> BatchSlot | None:
         """The step, rank and slot in which sample `id` is read in `epoch`; None where it never is."""
-        return self._run.when(id, epoch, self.world.size, self._options["rank_split"])
+        return self._run.when(id, epoch, self.world.size, self._options["rank_split"], self._options["balance"])
 
     def batch(self, step: int) -> BatchInfo | None:
         """This rank's batch of `step`, computed; None past the end. Not of steps before a change of size or epoch."""
@@ -156,6 +178,8 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
       an array. fingerprint="" compares the length alone.
     - `settle="by_hand"`: what is drawn is handed out, by any loader, and a sample is trained when `settle` says so.
       What is open goes with the sampler's state, and comes again. At most `open_limit` samples are out.
+    - `rank_split="balanced"` deals each batch so that ranks have as much to do, as `balance` says. With several
+      micro-batches there is a list for each, perhaps an empty one: the place moves with the last one of a batch.
     - Ranks of torch.distributed compare place, options and dataset when it is made and at each `for`: **collective**,
       unless `world` is given.
 
@@ -182,6 +206,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         tail: str = "pad",
         epochs: int | None = None,
         rank_split: str = "by_sample",
+        balance: Balance | None = None,
         weights: Sequence[float] | None = None,
         end: str = "first_exhausted",
         steps: int = 0,
@@ -194,7 +219,9 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         if torch is not None and not isinstance(self, torch.Sampler):
             ElasticBatchSampler.__bases__ = (_Computed, Settling, torch.Sampler)  # type: ignore[misc]
         self._is_mixture, self._evaluation = weights is not None, bool(evaluation)
-        with compared(torchs_ranks() if world is None else None, "make samplers") as describe:
+        ranks = torchs_ranks() if world is None else None
+        balance = with_lengths(balance, dataset, ranks)
+        with compared(ranks, "make samplers") as describe:
             if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
                 raise InvalidArgumentError(
                     "make a sampler: evaluation=True gives each sample once in each `for`: leave out weights= and "
@@ -205,8 +232,13 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
                 epochs = 1  # of a mixture: until one is exhausted
             self._options = _rota.LoaderOptions.plain(
                 global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
-                seed=seed, tail=tail, epochs=epochs, rank_split=rank_split, settle=settle, open_limit=open_limit,
+                seed=seed, tail=tail, epochs=epochs, rank_split=rank_split, balance=balance, settle=settle,
+                open_limit=open_limit,
             )  # fmt: skip
+            self._options["balance"] = balance
+            self._has_parts = balance is not None and balance.has_parts
+            self._parts: deque[Any] = deque()  # of a batch, to be counted by advance()
+            self._part = 0  # the next one to be counted
             self._epochs = self._options["epochs"]
             self._run = self._known.run(self._options, find_world() if world is None else as_world(world))
             self._is_by_hand = settle == "by_hand"
@@ -266,6 +298,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
     def _begins_for(self) -> bool:
         """Whether a `for` that counts what it delivers has any batch; where it begins is settled before it."""
         self._ahead = None
+        self._start_batch()
         if self._evaluation:
             self.restart()
         self._compare()
@@ -295,25 +328,39 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         return self._changes
 
     def advance(self, info: type[BatchInfo] | None = None) -> Any:
-        """Counts the next batch as delivered, and tells of it (as `info`); None behind the last one."""
+        """Counts the next batch, or part of one, as delivered, and tells of it (as `info`); None behind the last."""
         if not self._is_compared:
             self._compare()
-        if self._is_by_hand:
-            drawn = self._run._hand_out(None)
-            batch = None if drawn is None else drawn[1]
-        else:
-            batch = self._run._slice_here()
-        if batch is None:
-            return None
-        self._ahead = None
-        return self._deliver(batch, info or BatchInfo)
+        if not self._parts:
+            if self._is_by_hand:
+                drawn = self._run._hand_out(None)
+                batch = None if drawn is None else drawn[1]
+            else:
+                batch = self._run._slice_here()
+            if batch is None:
+                return None
+            self._ahead = None
+            self._start_batch()
+            self._parts += self._parts_of(batch)
+        return self._deliver(self._parts.popleft(), info or BatchInfo)
+
+    def _parts_of(self, batch: Any) -> list[Any]:
+        return _rota.parts_of(batch) if self._has_parts else [batch]
+
+    def _start_batch(self) -> None:
+        self._parts.clear()
+        self._part = 0
 
     def _deliver(self, batch: Any, info: Any) -> Any:
         """Counts what was drawn from `position` on."""
-        if not self._is_by_hand:  # else it was handed out when it was drawn
-            self._run._advance(batch)
-        self._rules.passed(self._run, batch)
         made = info(batch)
+        if self._has_parts:
+            made.part, made.parts = self._part, len(batch.micro_ends)
+            self._part = (self._part + 1) % made.parts
+        if self._part == 0:
+            if not self._is_by_hand:  # else it was handed out when it was drawn
+                self._run._advance(batch)
+            self._rules.passed(self._run, batch)
         made._moves = self._moves
         return made
 
@@ -332,7 +379,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
             raise InvalidArgumentError(
                 "take the state behind a batch: it was not delivered here, or the loader was moved since"
             )
-        run = self._run if behind is None else self._run._behind(behind._batch)
+        run = self._run if behind is None else self._run._behind(behind._batch, behind.part == behind.parts - 1)
         return {"rota": run._state(), **self._known.told}
 
     def load_state_dict(self, state: Mapping[str, str]) -> None:
@@ -379,6 +426,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
     def _changed(self) -> None:
         self._changes += 1
         self._is_compared, self._ahead = False, None
+        self._start_batch()
 
     def set_epoch(self, epoch: int) -> None:
         """Goes to the start of `epoch`.
@@ -430,7 +478,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
             )
         at = self.world, self._run._state()
         own = {name: copy.copy(self.__dict__[name]) for name in ("_rules", "_by_hand", "_known")}
-        return {**self.__dict__, **own, "_run": at, "_moves": object(), "_ahead": None}
+        return {**self.__dict__, **own, "_run": at, "_moves": object(), "_ahead": None, "_parts": deque(), "_part": 0}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -55,6 +55,21 @@ class BatchSlot(NamedTuple):
     """of the global batch"""
 
 
+class BatchCosts(NamedTuple):
+    """What a batch costs under `rank_split="balanced"`, by the first column of lengths that costs something."""
+
+    global_: float = 0
+    """of all ranks"""
+    rank: float = 0
+    """of this one"""
+    most: float = 0
+    """of the rank that has most"""
+    most_by_sample: float = 0
+    """the same under "by_sample""""
+    largest: float = 0
+    """of one sample: no rank that has it can have less"""
+
+
 class Mixture(NamedTuple):
     """Datasets with the same fields that take turns by weight. Each has epochs of its own.
 

@@ -35,6 +35,11 @@ def _require_lightning_keeps(loader: DataLoader) -> None:
         raise InvalidArgumentError(
             "train elastically: the sampler of the training loader has evaluation=True, and keeps no place"
         )
+    if order._has_parts:  # Lightning's count of batches is not of steps then
+        raise UnsupportedError(
+            "train elastically: a balance with micro_batches= or micro_cost=; leave them out, and let Lightning "
+            "accumulate batches"
+        )
     if tail == "carry":  # Lightning takes the first epoch's length for all
         raise UnsupportedError(
             'train elastically: epochs of several lengths; make the sampler with another tail than "carry"'

@@ -33,7 +33,7 @@ from rota._values import Position, Ragged, World
 
 __all__ = [
     "BatchInfo", "Communicator", "DataLoader", "StopSignal", "Tensors", "ToDevice", "fill", "open", "pinned", "seeded",
-    "tensors", "to_device", "world",
+    "tensors", "to_device", "varlen", "world",
 ]  # fmt: skip
 
 
@@ -137,6 +137,63 @@ def tensors(batch: Any) -> Tensors:
         jagged = getattr(getattr(torch, "nested", None), "nested_tensor_from_jagged", None)
         made[field.name] = jagged(values, offsets) if jagged else Ragged(values, offsets)
     return made
+
+
+def varlen(batch: Any, part: int | None = None, padding: str = "drop") -> dict[str, Any]:
+    """One flat batch, as attention of several lengths takes it: without padding, or with padding="segment" as segments.
+
+    Of packed sequences, [B, length] with `segment_ids`; or of ragged fields, which have as many rows. `batch` is one of
+    a loader, or a mapping of tensors or arrays; `part` one of its micro-batches. `cu_seqlens`, int32, is where segments
+    begin, and the last one ends; `max_seqlen` is the longest.
+
+    >>> packed = {"tokens": np.array([[5, 6, 7, 0], [8, 9, 8, 9]]), "segment_ids": np.array([[1, 1, 2, 0], [1, 1, 1, 1]])}
+    >>> flat = varlen(packed)
+    >>> flat["tokens"].tolist(), flat["cu_seqlens"].tolist(), flat["max_seqlen"]
+    ([5, 6, 7, 8, 9, 8, 9], [0, 2, 3, 7], 4)
+    """
+    if padding not in ("drop", "segment"):
+        raise InvalidArgumentError(f'make a flat batch: padding is {padding!r}; it must be "drop" or "segment"')
+    rows = slice(None)
+    if part is not None:
+        ends = [0, *getattr(batch, "batch", batch).micro_ends.tolist()]
+        rows = slice(ends[part], ends[part + 1])
+    types = {field.name: field.dtype for field in getattr(batch, "fields", ())}
+    made, lengths = dict[str, Any](), dict[str, torch.Tensor]()
+    for name, value in batch.items():
+        values, offsets = _rows_of(value)
+        if offsets is not None:
+            offsets = torch.as_tensor(offsets)[rows.start : None if rows.stop is None else rows.stop + 1]
+            values = values[offsets[0] : offsets[-1]]
+            lengths[name] = offsets.diff()
+        else:
+            values = values[rows]
+        made[name] = _tensor(values, types.get(name, values.dtype.name), name) if isinstance(values, np.ndarray) else values
+    if "segment_ids" in made:
+        ids = made.pop("segment_ids")
+        begins = torch.ones_like(ids, dtype=torch.bool)
+        begins[:, 1:] = ids[:, 1:] != ids[:, :-1]
+        kept = (ids != 0) | (padding == "segment")
+        for name, value in made.items():
+            made[name] = value[kept] if getattr(value, "shape", ())[:2] == ids.shape else value
+        of_each = torch.cat([begins[kept].nonzero().flatten(), kept.sum().reshape(1)]).diff()
+    elif lengths:
+        of_each = next(iter(lengths.values()))
+        if any(not torch.equal(of_each, other) for other in lengths.values()):
+            raise InvalidArgumentError(f"make a flat batch: {', '.join(lengths)} have other numbers of rows")
+        starts = (of_each.cumsum(0) - of_each).repeat_interleave(of_each)
+        made.setdefault("position_ids", torch.arange(len(starts), device=starts.device) - starts)
+    else:
+        raise InvalidArgumentError("make a flat batch: there is no field segment_ids, and none that is ragged")
+    made["cu_seqlens"] = torch.nn.functional.pad(of_each.cumsum(0), (1, 0)).to(torch.int32)
+    made["max_seqlen"] = int(of_each.max()) if len(of_each) else 0
+    return made
+
+
+def _rows_of(value: Any) -> tuple[Any, Any]:
+    """Those of all samples, and where each begins, of a ragged field; else itself, and None."""
+    if isinstance(value, Ragged):
+        return value.values, value.offsets
+    return (value.values(), value.offsets()) if getattr(value, "is_nested", False) else (value, None)
 
 
 class ToDevice:

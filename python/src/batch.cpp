@@ -4,7 +4,9 @@
 #include <span>
 #include <string>
 
+#include "loader/batch_memory.hpp"
 #include "objects.hpp"
+#include "order.hpp"
 #include "rota/batch.hpp"
 #include "values.hpp"
 
@@ -52,7 +54,8 @@ void define_counts(BatchClass& batch) {
       .def_property_readonly(
           "global_real", &Batch::global_real,
           "Samples of all ranks that count. An error where several ranks may skip some: sum "
-          "`real` over ranks.");
+          "`real` over ranks.")
+      .def_property_readonly("costs", &Batch::costs, "Under \"balanced\", what it costs: `BatchCosts`.");
 }
 
 // One number for each of its slots, or several.
@@ -68,10 +71,33 @@ void define_numbers(BatchClass& batch, const char* name, std::span<const T> (Bat
   batch.def_property_readonly(name, view_of, text);
 }
 
+// The micro-batches of a batch, each as one of its own.
+py::list parts_of(const Batch& batch) {
+  const internal::BatchMemory& whole = internal::BatchPool::memory_of(batch);
+  py::list parts;
+  for (std::int64_t begin = 0; const std::int64_t end : whole.micro_ends) {
+    auto part = slices().take();
+    static_cast<RunSlice&>(*part) = whole;
+    const auto cut = [&](auto& list) {
+      list.erase(list.begin() + end, list.end());
+      list.erase(list.begin(), list.begin() + begin);
+    };
+    cut(part->slots);
+    cut(part->ids);
+    cut(part->kinds);
+    cut(part->epochs);
+    cut(part->datasets);
+    parts.append(slices().wrap(std::move(part)));
+    begin = end;
+  }
+  return parts;
+}
+
 }  // namespace
 
 void define_batches(py::module_& module) {
   BatchClass batch(module, "Batch");
+  module.def("parts_of", &parts_of);
   define_counts(batch);
   define_numbers<std::int64_t>(batch, "ids", &Batch::ids, "[size], int64: the samples.");
   define_numbers<std::uint8_t>(batch, "kinds", &Batch::kinds,
@@ -79,8 +105,15 @@ void define_batches(py::module_& module) {
   define_numbers<std::int64_t>(batch, "epochs", &Batch::epochs, "[size], int64: of each sample.");
   define_numbers<std::int32_t>(batch, "datasets", &Batch::datasets,
                                "[size], int32: which of a mixture's datasets each sample is of.");
-  define_numbers<std::int64_t>(batch, "slots", &Batch::slots,
-                               "[size], int64: places in the global batch, ascending.");
+  define_numbers<std::int64_t>(
+      batch, "slots", &Batch::slots,
+      "[size], int64: places in the global batch, ascending; under \"balanced\" in each "
+      "micro-batch.");
+  define_numbers<std::int64_t>(batch, "micro_ends", &Batch::micro_ends,
+                               "int64: under \"balanced\", where each micro-batch ends.");
+  define_numbers<std::int64_t>(
+      batch, "global_sums", &Batch::global_sums,
+      "int64: under \"balanced\", the sum of each column of lengths over all ranks.");
   define_numbers<std::int64_t>(
       batch, "stream_ids", &Batch::stream_ids,
       "[size, 3], int64: of streams, shard, input and output of each sample: see `StreamId`.", 3);

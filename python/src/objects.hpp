@@ -85,6 +85,7 @@ py::object make_indices(std::span<const SampleId> ids, std::span<const std::int6
 struct PyRun : Run {
   World world = {};  ///< of who draws
   Split split = Split::by_sample;
+  Balance balance = {};
   /// What names the samples.
   std::shared_ptr<const std::vector<internal::SampleContent>> content =
       std::make_shared<const std::vector<internal::SampleContent>>();

@@ -43,9 +43,10 @@ const OptionTable<LoaderOptions> kLoaderOptions{
      option("interleave", &LoaderOptions::interleave), option("shuffle", &LoaderOptions::shuffle),
      option("seed", &LoaderOptions::seed), option("block", &LoaderOptions::block),
      option("tail", &LoaderOptions::tail), option("rank_split", &LoaderOptions::rank_split),
-     option("worker_split", &LoaderOptions::worker_split), epochs_option<LoaderOptions>(),
-     option("evaluation", &LoaderOptions::evaluation), option("settle", &LoaderOptions::settle),
-     option("open_limit", &LoaderOptions::open_limit), option("workers", &LoaderOptions::workers),
+     option("balance", &LoaderOptions::balance), option("worker_split", &LoaderOptions::worker_split),
+     epochs_option<LoaderOptions>(), option("evaluation", &LoaderOptions::evaluation),
+     option("settle", &LoaderOptions::settle), option("open_limit", &LoaderOptions::open_limit),
+     option("workers", &LoaderOptions::workers),
      option("read_ahead_batches", &LoaderOptions::read_ahead_batches),
      option("read_ahead_bytes", &LoaderOptions::read_ahead_bytes),
      option("slow_after", &LoaderOptions::slow_after),
@@ -167,6 +168,7 @@ void define_options(py::module_& module) {
   kFlatMapOptions.define(module, "FlatMapOptions");
   kMixtureOptions.define(module, "MixtureOptions");
   kDispatchOptions.define(module, "DispatchOptions");
+  define_balance(module);
 }
 
 }  // namespace rota::python

@@ -107,6 +107,9 @@ extern const OptionTable<FlatMapOptions> kFlatMapOptions;
 extern const OptionTable<MixtureOptions> kMixtureOptions;
 extern const OptionTable<Dispatch> kDispatchOptions;  // without the source
 
+/// Lengths, and the options of balances: with define_options.
+void define_balance(py::module_& module);
+
 std::vector<double> to_weights(py::handle given);
 /// Of a `rota.Mixture`.
 MixtureOptions to_mixture_options(py::handle given);

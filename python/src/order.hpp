@@ -17,6 +17,11 @@ namespace rota::python {
 /// Slices without data.
 [[nodiscard]] internal::BatchPool& slices();
 [[nodiscard]] internal::AskContent content_of(const PyRun& run);
+/// What its rank has of the next batch, as Run::slice.
+inline bool slice_here(const PyRun& run, RunSlice& out) {
+  return run.split == Split::balanced ? run.slice(out, run.world, run.balance)
+                                      : run.slice(out, run.world, run.split);
+}
 
 // What is settled by hand: settle.cpp.
 

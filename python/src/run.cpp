@@ -19,6 +19,7 @@
 #include "objects.hpp"
 #include "options.hpp"
 #include "order.hpp"
+#include "order/balance.hpp"
 #include "order/for_rules.hpp"
 #include "order/run_state.hpp"
 #include "resume/loader_state.hpp"
@@ -108,21 +109,22 @@ World sampler_world(py::handle given) {
 // For a sampler over sources made by `numbers`.
 PyRun make_sampler_run(py::handle data, LoaderOptions options, py::handle world) {
   const auto ordered = order_of(data, options);
-  return {ordered.run, sampler_world(world), options.rank_split,
+  return {ordered.run, sampler_world(world), options.rank_split, options.balance,
           std::make_shared<const std::vector<SampleContent>>(
               internal::PlannedSource::content_of(*ordered.source, internal::kSamplesOfContent))};
 }
 
-py::object slice_of(const PyRun& self, World world, Split split) {
+template <typename Slice>
+py::object next_slice(const Slice& slice) {
   auto memory = slices().take();
-  if (!self.slice(*memory, world, split)) return py::none();
+  if (!slice(*memory)) return py::none();
   return py::cast(slices().wrap(std::move(memory)));
 }
 
 // The indices of the next batch, and what is in it; None behind the last one that begins in that epoch.
 py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
   auto memory = slices().take();
-  if (!self.slice(*memory, self.world, self.split)) return py::none();
+  if (!slice_here(self, *memory)) return py::none();
   if (!memory->is_again() && memory->start.epoch > last_epoch.value_or(kEndless)) return py::none();
   const internal::RunOrder& order = *RunAccess::order(self);
   RunAccess::pass(self, *memory);
@@ -192,7 +194,18 @@ py::array cursors_of(const PyRun& self) {
 }
 
 World world_of(py::handle world) { return take<World>(world, {"take a slice of a run", "world"}); }
-Split split_of(py::handle split) { return take<Split>(split, {"take a slice of a run", "split"}); }
+Balance balance_of(py::handle balance) {
+  return take<Balance>(balance, {"take a slice of a run", "balance"});
+}
+// With a balance, which it need not name.
+Split split_of(py::handle split, const Balance& balance) {
+  const Argument as{"take a slice of a run", "split"};
+  const auto named = take<Split>(split, as);
+  if (balance.columns.empty()) return named;
+  if (named != Split::by_sample && named != Split::balanced)
+    as.refuse_value(split, "\"balanced\" where balance= is given");
+  return Split::balanced;
+}
 
 // A method of Run's as one of PyRun's, which pybind11 does not see where it is noexcept.
 template <typename T>
@@ -203,8 +216,16 @@ auto own(T (Run::*method)() const) -> T (PyRun::*)() const {
 using RunClass = py::class_<PyRun>;
 
 void define_answers(RunClass& run) {
-  run.def("_slice", [](const PyRun& self, py::handle world,
-                       py::handle split) { return slice_of(self, world_of(world), split_of(split)); })
+  run.def("_slice",
+          [](const PyRun& self, py::handle given, py::handle split, py::handle of) {
+            const World world = world_of(given);
+            const Balance balance = balance_of(of);
+            const Split named = split_of(split, balance);
+            return next_slice([&](RunSlice& out) {
+              return named == Split::balanced ? self.slice(out, world, balance)
+                                              : self.slice(out, world, named);
+            });
+          })
       .def("_go_to_step",
            [](PyRun& self, py::handle step) {
              const auto at = self.at(take<std::int64_t>(step, {"find a step", "step"}));
@@ -213,12 +234,18 @@ void define_answers(RunClass& run) {
            })
       .def(
           "when",
-          [](const PyRun& self, py::handle id, py::handle epoch, py::handle ranks, py::handle split) {
-            return self.when({take<std::int64_t>(id, {"look up a sample", "id"})},
-                             take<std::int64_t>(epoch, {"look up a sample", "epoch"}),
-                             take<int>(ranks, {"look up a sample", "ranks"}), split_of(split));
+          [](const PyRun& self, py::handle id, py::handle epoch, py::handle ranks, py::handle split,
+             py::handle balance) {
+            const Balance given = balance_of(balance);
+            const Split named = split_of(split, given);
+            const SampleId sample{take<std::int64_t>(id, {"look up a sample", "id"})};
+            const auto of = take<std::int64_t>(epoch, {"look up a sample", "epoch"});
+            const auto size = take<int>(ranks, {"look up a sample", "ranks"});
+            return named == Split::balanced ? self.when(sample, of, size, given)
+                                            : self.when(sample, of, size, named);
           },
           py::arg("id"), py::arg("epoch") = 0, py::arg("ranks") = 1, py::arg("split") = "by_sample",
+          py::arg("balance") = py::none(),
           "The step, the rank of a world of `ranks`, and the slot in which sample `id` is read in `epoch`; "
           "None where it never is.")
       .def("cursors", &cursors_of, "[shards, 2], int64: epoch and position of each.")
@@ -251,13 +278,17 @@ void define_moves(RunClass& run) {
             self.advance(passed);
             return true;
           })
-      .def("_behind", [](const PyRun& self, const Batch& batch) {
+      .def("_behind", [](const PyRun& self, const Batch& batch, bool is_over) {
         if (batch.start().step < RunAccess::origin(self).step)
           throw Error(ErrorCode::invalid_argument,
                       "take the state behind a batch: batches were changed since");
         keep_texts(self);  // for those of other copies, too
         PyRun made = self;
-        RunAccess::go_behind(made, internal::BatchPool::memory_of(batch));
+        const RunSlice& slice = internal::BatchPool::memory_of(batch);
+        RunSlice at;  // where not all of its parts are over, it comes whole again
+        at.end = is_over ? slice.end : slice.start;
+        at.left_again = slice.left_again + (!is_over && slice.is_again() ? slice.global_real : 0);
+        RunAccess::go_behind(made, at);
         return made;
       });
 }
@@ -265,12 +296,14 @@ void define_moves(RunClass& run) {
 // What a sampler asks.
 void define_sampling(RunClass& run) {
   run.def("_draw", &draw)
-      .def("_slice_here", [](const PyRun& self) { return slice_of(self, self.world, self.split); })
+      .def("_slice_here",
+           [](const PyRun& self) { return next_slice([&](RunSlice& out) { return slice_here(self, out); }); })
       .def("_state", &state_of)
       .def("_load", &load)
       .def("_described",
            [](const PyRun& self) {
-             return fmt::format("{}rank_split {}\n", internal::described(self), to_string(self.split));
+             return fmt::format("{}rank_split {}\n{}", internal::described(self), to_string(self.split),
+                                self.split == Split::balanced ? internal::describe(self.balance) + "\n" : "");
            })
       .def("_save_to",
            [](const PyRun& self, Snapshot& to, const std::string& name) {

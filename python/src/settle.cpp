@@ -145,7 +145,7 @@ py::object hand_out(PyRun& self, std::optional<std::int64_t> last_epoch) {
   for (;;) {
     settling.give(self, self.world, false);
     auto memory = slices().take();
-    const bool is_there = self.slice(*memory, self.world, self.split);
+    const bool is_there = slice_here(self, *memory);
     if (!is_there && !settling.give(self, self.world, true).empty()) continue;
     if (!is_there) settling.drop_rest(self, self.world);
     if (!is_there || (!memory->is_again() && memory->start.epoch > last_epoch.value_or(kEndless)))

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/enumerators.hpp"
+#include "rota/balance.hpp"
 #include "rota/batch.hpp"
 #include "rota/catalog.hpp"
 #include "rota/checkpoint_directory.hpp"
@@ -62,6 +63,8 @@ void take(py::handle value, const Argument& as, Storages& to);
 void take(py::handle value, const Argument& as, StoredPath& to);
 /// An iterable of `rota.Field`, or of tuples with the same items, or a mapping of names to (dtype, shape).
 void take(py::handle value, const Argument& as, std::vector<Field>& to);
+/// A `rota.Balance`, or None.
+void take(py::handle value, const Argument& as, Balance& to);
 
 /// The other way round: as a signature of Python has it for a default.
 py::object give(const std::string& value);
@@ -73,6 +76,7 @@ py::object give(DType value);
 py::object give(const std::vector<Field>& value);
 inline py::object give(const StoredPath& /*none*/) { return py::none(); }
 inline py::object give(const Storages& /*none*/) { return py::none(); }
+inline py::object give(const Balance& /*none*/) { return py::none(); }
 template <typename T>
 py::object give(const T& value) {
   return py::cast(value);
@@ -129,6 +133,7 @@ py::object package(const char* name);
 py::object to_python(const World& world);
 py::object to_python(const Position& at);
 py::object to_python(const BatchSlot& slot);
+py::object to_python(const BatchCosts& costs);
 py::object to_python(const Field& field);
 py::object to_python(const StreamId& id);
 py::object to_python(const Progress& at);

@@ -60,7 +60,7 @@ def test_no_method_of_the_module_is_defined_twice():
 
 def blocks():
     """The Python programs of the pages."""
-    for page in ("README.md", "docs/python.md", "docs/run.md", "docs/settle.md", "docs/traces.md", "docs/validate.md"):
+    for page in ("README.md", "docs/balance.md", "docs/python.md", "docs/run.md", "docs/settle.md", "docs/traces.md", "docs/validate.md"):
         text = Path(os.environ["ROTA_ROOT"], page).read_text()
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, re.S)):
             yield pytest.param(code, id=f"{page}-{number}")
@@ -87,6 +87,12 @@ def test_importing_rota_imports_neither_numpy_nor_torch_nor_mpi4py():
 def test_windows_of_the_climate_example_decode_each_chunk_once():
     done = run(sys.executable, os.path.join(os.environ["ROTA_EXAMPLES"], "climate.py"), 3, 30, 40)
     assert "rota:  134 windows" in done.stdout and "6 decodes of 6 chunks" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_example_of_a_balance_has_the_same_losses_and_ranks_that_are_as_busy():
+    done = run(sys.executable, os.path.join(os.environ["ROTA_EXAMPLES"], "balance.py"))
+    plain, dealt = re.findall(r"has ([\d.]+) of the mean", done.stdout)
+    assert float(plain) > 1.2 > 1.01 > float(dealt) and "losses equal" in done.stdout, done.stdout
 
 
 def train(ranks, output, *options):

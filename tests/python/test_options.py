@@ -23,10 +23,13 @@ BESIDE = {
     rota.flat_map: {"stream", "make"},
     rota.Mixture: {"sources", "weights"},
     rota.Dispatch: {"stream"},
+    rota.LengthColumn: {"lengths"},
+    rota.Balance: {"lengths", "linear", "quadratic"},
 }
 TABLES = dict(zip(BESIDE, (
     _rota.LoaderOptions, _rota.StreamLoaderOptions, _rota.CatalogOptions, _rota.PatternOptions, _rota.CheckpointPolicy,
     _rota.PackOptions, _rota.WindowOptions, _rota.ShardOptions, _rota.FlatMapOptions, _rota.MixtureOptions, _rota.DispatchOptions,
+    _rota.LengthColumnOptions, _rota.BalanceOptions,
 )))  # fmt: skip
 SAMPLER = {"tail": "pad", "epochs": None}
 
@@ -42,6 +45,8 @@ def test_signatures_have_the_names_and_defaults_of_cpp(function):
     of_cpp = TABLES[function].defaults()
     if function is rota.windows:
         assert of_cpp.pop("length") == 0
+    if function in (rota.LengthColumn, rota.Balance):
+        assert of_cpp.pop("lengths" if function is rota.LengthColumn else "columns") is None
     assert defaults(function, BESIDE[function]) == of_cpp
 
 

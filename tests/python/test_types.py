@@ -11,7 +11,7 @@ import rota
 
 pytest.importorskip("mypy")
 # pybind11 has a metaclass of its own, and a constructor for what cannot be made.
-CLASSES = "Batch|Catalog|Checkpoint|CheckpointDirectory|Communicator|ForRules|Loader|Run|Snapshot|Source|StopSignal|StreamLoader|StreamSource|TraceWriter|\\w+Options|CheckpointPolicy"
+CLASSES = "Batch|Catalog|Checkpoint|CheckpointDirectory|Communicator|ForRules|Lengths|Loader|Run|Snapshot|Source|StopSignal|StreamLoader|StreamSource|TraceWriter|\\w+Options|CheckpointPolicy"
 
 
 def run(module, *arguments):
