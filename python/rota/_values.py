@@ -65,7 +65,7 @@ class BatchCosts(NamedTuple):
     most: float = 0
     """of the rank that has most"""
     most_by_sample: float = 0
-    """the same under "by_sample""""
+    """of equal slices, the same"""
     largest: float = 0
     """of one sample: no rank that has it can have less"""
 
