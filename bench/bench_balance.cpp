@@ -120,3 +120,5 @@ void ask_for_lengths(benchmark::State& state) {
 BENCHMARK(ask_for_lengths)->Iterations(1)->Unit(benchmark::kSecond)->UseRealTime();
 
 }  // namespace
+
+BENCHMARK_MAIN();

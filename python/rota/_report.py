@@ -279,6 +279,11 @@ def section(directory: Path, tool: Sequence[str]) -> Iterator[str]:
             yield f"<p><b>Phase {phase['phase']}, {count(phase['world'], 'rank')}: {word}.</b> {text(sentence)}</p>"
         else:
             yield f"<p>Phase {phase['phase']}: too few batches, all at one time, or a trace without times.</p>"
+        if of := phase.get("costliest_rank"):
+            yield (
+                f"<p>Phase {phase['phase']}: the costliest rank of a step has {of['balanced']:.3f} times the mean of all ranks; "
+                f"with equal slices it would have {of['by_sample']:.2f} times.</p>"
+            )
     yield "<h2>Every sample, once</h2>"
     yield from strips(found, {phase["phase"]: of_worlds[phase["world"]] for phase in phases})
     yield from judged(found)

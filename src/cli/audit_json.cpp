@@ -131,6 +131,27 @@ void add_batch(Json& rank, const trace::TraceBatch& batch, const std::regex& in_
   rank["slow"][is_sample ? place.prefix().str() : slowest].push_back(seconds);
 }
 
+/// What the costliest rank of a step has, of the mean of all ranks: with equal slices, and in balance.
+class Evenness {
+ public:
+  void add(const trace::Step& step, int ranks) {
+    const BatchCosts costs = step.slices.empty() ? BatchCosts() : step.slices.begin()->second->costs;
+    if (costs.global <= 0) return;
+    before_ += costs.most_by_sample / costs.global * ranks;
+    after_ += costs.most / costs.global * ranks;
+    ++steps_;
+  }
+  void put_into(Json& phase) const {
+    if (steps_ > 0)
+      phase["costliest_rank"] = {{"by_sample", before_ / steps_}, {"balanced", after_ / steps_}};
+  }
+
+ private:
+  double before_ = 0;
+  double after_ = 0;
+  double steps_ = 0;
+};
+
 Json phase_json(const trace::Phase& phase, const AuditReport& report, Found& found) {
   std::map<int, Json> ranks;
   for (const auto& [rank, path] : phase.files) {
@@ -141,12 +162,15 @@ Json phase_json(const trace::Phase& phase, const AuditReport& report, Found& fou
   // What was slow is a file, or a sample of one: "a.txt, record 7 at byte 90", "a.h5, row 3 to a.h5, row 5".
   const std::regex in_file(R"(, (row \d{1,19}|record \d{1,19} at byte \d{1,19})($|, "| to ))");
   trace::PhaseSteps steps(phase);
+  Evenness evenness;
   for (trace::Step step; steps.next(step);) {
+    evenness.add(step, phase.start.world.size);
     for (const auto& [rank, batch] : step.slices) add_batch(ranks[rank], *batch, in_file);
     if (std::ssize(step.slices) == phase.start.world.size) add_step(found.epochs, phase, step);
     add_fates(found.fates, report, phase, step);
   }
   Json json{{"phase", phase.start.phase}, {"world", phase.start.world.size}, {"step", phase.start.from.step}};
+  evenness.put_into(json);
   for (auto& [number, rank] : ranks) json["ranks"].push_back(std::move(rank));
   return json;
 }

@@ -41,6 +41,7 @@ struct PlanOptions {
   std::vector<std::string> shuffles{"none", "within", "block", "global"};
   std::vector<std::int64_t> interleaves{0};
   std::int64_t shards = 0;
+  LengthColumn column;  // without a field there is no balance
   bool is_json = false;
 };
 
@@ -160,12 +161,18 @@ class Epoch {
       return std::stod(fmt::format("{:.{}f}", value, digits));
     };
     const auto chunked = [&](const OrderedJson& value) { return chunks_.empty() ? OrderedJson() : value; };
+    const auto balanced = [&](double value) {
+      return order_.rank_split == Split::balanced ? OrderedJson(decimal(value / steps, 3)) : OrderedJson();
+    };
     const auto bare = [&](double value) { return chunks_.empty() ? whole(value) : OrderedJson(); };
     return {
         {"steps", "steps", run_.steps_per_epoch()},
         {"looked_at", "", whole(looked_)},
         {"samples_a_step", "samples a step, of a rank", {std::min(least_, most_), most_}},
         {"bytes_a_step", "bytes a step, of a rank", step_bytes_},
+        {"cost_by_sample", "costliest rank of mean, equal slices", balanced(cost_by_sample_)},
+        {"cost", "costliest rank of mean, in balance", balanced(cost_)},
+        {"least_cost", "costliest rank of mean, at best", balanced(least_cost_)},
         {"bytes", "bytes", whole(bytes_ * scale)},
         {"mixing", "mixing (1: full shuffle)", steps_ == 0 ? 1.0 : decimal(mixing_ / steps, 3)},
         {"files", "files", files_.size()},
@@ -207,8 +214,10 @@ class Epoch {
     RunSlice slice;
     const auto decodes = internal::plan_reads(source_, order_)->without_bytes();
     std::optional<internal::SamplesAhead> ahead;
-    if (decodes) ahead.emplace(*decodes, order_.rank_split, world);
-    for (std::int64_t step = 0; step < steps_ && run.slice(slice, world); ++step, run.advance(slice)) {
+    if (decodes) ahead.emplace(*decodes, order_, world);
+    for (std::int64_t step = 0; step < steps_ && internal::slice_of(run, slice, world, order_);
+         ++step, run.advance(slice)) {
+      if (world.rank == 0) add_costs(slice.costs);
       if (ahead) ahead->follow(run, slice.global_size);
       const std::int64_t size = std::ssize(slice.ids);
       for (std::int64_t w = 0; w < options_.workers; ++w) {
@@ -228,6 +237,14 @@ class Epoch {
     if (!decodes) return;
     decodes_ += static_cast<double>(decodes->counts().decodes);
     decoded_chunks_ += decodes->counts().chunks;
+  }
+
+  void add_costs(const BatchCosts& costs) {
+    if (costs.global == 0) return;
+    const double mean = costs.global / options_.ranks;
+    cost_by_sample_ += costs.most_by_sample / mean;
+    cost_ += costs.most / mean;
+    least_cost_ += std::max(costs.largest / mean, 1.0);
   }
 
   // What a worker reads at once, as if samples lay bare in their files.
@@ -286,6 +303,9 @@ class Epoch {
   std::int64_t least_ = kMaxBatchSize;  // samples of a rank in a step
   std::int64_t most_ = 0;
   std::int64_t step_bytes_ = 0;  // the most of a rank in a step
+  double cost_by_sample_ = 0;    // sums of all steps
+  double cost_ = 0;
+  double least_cost_ = 0;
   double reads_ = 0;
   double requests_ = 0;
   double requested_bytes_ = 0;
@@ -334,12 +354,17 @@ int plan(const PlanOptions& options) {
   const std::vector<std::int64_t> files = file_sizes(*source, catalog.size());
   const std::size_t names_bytes = catalog.serialize().size();
   Plans plans;
+  Balance balance;
+  if (!options.column.field.empty()) balance.columns.push_back(options.column);
+  for (LengthColumn& column : balance.columns) column.lengths = lengths_of(*source, column.field);
   for (const std::string& shuffle : options.shuffles) {
     for (const std::int64_t interleave : options.interleaves) {
       const LoaderOptions order{.global_batch_size = options.batch,
                                 .shards = options.shards,
                                 .interleave = interleave,
                                 .shuffle = parse_shuffle(shuffle),
+                                .rank_split = balance.columns.empty() ? Split::by_sample : Split::balanced,
+                                .balance = balance,
                                 .workers = 0};
       std::vector<Row> rows = Epoch(options, source, files, order).rows();
       rows.push_back({"names_bytes", "names and index, of a node", names_bytes});
@@ -376,6 +401,14 @@ void add_plan(CLI::App& app, int& code) {
   add_number(command, "--node", options->node, 1, "ranks of a node", kMost);
   add_number(command, "--decoded-bytes", options->decoded_bytes, 1, "memory of a rank for decoded chunks");
   add_number(command, "--shards", options->shards, 0, "as of a loader; 0: its own choice", kMost);
+  auto& balance = *command.add_option("--balance", options->column.field,
+                                      "deal batches to ranks in balance, by rows of this field");
+  for (const auto& [name, value] : {std::pair("--linear", &options->column.linear),
+                                    std::pair("--quadratic", &options->column.quadratic)}) {
+    command.add_option(name, *value, "cost of a sample of n rows: linear x n + quadratic x n^2")
+        ->needs(&balance)
+        ->capture_default_str();
+  }
   const std::vector<std::string> shuffles(internal::kShuffles.begin(), internal::kShuffles.end());
   command.add_option("--shuffle", options->shuffles, "one or several: none,within,block,global")
       ->delimiter(',')

@@ -56,6 +56,7 @@ Loader::Impl::Owner Loader::Impl::make(const Communicator& comm, Data&& data, Lo
   Owner impl;
   std::string described;
   comm.together("make a loader", [&] {
+    if (options.rank_split == Split::balanced) internal::check(options.balance, ordered->run.samples());
     impl.reset(new Impl(std::move(*ordered), std::move(options), world, std::move(counter)));
     if (comm.size() > 1) described = impl->described();
   });
@@ -164,7 +165,8 @@ void Loader::Impl::tell_decodes() {
 // Once: a balance is no better than its largest sample.
 void Loader::Impl::tell_what_outweighs(const BatchMemory& batch) {
   const double share = batch.costs.global / world.size;
-  if (has_told_outweighs || world.rank != 0 || batch.costs.largest <= share) return;
+  const bool is_whole = batch.global_size >= options.global_batch_size;  // the last may be short
+  if (has_told_outweighs || world.rank != 0 || !is_whole || batch.costs.largest <= share) return;
   has_told_outweighs = true;
   internal::tell(fmt::format(
       "step {}: one sample costs {:.4g}, and the share of each of {} ranks is {:.4g}: they wait for the rank "

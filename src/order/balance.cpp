@@ -95,14 +95,6 @@ constexpr i128 kMostCost = i128{1} << 62;
 // So many binary digits of the larger coefficient count.
 constexpr int kDigits = 31;
 
-void check_size(const LengthColumn& column, std::int64_t samples) {
-  if (column.lengths.size() == samples) return;
-  throw failure(ErrorCode::invalid_argument,
-                "balance a batch: there are lengths{} of {} samples, and {} samples; give one for each",
-                column.field.empty() ? "" : fmt::format(" (\"{}\")", column.field), column.lengths.size(),
-                samples);
-}
-
 i128 cost_of(const Cost& cost, std::int64_t length) {
   if (cost.quadratic > 0 && length > std::numeric_limits<std::int32_t>::max()) return kMostCost + 1;
   return i128{cost.linear} * length + i128{cost.quadratic} * length * length;
@@ -140,8 +132,19 @@ std::string describe(const Balance& balance) {
   return text;
 }
 
-void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, std::int64_t samples, int ranks) {
+void check(const Balance& balance, std::int64_t samples) {
   balance.validate();
+  for (const LengthColumn& column : balance.columns) {
+    if (column.lengths.size() == samples) continue;
+    throw failure(ErrorCode::invalid_argument,
+                  "balance a batch: there are lengths{} of {} samples, and {} samples; give one for each",
+                  column.field.empty() ? "" : fmt::format(" (\"{}\")", column.field), column.lengths.size(),
+                  samples);
+  }
+}
+
+void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, std::int64_t samples, int ranks) {
+  check(balance, samples);
   std::vector<Cost> costs;
   for (const LengthColumn& column : balance.columns) costs.push_back(quantise(column));
   columns_ = static_cast<std::size_t>(std::ranges::count_if(costs, &Cost::is_any));
@@ -149,7 +152,6 @@ void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, std::int
   sums_.clear();
   std::size_t k = 0;
   for (std::size_t c = 0; c < costs.size(); ++c) {
-    check_size(balance.columns[c], samples);
     if (k == 0) unit_ = costs[c].unit;
     price(balance.columns[c].lengths, costs[c], whole, k);
     if (costs[c].is_any()) ++k;

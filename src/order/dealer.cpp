@@ -168,7 +168,8 @@ void Dealer::carry_out(Part& most, Part& other, const Exchange& found) {
 // ---- with padding: slots side by side by cost, which none can be better than ----
 
 std::int64_t Dealer::cut_end(std::int64_t begin, std::int64_t limit) const {
-  const std::int64_t dearest = std::max<std::int64_t>(falling_[static_cast<std::size_t>(begin)].first, 1);
+  const std::int64_t dearest = falling_[static_cast<std::size_t>(begin)].first;
+  if (dearest == 0) return std::ssize(falling_);
   return std::min(begin + std::max<std::int64_t>(limit / dearest, 1), std::ssize(falling_));
 }
 

@@ -263,6 +263,10 @@ void TraceWriter::write(const Batch& batch) {
     append_list(line, "mask", batch.kinds(), [](SlotKind kind) { return static_cast<int>(kind); });
   }
   append_times(line, batch.times());
+  if (const BatchCosts costs = batch.costs(); costs.global > 0) {
+    fmt::format_to(out, R"(,"cost":{},"most_cost":{},"most_cost_by_sample":{},"cost_of_all":{})", costs.rank,
+                   costs.most, costs.most_by_sample, costs.global);
+  }
   lines_->append(line + '}');
   if (batch.is_again()) return;  // it is no step
   ++steps_;

@@ -154,6 +154,10 @@ void read_times(const JsonObject& record, TraceBatch& batch) {
                  .transform_seconds = seconds(record, "transform"),
                  .slowest_seconds = seconds(record, "slowest_seconds")};
   if (record.has("slowest") && record.at("slowest").is_string()) batch.times.slowest = record.text("slowest");
+  batch.costs = {.global = seconds(record, "cost_of_all"),
+                 .rank = seconds(record, "cost"),
+                 .most = seconds(record, "most_cost"),
+                 .most_by_sample = seconds(record, "most_cost_by_sample")};
 }
 
 std::int64_t phase_in_name(const std::filesystem::path& path) {

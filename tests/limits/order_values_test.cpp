@@ -73,7 +73,7 @@ TEST(OrderValues, PlansAreRefusedByName) {
 TEST(OrderValues, EnumeratorsThatThereAreNotAreUnknown) {
   EXPECT_EQ(to_string(Shuffle(99)), "unknown");
   EXPECT_EQ(to_string(Tail(-1)), "unknown");
-  EXPECT_EQ(to_string(Split(3)), "unknown");
+  EXPECT_EQ(to_string(Split(4)), "unknown");
   EXPECT_EQ(to_string(DType(255)), "unknown");
   EXPECT_EQ(size_of(DType(13)), 0U);
 }

@@ -253,7 +253,7 @@ inline LoaderOptions random_options(std::mt19937_64& random) {
           .seed = random(),
           .block = {.samples = 4, .blocks = 3},
           .tail = static_cast<Tail>(draw(random, 0, 3)),
-          .rank_split = static_cast<Split>(draw(random, 0, 3)),
+          .rank_split = static_cast<Split>(draw(random, 0, 2)),
           .worker_split = static_cast<Split>(draw(random, 0, 2)),
           .epochs = draw(random, 1, 3),
           .workers = 0,
@@ -296,7 +296,8 @@ inline Course random_course(const std::string& of, std::mt19937_64& random) {
       course.mixture.datasets.push_back({windows(packed, {.length = 3, .stride = 2}), weight});
     }
   }
-  if (course.options.rank_split == Split::balanced) {
+  if (draw(random, 0, 3) == 0) {
+    course.options.rank_split = Split::balanced;
     std::int64_t samples = course.source ? course.source->size() : 0;
     for (const Mixture::Part& part : course.mixture.datasets) samples += part.source->size();
     course.options.balance = random_balance(random, samples);

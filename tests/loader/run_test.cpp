@@ -134,7 +134,7 @@ class Chain {
       const auto then = run.at(step);
       ASSERT_TRUE(then) << "step " << step;
       RunSlice slice;
-      ASSERT_TRUE(then->slice(slice));
+      ASSERT_TRUE(slice_of(*then, slice, World{}, course_.options));
       ASSERT_EQ(handed(slice), trained_[static_cast<std::size_t>(step)]);
     }
     ASSERT_EQ(run.at(steps).has_value(), !run.is_over());

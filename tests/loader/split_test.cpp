@@ -9,6 +9,8 @@ constexpr std::array kSplits = {Split::by_sample, Split::by_shard, Split::interl
 TEST(Split, OfAnyKindGivesTheSameGlobalBatchesAtAnyRanksAndWorkers) {
   for_seeds(25, [&](std::uint64_t, std::mt19937_64& random) {
     Course course = random_course("Samples", random);
+    course.options.rank_split = Split::by_sample;
+    course.options.balance = {};
     const auto expected = course.unbroken();
     for (const auto ranks : kSplits) {
       for (const auto workers : kSplits) {

@@ -78,15 +78,15 @@ TEST(Dealer, GivesTextsToRanksInBalance) {
 TEST(Dealer, DealsTheSameForEver) {
   Dealer dealer;
   dealer.deal(Numbers{7, 1, 5, 5, 3, 9, 2, 8}, 1, {.ranks = 3});
-  EXPECT_EQ(parts_of(dealer), (Numbers{2, 2, 2, 0, 1, 0, 2, 1}));
+  EXPECT_EQ(parts_of(dealer), (Numbers{2, 2, 2, 1, 0, 0, 0, 1}));
   dealer.deal(Numbers{7, 1, 5, 5, 3, 9, 2, 8}, 1, {.ranks = 2, .micro_batches = 2});
-  EXPECT_EQ(parts_of(dealer), (Numbers{2, 3, 1, 1, 2, 0, 3, 3}));
+  EXPECT_EQ(parts_of(dealer), (Numbers{1, 0, 3, 3, 1, 0, 2, 2}));
   dealer.deal(Numbers{7, 1, 5, 5, 3, 9, 2, 8}, 1, {.ranks = 2, .limit = 10, .is_padded = true});
-  EXPECT_EQ(parts_of(dealer), (Numbers{1, 4, 2, 2, 4, 0, 4, 3}));
+  EXPECT_EQ(parts_of(dealer), (Numbers{4, 3, 5, 2, 3, 0, 3, 1}));
   std::mt19937_64 random(1);
   const Numbers costs = text_costs(random, 1024, 8192);
   dealer.deal(costs, 1, {.ranks = 64});
-  EXPECT_EQ(to_string(FingerprintBuilder().add(parts_of(dealer)).finish()), "");
+  EXPECT_EQ(to_string(FingerprintBuilder().add(parts_of(dealer)).finish()), "92e3f13eeea5667b3bd73c098693530c");
 }
 
 TEST(Dealer, GivesAsManySlotsToEachPartWithinOne) {
@@ -184,7 +184,7 @@ TEST(Dealer, BalancesSeveralColumnsByTheWorst) {
     both.push_back(draw(random, 0, 9) == 0 ? draw(random, 1, 20) : 0);  // images, of few samples
   }
   dealer.deal(both, 2, {.ranks = 8});
-  for (const std::size_t column : {0, 1}) {
+  for (std::size_t column = 0; column < 2; ++column) {
     Numbers costs;
     for (std::size_t i = column; i < both.size(); i += 2) costs.push_back(both[i]);
     const double mean =
