@@ -109,6 +109,7 @@ World sampler_world(py::handle given) {
 // For a sampler over sources made by `numbers`.
 PyRun make_sampler_run(py::handle data, LoaderOptions options, py::handle world) {
   const auto ordered = order_of(data, options);
+  if (options.rank_split == Split::balanced) internal::check(options.balance, ordered.run.samples());
   return {ordered.run, sampler_world(world), options.rank_split, options.balance,
           std::make_shared<const std::vector<SampleContent>>(
               internal::PlannedSource::content_of(*ordered.source, internal::kSamplesOfContent))};
