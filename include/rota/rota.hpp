@@ -5,6 +5,7 @@
 // clang-format off: not in order of names
 
 // A program that trains.
+#include "rota/balance.hpp"               // batches dealt so that ranks have as much to do
 #include "rota/batch.hpp"                 // what the loop gets
 #include "rota/checkpoint_directory.hpp"  // saving, and finding what was saved
 #include "rota/communicator.hpp"          // groups of ranks, the stop signal
