@@ -101,7 +101,7 @@ void define_balance(py::module_& module) {
            [](const Lengths& self) {
              return fmt::format("<rota.Lengths of {} samples, up to {}>", self.size(), self.most());
            })
-      .def(py::pickle(&to_array, &to_lengths));
+      .def(py::pickle(&to_array, [](const py::array& all) { return to_lengths(all); }));
   kLengthColumn.define(module, "LengthColumnOptions");
   kBalance.define(module, "BalanceOptions");
   module.def("check_balance", [](py::handle balance) { take<Balance>(balance, {"balance a batch", "it"}); });
