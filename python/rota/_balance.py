@@ -69,9 +69,10 @@ class Balance:
       ranks, as it takes for each to cost at most that.
     - `padded`: a micro-batch costs its costliest sample, times its samples.
 
-    >>> balance = Balance([5, 1, 1, 3], quadratic=1)
-    >>> [Run(4, 4, shuffle="none").slice((rank, 2), balance=balance).ids.tolist() for rank in (0, 1)]
-    [[0, 1], [2, 3]]
+    >>> import rota
+    >>> run = rota.Run(4, 4, shuffle="none")
+    >>> run.slice(balance=rota.Balance([5, 4, 1, 1]), world=(0, 2)).costs
+    BatchCosts(global_=11.0, rank=6.0, most=6.0, most_by_sample=9.0, largest=5.0)
     """
 
     lengths: Any

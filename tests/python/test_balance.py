@@ -245,13 +245,13 @@ def test_a_state_between_parts_begins_the_batch_anew():
 
 
 def test_parts_are_settled_by_hand_one_by_one():
-    sampler = maker(20, dict(global_batch_size=10, rank_split="balanced", epochs=1, settle="by_hand"), micro_batches=2)(0, 1)
+    sampler = maker(20, dict(global_batch_size=10, rank_split="balanced", tail="partial", settle="by_hand"), micro_batches=2)(0, 1)
     infos = [sampler.advance() for _ in range(2)]
     assert [info.size for info in infos] == [5, 5] and sampler.open.out == 10
     sampler.settle(infos[0])
     assert sampler.open.out == 5
     state = sampler.state_dict()
-    again = maker(20, dict(global_batch_size=10, rank_split="balanced", epochs=1, settle="by_hand"), micro_batches=2)(0, 1)
+    again = maker(20, dict(global_batch_size=10, rank_split="balanced", tail="partial", settle="by_hand"), micro_batches=2)(0, 1)
     again.load_state_dict(state)
     left = sorted(index for part in again for index in part)
     assert left == sorted({*range(20)} - {*infos[0].ids.tolist()})
