@@ -99,11 +99,6 @@ class Balance:
         is_one = not isinstance(self.lengths, tuple)
         return (LengthColumn(self.lengths, self.linear, self.quadratic),) if is_one else self.lengths
 
-    @property
-    def has_parts(self) -> bool:
-        """Whether a rank may have several micro-batches of a batch."""
-        return self.micro_batches > 1 or self.micro_cost > 0
-
 
 def with_lengths(balance: Any, dataset: Any, comm: Any) -> Any:
     """The same with the lengths of the fields that it names. **Collective** over `comm`."""

@@ -236,7 +236,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
                 open_limit=open_limit,
             )  # fmt: skip
             self._options["balance"] = balance
-            self._has_parts = balance is not None and balance.has_parts
+            self._has_parts = balance is not None and (balance.micro_batches > 1 or balance.micro_cost > 0)
             self._parts: deque[Any] = deque()  # of a batch, to be counted by advance()
             self._part = 0  # the next one to be counted
             self._epochs = self._options["epochs"]

@@ -56,18 +56,14 @@ class BatchSlot(NamedTuple):
 
 
 class BatchCosts(NamedTuple):
-    """What a batch costs under `rank_split="balanced"`, by the first column of lengths that costs something."""
+    """What a batch costs under "balanced", by the first column of lengths that costs something: of all ranks; of this one;
+    of the rank that has most; the same of equal slices; of one sample, below which no rank can be that has it."""
 
     global_: float = 0
-    """of all ranks"""
     rank: float = 0
-    """of this one"""
     most: float = 0
-    """of the rank that has most"""
     most_by_sample: float = 0
-    """of equal slices, the same"""
     largest: float = 0
-    """of one sample: no rank that has it can have less"""
 
 
 class Mixture(NamedTuple):

@@ -3,7 +3,6 @@
 import pickle
 import random
 from dataclasses import FrozenInstanceError
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,14 +131,13 @@ def maker(samples, options, **balance):
 
 
 def loader_maker(samples, options, **balance):
-    balance.pop("micro_batches", None)  # it hands out whole batches
     given = {"balance": rota.Balance("tokens", **COST, **balance)} if balance else {}
     return lambda rank, size: rota.Loader(texts(samples), world=(rank, size), workers=size % 3, **options, **given)
 
 
-@pytest.mark.parametrize("kind, micro_batches", [(maker, 1), (loader_maker, 1)])
+@pytest.mark.parametrize("kind", [maker, loader_maker])
 @pytest.mark.parametrize("seed", range(2))
-def test_global_batches_are_those_without_a_balance_in_any_chain_of_worlds(kind, micro_batches, seed):
+def test_global_batches_are_those_without_a_balance_in_any_chain_of_worlds(kind, seed):
     draw = random.Random(seed)
     for samples, options in settings(600 + seed, 10):
         options.pop("rank_split")
@@ -255,16 +253,3 @@ def test_parts_are_settled_by_hand_one_by_one():
     again.load_state_dict(state)
     left = sorted(index for part in again for index in part)
     assert left == sorted({*range(20)} - {*infos[0].ids.tolist()})
-
-
-def test_ranks_of_a_loader_with_parts_of_several_costs_agree(tmp_path):
-    path = Path(tmp_path, "lengths.npy")
-    np.save(path, lengths(64))
-    for options in dict(micro_cost=2000, padded=True), dict(micro_batches=4):
-        balance = rota.Balance(path, **COST, **options)
-        batches = [
-            [*rota.Loader(texts(64), 32, world=(rank, 2), rank_split="balanced", balance=balance)] for rank in range(2)
-        ]
-        for ranks in zip(*batches):
-            assert len({len(batch.micro_ends) for batch in ranks}) == 1
-            assert all(batch.micro_ends[-1] == batch.size for batch in ranks)
