@@ -110,8 +110,12 @@ def with_lengths(balance: Any, dataset: Any, comm: Any) -> Any:
             "balance a batch: the lengths of a field are those of a rota.Source, and there is none to ask; give an "
             "array, or a path that ends in .npy"
         )
-    columns = [
-        replace(one, lengths=lengths_of(join(sources), one.lengths, comm)) if isinstance(one.lengths, str) else one
-        for one in balance.columns
-    ]
-    return replace(balance, lengths=columns, linear=1, quadratic=0)
+
+    def found(lengths: Any) -> Any:
+        return lengths_of(join(sources), lengths, comm) if isinstance(lengths, str) else lengths
+
+    given = balance.lengths
+    is_one = not isinstance(given, tuple)
+    return replace(
+        balance, lengths=found(given) if is_one else [replace(one, lengths=found(one.lengths)) for one in given]
+    )

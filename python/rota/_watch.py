@@ -122,7 +122,7 @@ class _Meter:
         self._total = self._steps_left()
 
     def count(self, waited: float) -> None:
-        self._steps += 1
+        self._steps += getattr(self._order, "_part", 0) == 0  # with the last part of a batch
         self._waited += waited
         now = time.monotonic()
         if not self._is_shown:
@@ -150,7 +150,9 @@ class _Meter:
         at = self._order.position
         try:
             is_epoch = getattr(self._order, "_epochs", at) is None
-            return max(len(self._loader) - (at.consumed // self._order.global_batch_size if is_epoch else at.step), 0)
+            balance = getattr(self._order, "_options", {}).get("balance")
+            steps = len(self._loader) // (balance.micro_batches if balance else 1)
+            return max(steps - (at.consumed // self._order.global_batch_size if is_epoch else at.step), 0)
         except TypeError:
             return 0
 

@@ -29,8 +29,14 @@ void Lengths::take(std::span<const T> lengths) {
     narrow_ = lengths.data();
   else
     wide_ = lengths.data();
-  const auto bytes = std::as_bytes(lengths);
-  digest_ = FingerprintBuilder().add({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).finish();
+  const auto digest = [](const auto& all) {
+    const auto bytes = std::as_bytes(std::span(all));
+    return FingerprintBuilder().add({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).finish();
+  };
+  // Of the narrow ones, where they could be: so that equal lengths have equal digests.
+  const bool could_be_narrow = wide_ != nullptr && most_ <= std::numeric_limits<std::int32_t>::max();
+  digest_ =
+      could_be_narrow ? digest(std::vector<std::int32_t>(lengths.begin(), lengths.end())) : digest(lengths);
 }
 
 Lengths::Lengths(std::shared_ptr<const void> keep, std::span<const std::int64_t> lengths)

@@ -33,9 +33,11 @@ def cost(info):
 def test_lengths_are_the_same_wherever_they_come_from(tmp_path):
     given = lengths(50)
     np.save(tmp_path / "lengths.npy", np.array(given, dtype=np.int32))
+    np.save(tmp_path / "wide.npy", given)
     made = [
         *(rota.Lengths(np.array(given, dtype=dtype)) for dtype in ("int16", "uint32", "int32", ">i4", "int64")),
         rota.Lengths(given), rota.Lengths(np.repeat(given, 2)[::2]), rota.read_lengths(tmp_path / "lengths.npy"),
+        rota.read_lengths(tmp_path / "wide.npy"),
         rota.lengths_of(texts(50), "tokens"), pickle.loads(pickle.dumps(rota.Lengths(given))),
         rota.Balance(tmp_path / "lengths.npy").lengths, rota.Balance(str(tmp_path / "lengths.npy")).lengths,
     ]  # fmt: skip

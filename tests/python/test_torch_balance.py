@@ -1,6 +1,8 @@
 """Balance with PyTorch: parts of batches, attention of several lengths, and the losses of a run without."""
 
+import io
 import random
+import re
 
 import numpy as np
 import pytest
@@ -71,6 +73,9 @@ def test_a_state_behind_a_part_is_that_before_its_batch_and_with_the_last_one_be
         again.load_state_dict(run.state_dict(batch))
         assert again.position == (info.end if info.part == 1 else info.start) == run.position
     refused(lambda: len(loader(**balanced(micro_cost=500))), TypeError, "micro_cost")
+    shown = io.StringIO()
+    assert len([*rota.progress(loader(tail="drop", **balanced(micro_batches=2)), every=0, file=shown)]) == 4
+    assert [*map(int, re.findall(r"step (\d)", shown.getvalue()))][-2:] == [2, 2] and "0 left" not in shown.getvalue().splitlines()[-1]
 
 
 def test_an_empty_part_is_none_and_counts():
