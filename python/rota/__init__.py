@@ -60,21 +60,22 @@ from rota._streams import (
 )  # fmt: skip
 from rota._trace import TraceWriter
 from rota._values import (
-    BatchCosts, BatchSlot, Field, Mixture, Position, Ragged, Sample, Samples, SkippedSample, StreamId, StreamSample, World,
+    BatchCosts, BatchSlot, Field, Mixture, Position, Ragged, Sample, Samples, SkippedSample, StreamId, StreamSample,
+    World,
 )  # fmt: skip
 from rota._watch import compare_ranks, progress, to_prometheus
 
 __all__ = [
-    "BadSample", "Balance", "Batch", "BatchCosts", "BatchInfo", "BatchIterator", "BatchSlot", "BlobInfo", "BusyError", "CallbackError",
-    "Catalog", "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator", "CorruptError",
-    "Damage", "Dispatch", "ElasticBatchSampler", "Error", "Field", "IOError", "Index", "InvalidArgumentError",
-    "LengthColumn", "Lengths", "Loader",
-    "MismatchError", "Mixture", "NotFoundError", "OpenSamples", "OutOfRangeError", "Position", "Progress",
-    "PythonSource", "Ragged", "RejectedCheckpoint", "Rows", "Run", "Sample", "Samples", "SaveReport", "ShardReport",
-    "SkippedSample", "Source", "TensorInfo", "Stream", "StreamId", "StreamLoader", "StreamSample", "StreamSource",
-    "TimeoutError", "TraceWriter", "UnsupportedError", "Verification", "World", "cast", "compare_ranks", "find_format",
-    "formats", "as_stream", "filter", "flat_map", "join", "lengths_of", "merge_states", "open", "open_checkpoint", "pack", "progress",
-    "read_lengths", "shuffle_buffer", "split", "to_prometheus", "verify", "windows", "write_shards",
+    "BadSample", "Balance", "Batch", "BatchCosts", "BatchInfo", "BatchIterator", "BatchSlot", "BlobInfo", "BusyError",
+    "CallbackError", "Catalog", "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator",
+    "CorruptError", "Damage", "Dispatch", "ElasticBatchSampler", "Error", "Field", "IOError", "Index",
+    "InvalidArgumentError", "LengthColumn", "Lengths", "Loader", "MismatchError", "Mixture", "NotFoundError",
+    "OpenSamples", "OutOfRangeError", "Position", "Progress", "PythonSource", "Ragged", "RejectedCheckpoint", "Rows",
+    "Run", "Sample", "Samples", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",
+    "StreamId", "StreamLoader", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter", "UnsupportedError",
+    "Verification", "World", "cast", "compare_ranks", "find_format", "formats", "as_stream", "filter", "flat_map",
+    "join", "lengths_of", "merge_states", "open", "open_checkpoint", "pack", "progress", "read_lengths",
+    "shuffle_buffer", "split", "to_prometheus", "verify", "windows", "write_shards",
 ]  # fmt: skip
 
 _rota.send_messages_to(_tell)  # to the logger "rota", which prints them, unless the program says otherwise

@@ -13,7 +13,7 @@ from rota._sources import Source, _as_source, join
 
 Lengths = _rota.Lengths
 Lengths.__module__ = "rota"
-Lengths.__doc__ = """How long each sample of a dataset is: a whole number, 0 or more, of an array or a list. *Immutable.*
+Lengths.__doc__ = """How long each sample of a dataset is: whole numbers, 0 or more, of an array or a list. *Immutable.*
 
 They take 4 bytes each, or 8 where one is 2^31 or longer.
 
@@ -34,7 +34,7 @@ def lengths_of(source: Source, field: str, comm: Any = None, threads: int = 8) -
     With `comm`, which `rota.Communicator` takes, its ranks share the work. **Collective**.
     """
     with agreed(comm, "ask for lengths") as ranks:
-        source = _as_source("ask for lengths", source)
+        source = _as_source(f"ask for the lengths of field {field!r}", source)
     return _rota.lengths_of(source, field, threads, ranks)
 
 
@@ -104,15 +104,10 @@ def with_lengths(balance: Any, dataset: Any, comm: Any) -> Any:
     """The same with the lengths of the fields that it names. **Collective** over `comm`."""
     if not isinstance(balance, Balance) or not any(isinstance(one.lengths, str) for one in balance.columns):
         return balance
-    sources = dataset if isinstance(dataset, (list, tuple)) else [dataset]
-    if not all(isinstance(one, Source) for one in sources):
-        raise InvalidArgumentError(
-            "balance a batch: the lengths of a field are those of a rota.Source, and there is none to ask; give an "
-            "array, or a path that ends in .npy"
-        )
 
     def found(lengths: Any) -> Any:
-        return lengths_of(join(sources), lengths, comm) if isinstance(lengths, str) else lengths
+        source = join(dataset) if isinstance(dataset, (list, tuple)) else dataset  # of several, which are mixed
+        return lengths_of(source, lengths, comm) if isinstance(lengths, str) else lengths
 
     given = balance.lengths
     is_one = not isinstance(given, tuple)

@@ -56,8 +56,10 @@ class BatchSlot(NamedTuple):
 
 
 class BatchCosts(NamedTuple):
-    """What a batch costs under "balanced", by the first column of lengths that costs something: of all ranks; of this one;
-    of the rank that has most; the same of equal slices; of one sample, below which no rank can be that has it."""
+    """What a batch costs under "balanced", by the first column of lengths that costs something.
+
+    That of all ranks, of this one, of the one that has most, of that by equal slices, and of the largest sample.
+    """
 
     global_: float = 0
     rank: float = 0

@@ -32,7 +32,8 @@ class DataLoader(rota.torch.DataLoader):
             raise UnsupportedError(
                 "iterate in Accelerate: gather_for_metrics leaves out the last samples of a batch, and others would be "
                 "to be left out "
-                'with on_bad_sample="skip" or another rank_split than "by_sample"; use a rota.torch.DataLoader, and its info.mask'
+                'with on_bad_sample="skip" or another rank_split than "by_sample"; use a rota.torch.DataLoader, and '
+                "its info.mask"
             )
         order = self._order
         last = order.samples % order.global_batch_size if order._options["tail"] == "partial" else 0

@@ -27,6 +27,11 @@ _STAGES = "ready", "started", "processed", "completed"  # of what Lightning coun
 def _require_lightning_keeps(loader: DataLoader) -> None:
     """That Lightning's count of batches says where `loader` is, and that all ranks take all steps."""
     order, tail = loader._order, loader._order._options["tail"]
+    if order._has_parts:  # Lightning's count of batches is not of steps then
+        raise UnsupportedError(
+            "train elastically: a balance with micro_batches= or micro_cost=; leave them out, and let Lightning "
+            "accumulate batches"
+        )
     if operator.length_hint(loader, -1) < 0:  # Lightning draws a batch of these ahead of the one in hand
         raise UnsupportedError(
             'train elastically: a mixture without a length; make its sampler with end="steps" and steps='
@@ -34,11 +39,6 @@ def _require_lightning_keeps(loader: DataLoader) -> None:
     if order._evaluation:
         raise InvalidArgumentError(
             "train elastically: the sampler of the training loader has evaluation=True, and keeps no place"
-        )
-    if order._has_parts:  # Lightning's count of batches is not of steps then
-        raise UnsupportedError(
-            "train elastically: a balance with micro_batches= or micro_cost=; leave them out, and let Lightning "
-            "accumulate batches"
         )
     if tail == "carry":  # Lightning takes the first epoch's length for all
         raise UnsupportedError(

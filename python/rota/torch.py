@@ -146,10 +146,9 @@ def varlen(batch: Any, part: int | None = None, padding: str = "drop") -> dict[s
     a loader, or a mapping of tensors or arrays; `part` one of its micro-batches. `cu_seqlens`, int32, is where segments
     begin, and the last one ends; `max_seqlen` is the longest.
 
-    >>> packed = {"tokens": np.array([[5, 6, 7, 0], [8, 9, 8, 9]]), "segment_ids": np.array([[1, 1, 2, 0], [1, 1, 1, 1]])}
-    >>> flat = varlen(packed)
+    >>> flat = varlen({"tokens": np.array([[5, 6, 7, 0]]), "segment_ids": np.array([[1, 1, 2, 0]])})
     >>> flat["tokens"].tolist(), flat["cu_seqlens"].tolist(), flat["max_seqlen"]
-    ([5, 6, 7, 8, 9, 8, 9], [0, 2, 3, 7], 4)
+    ([5, 6, 7], [0, 2, 3], 2)
     """
     if padding not in ("drop", "segment"):
         raise InvalidArgumentError(f'make a flat batch: padding is {padding!r}; it must be "drop" or "segment"')
@@ -167,7 +166,8 @@ def varlen(batch: Any, part: int | None = None, padding: str = "drop") -> dict[s
             lengths[name] = offsets.diff()
         else:
             values = values[rows]
-        made[name] = _tensor(values, types.get(name, values.dtype.name), name) if isinstance(values, np.ndarray) else values
+        is_array = isinstance(values, np.ndarray)
+        made[name] = _tensor(values, types.get(name, values.dtype.name), name) if is_array else values
     if "segment_ids" in made:
         ids = made.pop("segment_ids")
         begins = torch.ones_like(ids, dtype=torch.bool)

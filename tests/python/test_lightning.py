@@ -189,6 +189,9 @@ def test_loaders_whose_place_lightning_cannot_keep_are_refused(tmp_path):
     refused(lambda: quiet(tmp_path).fit(Module(), mixed()), rota.UnsupportedError, 'end="steps"')
     refused(lambda: quiet(tmp_path).fit(Module(), {"a": plain(), "b": plain()}), rota.UnsupportedError, "several training loaders")
     refused(lambda: quiet(tmp_path).fit(Module(), plain(tail="carry")), rota.UnsupportedError, 'another tail than "carry"')
+    for parts in dict(micro_batches=2), dict(micro_cost=9):
+        dealt = dict(rank_split="balanced", balance=rota.Balance([1] * 36, **parts))
+        refused(lambda: quiet(tmp_path).fit(Module(), plain(**dealt)), rota.UnsupportedError, "micro_cost")
     refused(lambda: quiet(tmp_path).fit(Module(), plain(evaluation=True)), rota.InvalidArgumentError, "evaluation=True")
     for samples, ranks in (34, 3), (36, 8):  # the last batch has two; each has four
         with pytest.raises(rota.UnsupportedError, match=f"{samples % 4 or 4} samples for {ranks} ranks"):
