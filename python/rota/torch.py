@@ -154,8 +154,8 @@ def varlen(batch: Any, part: int | None = None, padding: str = "drop") -> dict[s
         raise InvalidArgumentError(f'make a flat batch: padding is {padding!r}; it must be "drop" or "segment"')
     rows = slice(None)
     if part is not None:
-        ends = [0, *getattr(batch, "batch", batch).micro_ends.tolist()]
-        rows = slice(ends[part], ends[part + 1])
+        ends = getattr(batch, "batch", batch).micro_ends.tolist()
+        rows = slice(ends[part - 1] if part else 0, ends[part])
     types = {field.name: field.dtype for field in getattr(batch, "fields", ())}
     made, lengths = dict[str, Any](), dict[str, torch.Tensor]()
     for name, value in batch.items():

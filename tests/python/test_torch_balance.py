@@ -184,5 +184,8 @@ def test_batches_of_a_loader_become_flat_by_part():
         of_each = [n for part in parts for n in part["cu_seqlens"].diff().tolist()]
         assert of_each == [LENGTHS[id] for id in batch.ids] and max(part["max_seqlen"] for part in parts) == max(of_each)
         assert all(torch.equal(part["tokens"], part["position_ids"]) for part in parts)  # which these count
+    few = rota.Loader(documents, 2, cast=cast, world=(0, 1), **balanced(micro_batches=3)).next()
+    empty = rota.torch.varlen(few, int(np.diff(few.micro_ends, prepend=0).argmin()))
+    assert (empty["cu_seqlens"].tolist(), empty["max_seqlen"], len(empty["tokens"])) == ([0], 0, 0)
     refused(lambda: rota.torch.varlen({"x": np.ones(3)}), ValueError, "segment_ids")
     refused(lambda: rota.torch.varlen(PACKED, padding="keep"), ValueError, "'keep'")
