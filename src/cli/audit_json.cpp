@@ -135,7 +135,7 @@ void add_batch(Json& rank, const trace::TraceBatch& batch, const std::regex& in_
 class Evenness {
  public:
   void add(const trace::Step& step, int ranks) {
-    const BatchCosts costs = step.slices.empty() ? BatchCosts() : step.slices.begin()->second->costs;
+    const BatchCosts costs = step.slices.empty() ? BatchCosts() : step.slices.front().batch->costs;
     if (costs.global <= 0) return;
     before_ += costs.most_by_sample / costs.global * ranks;
     after_ += costs.most / costs.global * ranks;
