@@ -80,7 +80,7 @@ struct TraceBatch {
   std::vector<TraceSlot> slots;
   double at = -1;    ///< when the loop had it, in seconds since 1970; -1: nobody wrote times
   BatchTimes times;  ///< 0 where nobody wrote them
-  BatchCosts costs;  ///< and these
+  BatchCosts costs = {};  ///< and these
 };
 
 /// What a record says of samples that were handed out before.

@@ -18,6 +18,8 @@ Balance of_field(std::string field) { return {.columns = {{.field = std::move(fi
 
 TEST(Balanced, LoadersAskTheSourceForLengthsAndGiveEachRankAsMuch) {
   const auto source = counting(700);  // texts of 0 to 6 bytes
+  std::array<std::atomic<int>, 700> reads{};
+  source->on_read = [&](SampleId id) { ++reads[static_cast<std::size_t>(id.value)]; };
   const LoaderOptions options =
       in_balance(of_field("text"), {.global_batch_size = 70, .shuffle = Shuffle::none, .workers = 2});
   SideBySide ranks(5, [&](World world) { return Loader(source, options, world); });
@@ -31,6 +33,7 @@ TEST(Balanced, LoadersAskTheSourceForLengthsAndGiveEachRankAsMuch) {
     EXPECT_THAT(batch.micro_ends(), ElementsAre(14));
   };
   while (ranks.step(even)) continue;
+  for (const auto& times : reads) EXPECT_EQ(times, 1) << "as without balance";
 }
 
 TEST(Balanced, GlobalBatchesAreTheSameThroughKillsAndOtherWorldsAndBalances) {
