@@ -4,6 +4,7 @@
 // windows.hpp.
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,17 +16,28 @@ namespace rota {
 
 class Communicator;
 
+/// How documents are laid into sequences.
+enum class Fit {
+  concat,  ///< one behind the other, and cut where a sequence is full
+  best,    ///< whole, the longest first, each where it leaves the least room
+};
+
 /// How documents are packed. All but `threads` define the dataset, and must be the same on resume.
 struct PackOptions {
   std::int64_t length = 2048;  ///< tokens in a sequence: 1 to 2^31 - 1
   /// Tokens put before and after every document, even an empty one. They belong to their document.
   std::optional<std::int64_t> bos = {};
   std::optional<std::int64_t> eos = {};
-  std::int64_t pad = 0;           ///< fills up the last sequence
-  std::uint64_t seed = 0;         ///< of the order of documents, the same in all epochs
-  bool shuffle_documents = true;  ///< else they keep the order of their source
+  std::int64_t pad = 0;  ///< fills up what no document does
+  Fit fit = Fit::concat;
+  bool cut_longer = true;         ///< Fit::best cuts documents longer than a sequence; else it refuses them
+  std::uint64_t seed = 0;         ///< of the order of documents
+  bool shuffle_documents = true;  ///< else they keep the order of their source; Fit::best: by length
   std::string field = {};         ///< of the tokens; empty: the only ragged field of integers
-  int threads = 8;                ///< of each rank, to ask for documents' lengths; up to 4,096
+  /// More ragged fields of scalars with a value for each token, such as labels, packed alike. By name, what
+  /// stands at bos, eos and padding: {{"labels", -100}}.
+  std::map<std::string, std::int64_t> fields = {};
+  int threads = 8;  ///< of each rank, to ask for documents' lengths; up to 4,096
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;
@@ -67,6 +79,20 @@ std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, cons
 
 /// The documents with tokens in sequence `id`, in order, as numbered in what was packed. Throws
 /// Error{invalid_argument} where `packed` is not of `pack`, Error{out_of_range} without such a sequence.
-std::vector<SampleId> documents_of(const Source& packed, SampleId id);
+/// `epoch`: of the sequence; only under Fit::best other documents are in it in each.
+std::vector<SampleId> documents_of(const Source& packed, SampleId id, std::int64_t epoch = 0);
+
+/// What packing made of the documents.
+struct PackFacts {
+  std::int64_t sequences = 0;
+  std::int64_t documents = 0;  ///< that have tokens, bos and eos included
+  std::int64_t cut = 0;        ///< of these, in more than one sequence
+  std::int64_t tokens = 0;     ///< of all sequences, without padding
+  double fill = 1;             ///< tokens / (sequences * length)
+};
+
+/// Under Fit::concat it looks at each document. Throws Error{invalid_argument} where `packed` is not of
+/// `pack`.
+PackFacts pack_facts(const Source& packed);
 
 }  // namespace rota
