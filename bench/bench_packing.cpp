@@ -208,7 +208,7 @@ void fit(benchmark::State& state) {
   const auto source = std::make_shared<Lengths>(state.range(0));
   const auto by = state.range(1) == 0 ? rota::Fit::concat : rota::Fit::best;
   rota::PackFacts facts;
-  for (auto _ : state) facts = rota::pack_facts(*rota::pack(source, {.fit = by, .threads = 1}));
+  for (auto _ : state) facts = rota::packing_of(*rota::pack(source, {.fit = by, .threads = 1}));
   state.counters["documents/s"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(0)),
                                                      benchmark::Counter::kIsRate);
   state.counters["fill"] = facts.fill;

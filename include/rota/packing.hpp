@@ -105,6 +105,6 @@ struct PackFacts {
 
 /// Under Fit::concat it looks at each document. Throws Error{invalid_argument} where `packed` is not of
 /// `pack`.
-PackFacts pack_facts(const Source& packed);
+PackFacts packing_of(const Source& packed);
 
 }  // namespace rota

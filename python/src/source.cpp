@@ -372,10 +372,10 @@ void define_sources(py::module_& module) {
           "fit=\"best\" "
           "they are others in each epoch.")
       .def(
-          "pack_facts",
+          "packing",
           [](const PySource& self) {
             using py::literals::operator""_a;
-            const PackFacts facts = unlocked([&] { return pack_facts(*self.source); });
+            const PackFacts facts = unlocked([&] { return packing_of(*self.source); });
             return py::dict("sequences"_a = facts.sequences, "documents"_a = facts.documents,
                             "cut"_a = facts.cut, "tokens"_a = facts.tokens, "fill"_a = facts.fill);
           },

@@ -74,57 +74,61 @@ class PilesByRoom {
   ByRoom piles_;
 };
 
+/// A document's tokens, and those of them that fill no sequence.
+struct Cut {
+  std::int64_t wholes = 0;  ///< sequences that it fills
+  std::int64_t rest = 0;
+
+  Cut(std::int64_t tokens, std::int64_t length) noexcept : rest(tokens) {
+    if (tokens < length) return;
+    wholes = tokens / length;
+    rest = tokens % length;
+  }
+};
+
 }  // namespace
 
-BestFit::BestFit(const SampleLengths& lengths, const Options& options, const ranks::Nodes& nodes)
+BestFit::BestFit(const SampleLengths& lengths, const PackOptions& options, const ranks::Nodes& nodes)
     : options_(options), documents_(lengths.size()) {
   count(lengths, nodes);
-  nodes.all().together("lay documents into sequences", [&] {
-    with_memory([&] { lay(); }, [&] { return std::string("pack documents: lay them into sequences"); });
-  });
+  nodes.all().together("lay documents into sequences", [&] { lay(); });
   sort(lengths, nodes);
 }
 
-// How many documents and parts of them have which length.
+// How many documents, and parts of them, have which length.
 void BestFit::count(const SampleLengths& lengths, const ranks::Nodes& nodes) {
   const Communicator& all = nodes.all();
-  const std::int64_t most = std::min(options_.length, lengths.most() + options_.added);
+  const std::int64_t most = std::min(options_.length, lengths.most() + added_tokens(options_));
   std::vector<std::int64_t> counts;
   all.together("count the lengths of documents", [&] {
     with_memory([&] { counts.resize(static_cast<std::size_t>(most) + 1); },
                 [&] { return fmt::format("pack documents: count lengths up to {}", most); });
     const std::int64_t end = share(documents_, all.rank() + 1, all.size());
     for (std::int64_t id = share(documents_, all.rank(), all.size()); id < end; ++id) {
-      std::int64_t tokens = lengths[id] + options_.added;
-      if (tokens > 0) ++counts_.documents;
+      const std::int64_t tokens = lengths[id] + added_tokens(options_);
+      if (tokens > options_.length && !options_.cut_longer) {
+        throw failure(ErrorCode::invalid_argument,
+                      "pack documents: document {} takes {} tokens, and a sequence has {}; make length "
+                      "greater, or have longer documents cut (the option cut_longer)",
+                      id, tokens, options_.length);
+      }
       counts_.tokens = add_tokens(counts_.tokens, tokens);
-      if (tokens > options_.length) {
-        if (!options_.cuts_longer) {
-          throw failure(ErrorCode::invalid_argument,
-                        "pack documents: document {} takes {} tokens, and a sequence has {}; make length "
-                        "greater, or have longer documents cut (the option cut_longer)",
-                        id, tokens, options_.length);
-        }
-        ++counts_.cut;
-      }
-      if (tokens >= options_.length) {
-        ++longs_;
-        counts[static_cast<std::size_t>(most)] += tokens / options_.length;
-        tokens %= options_.length;
-      }
-      ++counts[static_cast<std::size_t>(tokens)];
+      counts_.documents += tokens > 0 ? 1 : 0;
+      counts_.cut += tokens > options_.length ? 1 : 0;
+      const Cut cut(tokens, options_.length);
+      ++counts[static_cast<std::size_t>(cut.rest)];
+      if (cut.wholes == 0) continue;
+      counts[static_cast<std::size_t>(most)] += cut.wholes;
+      ++longs_;
     }
   });
   counts_.tokens = add_tokens(ranks::all_gather(all, counts_.tokens));
-  counts.insert(counts.end(), {counts_.documents, counts_.cut, longs_});
+  for (std::int64_t* const of_all : {&counts_.documents, &counts_.cut, &longs_})
+    all.sum(std::span(of_all, 1));
   all.sum(std::span(counts));
-  longs_ = counts.back();
-  counts_.cut = *(counts.end() - 2);
-  counts_.documents = *(counts.end() - 3);
   for (std::int64_t length = 1, first = 0; length <= most; ++length) {
     const std::int64_t count = counts[static_cast<std::size_t>(length)];
-    if (count == 0) continue;
-    classes_.push_back({.length = length, .count = count, .first = first});
+    if (count > 0) classes_.push_back({.length = length, .count = count, .first = first});
     first += count;
   }
 }
@@ -141,47 +145,39 @@ void BestFit::lay() {
     }
   }
   groups_.push_back({.first = sequences, .first_step = steps_.size()});
-  order_ = Permutation(sequences, derive_key(options_.seed.value_or(0), 0, Purpose::packing, 0));
+  const std::uint64_t seed = options_.shuffle_documents ? options_.seed : 0;
+  order_ = Permutation(sequences, derive_key(seed, 0, Purpose::packing, 0));
 }
 
 // Which documents have which length, in the order of their source.
 void BestFit::sort(const SampleLengths& lengths, const ranks::Nodes& nodes) {
-  const bool has_wholes = longs_ > 0;  // these are the last class, and not sorted
-  const std::int64_t sorted = classes_.empty() ? 0
-                              : has_wholes     ? classes_.back().first
-                                               : classes_.back().first + classes_.back().count;
-  const std::int64_t most = std::max(2 * documents_ + 1, has_wholes ? classes_.back().count : 0);
+  const LengthClass longest = classes_.empty() ? LengthClass() : classes_.back();
+  const std::int64_t most = std::max(2 * documents_, longs_ > 0 ? longest.count : 0);
   const std::size_t width = NarrowNumbers::width(most);
-  const std::size_t sorted_bytes = static_cast<std::size_t>(sorted) * width;
-  const std::size_t long_bytes = static_cast<std::size_t>(longs_) * width;
-  const NodeMemory made = make_node_memory(nodes, sorted_bytes + 2 * long_bytes + 1);
+  const std::size_t sorted =
+      static_cast<std::size_t>(longest.first + (longs_ > 0 ? 0 : longest.count)) * width;
+  const std::size_t longs = static_cast<std::size_t>(longs_) * width;
+  const NodeMemory made = make_node_memory(nodes, sorted + 2 * longs + 1);
   memory_ = made.memory;
-  bytes_ = {memory_.get(), sorted_bytes + 2 * long_bytes};
-  sorted_ = NarrowNumbers(bytes_.first(sorted_bytes), most);
-  longs_ids_ = NarrowNumbers(bytes_.subspan(sorted_bytes, long_bytes), most);
-  ends_ = NarrowNumbers(bytes_.last(long_bytes), most);
+  bytes_ = {memory_.get(), sorted + 2 * longs};
+  sorted_ = NarrowNumbers(bytes_.first(sorted), most);
+  long_ids_ = NarrowNumbers(bytes_.subspan(sorted, longs), most);
+  ends_ = NarrowNumbers(bytes_.last(longs), most);
   nodes.all().together("sort documents by length", [&] {
     if (!made.is_first) return;
-    std::vector<std::int64_t> next(classes_.empty() ? 1
-                                                    : static_cast<std::size_t>(classes_.back().length) + 1);
+    std::vector<std::int64_t> next(static_cast<std::size_t>(longest.length) + 1);
     for (const LengthClass& of : classes_) next[static_cast<std::size_t>(of.length)] = of.first;
-    std::byte* const ids = made.memory.get() + sorted_bytes;
-    std::int64_t longs = 0;
-    std::int64_t wholes = 0;
-    for (std::int64_t id = 0; id < documents_; ++id) {
+    std::byte* const ids = made.memory.get() + sorted;
+    for (std::int64_t id = 0, k = 0, wholes = 0; id < documents_; ++id) {
       if (id % kShowProgressAfter == 0) nodes.show_progress();
-      std::int64_t tokens = lengths[id] + options_.added;
-      std::int64_t number = id;
-      if (tokens >= options_.length) {
-        wholes += tokens / options_.length;
-        tokens %= options_.length;
-        NarrowNumbers::put(ids, width, longs, 2 * id + (tokens == 0 ? 0 : 1));
-        NarrowNumbers::put(ids + long_bytes, width, longs, wholes);
-        number = documents_ + longs++;
+      const Cut cut(lengths[id] + added_tokens(options_), options_.length);
+      std::int64_t& place = next[static_cast<std::size_t>(cut.rest)];
+      if (cut.rest > 0) {
+        NarrowNumbers::put(made.memory.get(), width, place++, cut.wholes > 0 ? documents_ + k : id);
       }
-      if (tokens > 0) {
-        NarrowNumbers::put(made.memory.get(), width, next[static_cast<std::size_t>(tokens)]++, number);
-      }
+      if (cut.wholes == 0) continue;
+      NarrowNumbers::put(ids, width, k, 2 * id + (cut.rest > 0 ? 1 : 0));
+      NarrowNumbers::put(ids + longs, width, k++, wholes += cut.wholes);
     }
   });
 }
@@ -192,8 +188,8 @@ std::size_t BestFit::group_of(std::int64_t place) const noexcept {
 }
 
 std::optional<Permutation> BestFit::order_of(const LengthClass& of, std::int64_t epoch) const noexcept {
-  if (!options_.seed || of.count == 1) return std::nullopt;
-  return Permutation(of.count, derive_key(*options_.seed, epoch, Purpose::packing, of.length));
+  if (!options_.shuffle_documents || of.count == 1) return std::nullopt;
+  return Permutation(of.count, derive_key(options_.seed, epoch, Purpose::packing, of.length));
 }
 
 DocumentPiece BestFit::piece(const LengthClass& of, std::int64_t k) const noexcept {
@@ -201,8 +197,8 @@ DocumentPiece BestFit::piece(const LengthClass& of, std::int64_t k) const noexce
   const std::int64_t number = sorted_[of.first + k];
   if (number < documents_) return {.document = {number}, .first = 0, .count = of.length, .is_last = true};
   const std::int64_t at = number - documents_;
-  return {.document = {longs_ids_[at] / 2},
-          .first = (ends_[at] - first_of(at)) * options_.length,
+  return {.document = {long_ids_[at] / 2},
+          .first = (ends_[at] - wholes_before(at)) * options_.length,
           .count = of.length,
           .is_last = true};
 }
@@ -214,10 +210,10 @@ DocumentPiece BestFit::whole_piece(std::int64_t k) const noexcept {
     const std::int64_t middle = at + (end - at) / 2;
     ends_[middle] > k ? end = middle : at = middle + 1;
   }
-  return {.document = {longs_ids_[at] / 2},
-          .first = (k - first_of(at)) * options_.length,
+  return {.document = {long_ids_[at] / 2},
+          .first = (k - wholes_before(at)) * options_.length,
           .count = options_.length,
-          .is_last = longs_ids_[at] % 2 == 0 && k + 1 == ends_[at]};
+          .is_last = long_ids_[at] % 2 == 0 && k + 1 == ends_[at]};
 }
 
 }  // namespace rota::internal

@@ -1,6 +1,6 @@
 #pragma once
 
-// Documents laid whole into sequences by best fit, and which of them stand in a sequence.
+// Documents laid whole into sequences, and which of them stand in one.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,10 +10,7 @@
 #include <vector>
 
 #include "order/permutation.hpp"
-#include "ranks/nodes.hpp"
 #include "source/document_stream.hpp"
-#include "source/lengths.hpp"
-#include "source/narrow_numbers.hpp"
 
 namespace rota::internal {
 
@@ -24,16 +21,10 @@ namespace rota::internal {
 ///
 /// Which lengths stand together depends only on how many documents have which length. So it is computed with
 /// counts: sequences of the same lengths are a group, and each length makes few groups. Beside these it keeps
-/// 4 bytes a document, and 8 more for one that fills sequences; twice that from 2^30 documents on.
+/// 4 bytes for each document, and 8 more for one that fills sequences; twice that from 2^30 documents on.
 /// *Immutable*, any thread.
 class BestFit {
  public:
-  struct Options {
-    std::int64_t length = 1;                 ///< tokens of a sequence
-    std::int64_t added = 0;                  ///< tokens of each document beside its own
-    bool cuts_longer = true;                 ///< else they are refused
-    std::optional<std::uint64_t> seed = {};  ///< of places; none: documents of a length stay in their order
-  };
   /// All documents, or parts of them, of one length, numbered from 0.
   struct LengthClass {
     std::int64_t length = 0;
@@ -48,9 +39,9 @@ class BestFit {
   };
 
   /// Of documents of these lengths. **Collective** over `nodes`. Throws on all ranks what it throws on one:
-  /// Error{invalid_argument} for a document that is too long, Error{out_of_range} for more than 2^62 tokens,
-  /// Error{io} without memory.
-  BestFit(const SampleLengths& lengths, const Options& options, const ranks::Nodes& nodes);
+  /// Error{invalid_argument} for a document that may not be cut, Error{out_of_range} for more than 2^62
+  /// tokens, Error{io} without memory.
+  BestFit(const SampleLengths& lengths, const PackOptions& options, const ranks::Nodes& nodes);
 
   [[nodiscard]] std::int64_t sequences() const noexcept { return order_.size(); }
   [[nodiscard]] const DocumentCounts& counts() const noexcept { return counts_; }
@@ -86,20 +77,23 @@ class BestFit {
   [[nodiscard]] std::optional<Permutation> order_of(const LengthClass& of, std::int64_t epoch) const noexcept;
   [[nodiscard]] DocumentPiece piece(const LengthClass& of, std::int64_t k) const noexcept;
   [[nodiscard]] DocumentPiece whole_piece(std::int64_t k) const noexcept;
-  [[nodiscard]] std::int64_t first_of(std::int64_t k) const noexcept { return k == 0 ? 0 : ends_[k - 1]; }
+  // Whole sequences of long documents before number `k` of these.
+  [[nodiscard]] std::int64_t wholes_before(std::int64_t k) const noexcept {
+    return k == 0 ? 0 : ends_[k - 1];
+  }
 
-  Options options_;
+  PackOptions options_;
   std::int64_t documents_;
   DocumentCounts counts_;
-  std::int64_t longs_ = 0;            // documents that fill a sequence, or several
-  std::vector<LengthClass> classes_;  // the shortest first; whole sequences are the last
+  std::vector<LengthClass> classes_;  // the shortest first
   std::vector<Group> groups_;         // and one behind them
   std::vector<Step> steps_;
   Permutation order_{0, {}};  // of sequences, lest the first have the longest documents
+  std::int64_t longs_ = 0;    // documents that fill a sequence, or several
   std::shared_ptr<const std::byte> memory_;
-  std::span<const std::byte> bytes_;  // of what follows
-  NarrowNumbers sorted_;              // documents by class; `documents_` + k is the rest of long document k
-  NarrowNumbers longs_ids_;           // twice the id of each long document, and 1 more where it has a rest
+  std::span<const std::byte> bytes_;  // in there: the next three
+  NarrowNumbers sorted_;              // documents by class; `documents_` + k: the rest of long document k
+  NarrowNumbers long_ids_;            // twice the id of each long document, and 1 more where it has a rest
   NarrowNumbers ends_;                // whole sequences up to the end of each
 };
 

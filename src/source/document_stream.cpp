@@ -29,11 +29,11 @@ std::int64_t add_tokens(std::span<const std::int64_t> tokens) {
   return total;
 }
 
-DocumentStream::DocumentStream(const SampleLengths& lengths, const Options& options,
+DocumentStream::DocumentStream(const SampleLengths& lengths, const PackOptions& options,
                                const ranks::Nodes& nodes) {
   const Communicator& all = nodes.all();
   const std::int64_t size = lengths.size();
-  if (options.seed) order_.emplace(size, derive_key(*options.seed, 0, Purpose::packing, 0));
+  if (options.shuffle_documents) order_.emplace(size, derive_key(options.seed, 0, Purpose::packing, 0));
   const std::int64_t first = share(size, all.rank(), all.size());
   const std::int64_t count = share(size, all.rank() + 1, all.size()) - first;
   const auto ends = std::make_shared<std::vector<std::int64_t>>();
@@ -44,7 +44,7 @@ DocumentStream::DocumentStream(const SampleLengths& lengths, const Options& opti
     parallel_for(
         "compute where documents end", count, kDocumentsAtOnce, options.threads, [&](const LoopPart& part) {
           for (std::int64_t i = part.begin; i < part.end; ++i) {
-            (*ends)[static_cast<std::size_t>(i)] = lengths[document(first + i).value] + options.added;
+            (*ends)[static_cast<std::size_t>(i)] = lengths[document(first + i).value] + added_tokens(options);
           }
           if (part.is_callers) nodes.show_progress();
         });

@@ -11,6 +11,7 @@
 #include "order/permutation.hpp"
 #include "ranks/node_buffer.hpp"
 #include "ranks/nodes.hpp"
+#include "rota/packing.hpp"
 #include "rota/source.hpp"
 #include "source/lengths.hpp"
 
@@ -31,6 +32,11 @@ struct DocumentCounts {
   std::int64_t cut = 0;
 };
 
+/// Tokens of each document beside its own.
+constexpr std::int64_t added_tokens(const PackOptions& options) noexcept {
+  return (options.bos ? 1 : 0) + (options.eos ? 1 : 0);
+}
+
 /// The sum; both are 0 to 2^62. Throws Error{out_of_range} beyond 2^62.
 std::int64_t add_tokens(std::int64_t tokens, std::int64_t more);
 std::int64_t add_tokens(std::span<const std::int64_t> tokens);
@@ -39,15 +45,9 @@ std::int64_t add_tokens(std::span<const std::int64_t> tokens);
 /// *Immutable*, any thread.
 class DocumentStream {
  public:
-  struct Options {
-    std::int64_t added = 0;                  ///< tokens of each document beside its own
-    std::optional<std::uint64_t> seed = {};  ///< of the order of documents; none: that of their source
-    int threads = 1;
-  };
-
   /// Of documents of these lengths. **Collective** over `nodes`. Throws on all ranks what it throws on one:
   /// Error{out_of_range} for more than 2^62 tokens, Error{io} without memory.
-  DocumentStream(const SampleLengths& lengths, const Options& options, const ranks::Nodes& nodes);
+  DocumentStream(const SampleLengths& lengths, const PackOptions& options, const ranks::Nodes& nodes);
 
   [[nodiscard]] std::int64_t tokens() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
   /// Where sequences have `length` tokens. Looks at all documents.

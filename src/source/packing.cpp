@@ -40,13 +40,15 @@ struct Plan {
         size(facts.size),
         fields(packed_fields(facts.fields, options)),
         length(options.length),
-        added((options.bos ? 1 : 0) + (options.eos ? 1 : 0)) {
-    if (options.shuffle_documents) seed = options.seed;
+        is_arranged_by_epoch(options.fit == Fit::best && options.shuffle_documents) {
     const Fingerprint whole = documents->fingerprint();
     FingerprintBuilder builder;
     builder.add("pack").add(to_string(whole)).add(size).add(fields[0].field.name).add(length);
     for (const auto& token : {options.bos, options.eos}) builder.add(token ? 1 : 0).add(token.value_or(0));
-    builder.add(options.pad).add(seed ? 1 : 0).add(static_cast<std::int64_t>(seed.value_or(0)));
+    const bool shuffles = options.shuffle_documents;
+    builder.add(options.pad)
+        .add(shuffles ? 1 : 0)
+        .add(shuffles ? static_cast<std::int64_t>(options.seed) : 0);
     for (const auto& [name, value] : options.fields) builder.add(name).add(value);
     if (options.fit == Fit::best) builder.add("best");
     fingerprint = builder.finish();
@@ -56,8 +58,7 @@ struct Plan {
   std::int64_t size;  // of them
   std::vector<PackedField> fields;
   std::int64_t length;
-  std::int64_t added;
-  std::optional<std::uint64_t> seed;
+  bool is_arranged_by_epoch;
   Fingerprint fingerprint;  // of all this
 };
 
@@ -126,7 +127,7 @@ class PackedSource final : public Source, public PlannedSource {
     if (id.value < 0 || id.value >= size()) return {};
     const SampleId document = documents(id, 0).front();
     const std::string place = plan_.documents->where(document);
-    return fmt::format("{}from document {} on{}{}", layout_->fit && plan_.seed ? "in epoch 0 " : "",
+    return fmt::format("{}from document {} on{}{}", plan_.is_arranged_by_epoch ? "in epoch 0 " : "",
                        document.value, place.empty() ? "" : ", ", place);
   }
 
@@ -245,18 +246,10 @@ std::shared_ptr<const Source> pack(const Communicator& comm, std::shared_ptr<con
   FingerprintBuilder fingerprint;
   fingerprint.add(to_string(plan->fingerprint));
   if (options.fit == Fit::best) {
-    layout->fit.emplace(lengths,
-                        internal::BestFit::Options{.length = plan->length,
-                                                   .added = plan->added,
-                                                   .cuts_longer = options.cut_longer,
-                                                   .seed = plan->seed},
-                        nodes);
+    layout->fit.emplace(lengths, options, nodes);
     fingerprint.add(lengths.digest());
   } else {
-    layout->stream.emplace(lengths,
-                           internal::DocumentStream::Options{
-                               .added = plan->added, .seed = plan->seed, .threads = options.threads},
-                           nodes);
+    layout->stream.emplace(lengths, options, nodes);
     fingerprint.add(layout->stream->tokens());
   }
   const auto packed =
@@ -273,7 +266,7 @@ std::vector<SampleId> documents_of(const Source& packed, SampleId id, std::int64
   return internal::packed_source(packed, "name the documents of a sequence").documents(id, epoch);
 }
 
-PackFacts pack_facts(const Source& packed) {
+PackFacts packing_of(const Source& packed) {
   return internal::packed_source(packed, "say how documents are packed").facts();
 }
 

@@ -287,7 +287,7 @@ def test_documents_are_packed_whole_anew_in_each_epoch_with_their_labels():
     rows = [{"t": np.full(1 + i % 7, i, "i4"), "labels": np.full(1 + i % 7, -i, "i8")} for i in range(200)]
     documents = rota.PythonSource(rows, [("t", "i4", (), True), ("labels", "i8", (), True)])
     packed = rota.pack(documents, 9, fit="best", seed=2, field="t", fields={"labels": -100})
-    facts = packed.pack_facts()
+    facts = packed.packing()
     assert facts["documents"] == 200 and facts["cut"] == 0 and facts["tokens"] == sum(len(row["t"]) for row in rows)
     assert facts["fill"] == pytest.approx(facts["tokens"] / (9 * len(packed))) and len(packed) == 89
     assert pickle.loads(pickle.dumps(packed)).fingerprint == packed.fingerprint

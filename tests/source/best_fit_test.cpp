@@ -230,7 +230,7 @@ TEST(BestFit, RefusesWhatIsLongerWhereItMayNotBeCut) {
   EXPECT_ERROR(pack(documents, options), invalid_argument,
                {"document 2 takes 10 tokens", "has 9", "cut_longer"});
   options.length = 13;
-  EXPECT_EQ(pack_facts(*pack(documents, options)).cut, 0);
+  EXPECT_EQ(packing_of(*pack(documents, options)).cut, 0);
   options.fit = Fit::concat;
   EXPECT_ERROR(pack(documents, options), invalid_argument, {"cut_longer is false", "unless fit is best"});
   constexpr std::int64_t kMost = std::int64_t{1} << 62;
@@ -243,7 +243,7 @@ TEST(BestFit, SaysHowFullSequencesAreAndTellsWhereTheyAreNot) {
   SinkMessages told;
   const auto facts_of = [](const Numbers& lengths, Fit fit) {
     const PackFacts facts =
-        pack_facts(*pack(std::make_shared<Documents>(lengths), {.length = 10, .fit = fit}));
+        packing_of(*pack(std::make_shared<Documents>(lengths), {.length = 10, .fit = fit}));
     return std::tuple(facts.sequences, facts.documents, facts.cut, facts.tokens, facts.fill);
   };
   EXPECT_EQ(facts_of({0, 6, 4, 13, 7}, Fit::best), std::tuple(3, 4, 1, 30, 1.0));
@@ -253,7 +253,7 @@ TEST(BestFit, SaysHowFullSequencesAreAndTellsWhereTheyAreNot) {
   EXPECT_THAT(told.lines, IsEmpty());
   EXPECT_EQ(facts_of(Numbers(10, 6), Fit::best), std::tuple(10, 10, 0, 60, 0.6));
   EXPECT_THAT(told.lines, ElementsAre(HasSubstr("fills 60.0 % of sequences of 10 tokens")));
-  EXPECT_ERROR(pack_facts(Documents({3})), invalid_argument, {"none of pack()"});
+  EXPECT_ERROR(packing_of(Documents({3})), invalid_argument, {"none of pack()"});
 }
 
 /// Documents of tokens, labels that are tokens + 1000, and weights that are half of them.
