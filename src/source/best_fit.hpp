@@ -44,7 +44,8 @@ class BestFit {
   BestFit(const SampleLengths& lengths, const PackOptions& options, const ranks::Nodes& nodes);
 
   [[nodiscard]] std::int64_t sequences() const noexcept { return order_.size(); }
-  [[nodiscard]] const DocumentCounts& counts() const noexcept { return counts_; }
+  /// Documents with tokens, those of them that are cut, and tokens.
+  [[nodiscard]] const PackFacts& counts() const noexcept { return counts_; }
   /// What it keeps for its documents, in memory that the ranks of the node have in common.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
 
@@ -84,7 +85,7 @@ class BestFit {
 
   PackOptions options_;
   std::int64_t documents_;
-  DocumentCounts counts_;
+  PackFacts counts_;
   std::vector<LengthClass> classes_;  // the shortest first
   std::vector<Group> groups_;         // and one behind them
   std::vector<Step> steps_;

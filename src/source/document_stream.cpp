@@ -60,8 +60,8 @@ DocumentStream::DocumentStream(const SampleLengths& lengths, const PackOptions& 
   ends_ = {reinterpret_cast<const std::int64_t*>(shared_.bytes.data()), static_cast<std::size_t>(size)};
 }
 
-DocumentCounts DocumentStream::counts(std::int64_t length) const noexcept {
-  DocumentCounts counts{.tokens = tokens()};
+PackFacts DocumentStream::counts(std::int64_t length) const noexcept {
+  PackFacts counts{.tokens = tokens()};
   std::int64_t begin = 0;
   for (const std::int64_t end : ends_) {
     if (begin == end) continue;

@@ -25,13 +25,6 @@ struct DocumentPiece {
   bool is_last = false;
 };
 
-/// Documents that have tokens, all their tokens, and the documents that are in several sequences.
-struct DocumentCounts {
-  std::int64_t documents = 0;
-  std::int64_t tokens = 0;
-  std::int64_t cut = 0;
-};
-
 /// Tokens of each document beside its own.
 constexpr std::int64_t added_tokens(const PackOptions& options) noexcept {
   return (options.bos ? 1 : 0) + (options.eos ? 1 : 0);
@@ -50,8 +43,8 @@ class DocumentStream {
   DocumentStream(const SampleLengths& lengths, const PackOptions& options, const ranks::Nodes& nodes);
 
   [[nodiscard]] std::int64_t tokens() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
-  /// Where sequences have `length` tokens. Looks at all documents.
-  [[nodiscard]] DocumentCounts counts(std::int64_t length) const noexcept;
+  /// Documents with tokens, those of them that are cut every `length` tokens, and tokens. Looks at all.
+  [[nodiscard]] PackFacts counts(std::int64_t length) const noexcept;
   /// What it keeps for its documents, in memory that the ranks of the node have in common.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return shared_.bytes; }
 

@@ -139,14 +139,11 @@ class PackedSource final : public Source, public PlannedSource {
   }
 
   [[nodiscard]] PackFacts facts() const {
-    const DocumentCounts counts =
-        layout_->fit ? layout_->fit->counts() : layout_->stream->counts(plan_.length);
+    PackFacts facts = layout_->fit ? layout_->fit->counts() : layout_->stream->counts(plan_.length);
+    facts.sequences = size();
     const double room = static_cast<double>(size()) * static_cast<double>(plan_.length);
-    return {.sequences = size(),
-            .documents = counts.documents,
-            .cut = counts.cut,
-            .tokens = counts.tokens,
-            .fill = size() == 0 ? 1 : static_cast<double>(counts.tokens) / room};
+    if (room > 0) facts.fill = static_cast<double>(facts.tokens) / room;
+    return facts;
   }
 
  private:

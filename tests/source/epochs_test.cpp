@@ -57,6 +57,23 @@ TEST(Epochs, AreToldWhereATransformMakesOtherFields) {
   while (const auto batch = loader.next()) expect_epochs(batch->tensor(0), batch->epochs());
 }
 
+TEST(Epochs, AreToldOfWhatComesAgain) {
+  Loader loader(cast(samples(), {{"x", DType::int64}}),
+                {.global_batch_size = 4, .epochs = 3, .settle = Settle::by_hand});
+  int came_again = 0;
+  for (bool was_given_up = false; const auto batch = loader.next();) {
+    expect_epochs(batch->tensor(0), batch->epochs());
+    came_again += batch->is_again() ? 1 : 0;
+    if (batch->is_again() || was_given_up || batch->epochs()[0] != 1) {
+      loader.settle(*batch);
+    } else {
+      loader.again(*batch);
+      was_given_up = true;
+    }
+  }
+  EXPECT_GE(came_again, 1);
+}
+
 TEST(Epochs, AreToldWhereASourceIsAStream) {
   StreamLoader loader(as_stream(cast(samples(), {{"x", DType::int64}}), 2),
                       {.global_batch_size = 4, .epochs = 3});

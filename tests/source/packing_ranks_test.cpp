@@ -68,7 +68,7 @@ TEST(PackingTogether, FitsTheSameOnAnyNodes) {
   const auto ids_of = [&](const ranks::Nodes& nodes) {
     const SampleLengths lengths(documents, documents.size(), 1, {.task = "pack documents"}, nodes);
     const BestFit fit(lengths, {.length = 16, .seed = 3}, nodes);
-    Numbers ids;
+    Numbers ids{static_cast<std::int64_t>(lengths.digest().low)};
     for (std::int64_t s = 0; s < fit.sequences(); ++s) {
       fit.visit(s, 2, [&](const DocumentPiece& piece) { ids.push_back(piece.document.value); });
     }
