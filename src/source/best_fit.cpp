@@ -88,8 +88,8 @@ struct Cut {
 
 }  // namespace
 
-BestFit::BestFit(const SampleLengths& lengths, const PackOptions& options, const ranks::Nodes& nodes)
-    : options_(options), documents_(lengths.size()) {
+BestFit::BestFit(const SampleLengths& lengths, PackOptions options, const ranks::Nodes& nodes)
+    : options_(std::move(options)), documents_(lengths.size()) {
   count(lengths, nodes);
   nodes.all().together("lay documents into sequences", [&] { lay(); });
   sort(lengths, nodes);

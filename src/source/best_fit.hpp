@@ -41,7 +41,7 @@ class BestFit {
   /// Of documents of these lengths. **Collective** over `nodes`. Throws on all ranks what it throws on one:
   /// Error{invalid_argument} for a document that may not be cut, Error{out_of_range} for more than 2^62
   /// tokens, Error{io} without memory.
-  BestFit(const SampleLengths& lengths, const PackOptions& options, const ranks::Nodes& nodes);
+  BestFit(const SampleLengths& lengths, PackOptions options, const ranks::Nodes& nodes);
 
   [[nodiscard]] std::int64_t sequences() const noexcept { return order_.size(); }
   /// Documents with tokens, those of them that are cut, and tokens.

@@ -97,7 +97,7 @@ class SampleBlock {
   std::vector<std::vector<std::byte>> bytes_;       // of each field
   std::vector<std::vector<std::int64_t>> offsets_;  // of each ragged field
   std::vector<BatchView::FieldMemory> memory_;
-  std::array<std::int64_t, kMostAhead> epochs_;
+  std::array<std::int64_t, kMostAhead> epochs_{};
 };
 
 /// Small samples are read a few at a time: at first one, then twice as many each time, so that whoever needs
