@@ -32,7 +32,8 @@ const rota::Lengths& lengths() {
 }
 
 rota::Run run_of(benchmark::State& state) {
-  return rota::Run(kSamples, {.global_batch_size = state.range(0) * state.range(1), .epochs = rota::kEndless});
+  return rota::Run(kSamples,
+                   {.global_batch_size = state.range(0) * state.range(1), .epochs = rota::kEndless});
 }
 
 // state: ranks, samples of each, linear, equal_counts.
@@ -99,7 +100,8 @@ class Indexed : public rota::Source {
   void rows(std::span<const rota::SampleId> ids, std::size_t /*field*/,
             std::span<std::int64_t> out) const override {
     for (std::size_t i = 0; i < ids.size(); ++i)
-      out[i] = ends_[static_cast<std::size_t>(ids[i].value + 1)] - ends_[static_cast<std::size_t>(ids[i].value)];
+      out[i] =
+          ends_[static_cast<std::size_t>(ids[i].value + 1)] - ends_[static_cast<std::size_t>(ids[i].value)];
   }
   void read(std::span<const rota::SampleId> /*ids*/, const rota::BatchView& /*out*/) const override {}
 

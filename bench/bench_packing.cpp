@@ -6,13 +6,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -175,6 +179,48 @@ void prepare(benchmark::State& state) {
       benchmark::Counter(static_cast<double>(state.iterations() * kDocuments), benchmark::Counter::kIsRate);
 }
 BENCHMARK(prepare)->ArgName("threads")->Arg(1)->Arg(2)->Arg(8)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+/// Documents of which only the lengths are there: those of web text, up to 8,192 tokens.
+class Lengths final : public rota::Source {
+ public:
+  explicit Lengths(std::int64_t size) : lengths_(static_cast<std::size_t>(size)) {
+    std::mt19937_64 random(1);
+    std::lognormal_distribution<float> any(6.5F, 1.0F);
+    for (std::uint16_t& length : lengths_)
+      length = static_cast<std::uint16_t>(std::clamp(any(random), 1.0F, 8192.0F));
+  }
+  [[nodiscard]] std::int64_t size() const override { return static_cast<std::int64_t>(lengths_.size()); }
+  [[nodiscard]] const std::vector<rota::Field>& fields() const override { return fields_; }
+  void rows(std::span<const rota::SampleId> ids, std::size_t /*field*/,
+            std::span<std::int64_t> out) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) out[i] = lengths_[static_cast<std::size_t>(ids[i].value)];
+  }
+  void read(std::span<const rota::SampleId> /*ids*/, const rota::BatchView& /*out*/) const override {}
+
+ private:
+  std::vector<std::uint16_t> lengths_;
+  std::vector<rota::Field> fields_{{.name = "tokens", .dtype = rota::DType::uint16, .ragged = true}};
+};
+
+/// Which documents stand in which sequence, of lengths that are in memory, on one thread. The variable
+/// ROTA_BENCH_DOCUMENTS says how many: 100000000 take 3 GB.
+void fit(benchmark::State& state) {
+  const auto source = std::make_shared<Lengths>(state.range(0));
+  const auto by = state.range(1) == 0 ? rota::Fit::concat : rota::Fit::best;
+  rota::PackFacts facts;
+  for (auto _ : state) facts = rota::packing_of(*rota::pack(source, {.fit = by, .threads = 1}));
+  state.counters["documents/s"] = benchmark::Counter(static_cast<double>(state.iterations() * state.range(0)),
+                                                     benchmark::Counter::kIsRate);
+  state.counters["fill"] = facts.fill;
+  state.counters["cut"] = static_cast<double>(facts.cut) / static_cast<double>(facts.documents);
+}
+BENCHMARK(fit)
+    ->ArgNames({"documents", "best"})
+    ->Apply([](auto* made) {
+      const char* documents = std::getenv("ROTA_BENCH_DOCUMENTS");
+      for (const int best : {0, 1})
+        made->Args({documents == nullptr ? 10'000'000 : std::stoll(documents), best});
+    }) -> Iterations(1) -> UseRealTime() -> Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -44,6 +44,7 @@
 #include "rota/dtype.hpp"        // element types
 #include "rota/error.hpp"        // the one exception
 #include "rota/fingerprint.hpp"  // the identity of a dataset
+#include "rota/lengths.hpp"      // of samples, known before any is read
 #include "rota/message.hpp"      // what there is to tell beside errors
 #include "rota/run.hpp"          // an order and a place in it, without data
 #include "rota/types.hpp"        // samples, shards, positions, enumerations of options

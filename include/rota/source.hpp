@@ -51,8 +51,10 @@ class BatchView {
     const std::int64_t* offsets = nullptr;
   };
 
-  BatchView(std::span<const FieldMemory> fields, std::size_t first, std::size_t size) noexcept
-      : fields_(fields), first_(first), size_(size) {}
+  /// `epochs`: of each of its samples; empty where nobody says.
+  BatchView(std::span<const FieldMemory> fields, std::size_t first, std::size_t size,
+            std::span<const std::int64_t> epochs = {}) noexcept
+      : fields_(fields), first_(first), size_(size), epochs_(epochs) {}
 
   /// Samples to fill.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
@@ -66,8 +68,13 @@ class BatchView {
 
   /// The samples [first, first + count) of this view.
   [[nodiscard]] BatchView part(std::size_t first, std::size_t count) const noexcept {
-    return {fields_, first_ + first, count};
+    return {fields_, first_ + first, count, epochs_.empty() ? epochs_ : epochs_.subspan(first, count)};
   }
+
+  /// The epoch for which a Loader reads sample i; 0 where nobody says. A source whose samples change with it
+  /// uses this. An adaptor that reads into memory of its own hands `epochs` on.
+  [[nodiscard]] std::int64_t epoch(std::size_t i) const noexcept { return epochs_.empty() ? 0 : epochs_[i]; }
+  [[nodiscard]] std::span<const std::int64_t> epochs() const noexcept { return epochs_; }
 
  private:
   [[nodiscard]] std::span<std::byte> range(std::size_t f, std::size_t i, std::size_t count) const noexcept {
@@ -84,6 +91,7 @@ class BatchView {
   std::span<const FieldMemory> fields_;
   std::size_t first_;
   std::size_t size_;
+  std::span<const std::int64_t> epochs_;
 };
 
 /// Rows [first, first + count) of a ragged field of one sample, and the memory for them: count x

@@ -219,15 +219,23 @@ def pack(
     bos: int | None = None,
     eos: int | None = None,
     pad: int = 0,
+    fit: str = "concat",
+    cut_longer: bool = True,
     seed: int = 0,
     shuffle_documents: bool = True,
     field: str = "",
+    fields: Mapping[str, int] | None = None,
     threads: int = 8,
     comm: Any = None,
 ) -> Source:
     """Packs the tokens of `documents` into sequences of `length`: no token is lost or repeated.
 
-    Fields, all [length]: the tokens, `segment_ids` (int32; 0 is padding) and `position_ids` (int32).
+    Fields, all [length]: the tokens, `segment_ids` (int32; 0 is padding) and `position_ids` (int32). Then `fields`, such
+    as {"labels": -100}: more ragged fields with a value for each token, and what stands at bos, eos and padding.
+
+    fit="concat" puts documents one behind the other, and cuts where a sequence is full. fit="best" lays them whole, and
+    documents of the same length change places in each epoch; `source[i]` is that of epoch 0. It cuts what is longer
+    than a sequence, or refuses it (`cut_longer=False`).
 
     With `comm`, which `rota.Communicator` takes, its ranks share the work of asking for lengths. **Collective**.
     """

@@ -37,6 +37,25 @@ Option<LoaderOptions> shards_option() {
   return made;
 }
 
+/// A dict of numbers by name, or None.
+Option<PackOptions> packed_fields_option() {
+  return {"fields",
+          [](PackOptions& options, py::handle value, const Argument& as) {
+            options.fields.clear();
+            if (value.is_none()) return;
+            if (!py::isinstance<py::dict>(value))
+              as.refuse_type(value, "a dict of numbers by field, or None");
+            for (const auto& [name, number] : py::reinterpret_borrow<py::dict>(value)) {
+              options.fields[take<std::string>(name, as)] = take<std::int64_t>(number, as);
+            }
+          },
+          [](const PackOptions& options) -> py::object {
+            py::dict made;
+            for (const auto& [name, number] : options.fields) made[give(name)] = number;
+            return made.empty() ? py::none() : py::object(std::move(made));
+          }};
+}
+
 const OptionTable<LoaderOptions> kLoaderOptions{
     "make a loader",
     {option("global_batch_size", &LoaderOptions::global_batch_size), shards_option(),
@@ -110,9 +129,10 @@ const OptionTable<ShardOptions> kShardOptions{
 const OptionTable<PackOptions> kPackOptions{
     "pack documents",
     {option("length", &PackOptions::length), option("bos", &PackOptions::bos),
-     option("eos", &PackOptions::eos), option("pad", &PackOptions::pad), option("seed", &PackOptions::seed),
+     option("eos", &PackOptions::eos), option("pad", &PackOptions::pad), option("fit", &PackOptions::fit),
+     option("cut_longer", &PackOptions::cut_longer), option("seed", &PackOptions::seed),
      option("shuffle_documents", &PackOptions::shuffle_documents), option("field", &PackOptions::field),
-     option("threads", &PackOptions::threads)}};
+     packed_fields_option(), option("threads", &PackOptions::threads)}};
 
 const OptionTable<WindowOptions> kWindowOptions{
     "make windows",

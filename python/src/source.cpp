@@ -360,13 +360,27 @@ void define_sources(py::module_& module) {
           "The file, or other origin, of sample i. Of bytes that are no text, as os.fsdecode has them.")
       .def(
           "documents",
-          [](const PySource& self, py::handle i) {
+          [](const PySource& self, py::handle i, py::handle epoch) {
             const SampleId id{take_index(i, self.source->size(), "look up sample")};
+            const auto in = take<std::int64_t>(epoch, {"name the documents of a sequence", "epoch"});
             py::list ids;
-            for (const SampleId document : documents_of(*self.source, id)) ids.append(document.value);
+            for (const SampleId document : documents_of(*self.source, id, in)) ids.append(document.value);
             return ids;
           },
-          py::arg("i"), "Of a source that `pack` made: the documents with tokens in sequence i, in order.");
+          py::arg("i"), py::arg("epoch") = 0,
+          "Of a source that `pack` made: the documents with tokens in sequence i, in order. With "
+          "fit=\"best\" "
+          "they are others in each epoch.")
+      .def(
+          "packing",
+          [](const PySource& self) {
+            using py::literals::operator""_a;
+            const PackFacts facts = unlocked([&] { return packing_of(*self.source); });
+            return py::dict("sequences"_a = facts.sequences, "documents"_a = facts.documents,
+                            "cut"_a = facts.cut, "tokens"_a = facts.tokens, "fill"_a = facts.fill);
+          },
+          "Of a source that `pack` made: how many sequences, documents, and of these cut ones, how many "
+          "tokens, and which part of the sequences they fill.");
   define_adaptors(module);
 }
 

@@ -22,6 +22,7 @@
 #include "rota/catalog.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/loader.hpp"
+#include "rota/packing.hpp"
 #include "rota/source.hpp"
 #include "rota/verify.hpp"
 #include "rota/write_shards.hpp"
@@ -86,6 +87,7 @@ py::object give(const T& value) {
 inline std::span<const std::string_view> names_of(Shuffle /*any*/) { return internal::kShuffles; }
 inline std::span<const std::string_view> names_of(Tail /*any*/) { return internal::kTails; }
 inline std::span<const std::string_view> names_of(Split /*any*/) { return internal::kSplits; }
+inline std::span<const std::string_view> names_of(Fit /*any*/) { return internal::kFits; }
 inline std::span<const std::string_view> names_of(Settle /*any*/) { return internal::kSettles; }
 inline std::span<const std::string_view> names_of(BadSamples::Policy /*any*/) { return internal::kPolicies; }
 inline std::span<const std::string_view> names_of(MixtureEnd /*any*/) { return internal::kMixtureEnds; }

@@ -10,7 +10,7 @@
 #include "files/dataset_file.hpp"
 #include "files/descriptor.hpp"
 #include "formats/numpy.hpp"
-#include "rota/balance.hpp"
+#include "rota/lengths.hpp"
 
 namespace rota {
 

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxErrorBytes = 1000;  // that are kept of why a sample is bad
 
 BatchView part_of(BatchMemory& batch, SlotRange part) {
-  return batch.store.view().part(part.begin, part.end - part.begin);
+  return batch.store.view(batch.epochs).part(part.begin, part.end - part.begin);
 }
 
 bool any_ragged(const std::vector<Field>& fields) { return std::ranges::any_of(fields, &Field::ragged); }
@@ -247,7 +247,8 @@ BatchView BatchMaker::read(BatchMemory& batch, SlotRange part, Scratch& scratch,
     scratch.store->sum_rows();
     scratch.store->open();
   }
-  const BatchView out = scratch.store ? scratch.store->view() : part_of(batch, part);
+  const auto epochs = std::span(batch.epochs).subspan(part.begin, part.end - part.begin);
+  const BatchView out = scratch.store ? scratch.store->view(epochs) : part_of(batch, part);
   by_sample("read", batch, part, [&](SlotRange run) {
     source.read(ids(batch, run), out.part(run.begin - part.begin, run.end - run.begin));
   });

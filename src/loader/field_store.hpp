@@ -53,7 +53,9 @@ class FieldStore {
   [[nodiscard]] const std::shared_ptr<BufferPool>& buffers() const noexcept { return buffers_; }
   [[nodiscard]] std::size_t samples() const noexcept { return samples_; }
 
-  [[nodiscard]] BatchView view() const noexcept { return {memory_, 0, samples_}; }
+  [[nodiscard]] BatchView view(std::span<const std::int64_t> epochs = {}) const noexcept {
+    return {memory_, 0, samples_, epochs};
+  }
   /// Throws Error{out_of_range} for a field, or sample, that there is not.
   [[nodiscard]] Tensor tensor(std::size_t f) const;
   [[nodiscard]] std::span<std::byte> bytes(std::size_t f, std::int64_t i) const;

@@ -66,7 +66,8 @@ void LoaderOptions::validate() const {
   if (shards == kFileShards || shards == kUnitShards) own.shards = 0;  // a run is told their lengths
   internal::check(own, kCheck);
   kCheck.one_of("rank_split", rank_split, internal::kSplits);
-  kCheck.one_of("worker_split", worker_split, std::span(internal::kSplits).first(3));
+  kCheck.one_of("worker_split", worker_split, internal::kSplits);
+  if (worker_split == Split::balanced) kCheck.refuse("worker_split", "balanced", "another: that is of ranks");
   if (rank_split == Split::balanced) {
     balance.validate();
   } else if (!balance.columns.empty()) {

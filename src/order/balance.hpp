@@ -32,8 +32,8 @@ void check(const Balance& balance, std::int64_t samples);
 /// Deals batches in balance. Keeps its memory. *One thread.*
 class BalancedBatch {
  public:
-  /// The batch of all ranks, by slot, of a run of so many samples. Throws as `check` does; Error{out_of_range}
-  /// for costs beyond 2^62.
+  /// The batch of all ranks, by slot, of a run of so many samples. Throws as `check` does;
+  /// Error{out_of_range} for costs beyond 2^62.
   void deal(const Balance& balance, const RunSlice& whole, std::int64_t samples, int ranks);
   [[nodiscard]] int rank_of(std::size_t slot) const;
   /// This rank's slots into `out`, by micro-batch and slot, and what is known of the batch.

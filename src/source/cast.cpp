@@ -220,7 +220,7 @@ class Cast final : public SourceAdaptor {
       offsets[f] = offsets_of(out, f, casts_[f].to_row_bytes);
       memory[f].offsets = offsets[f].data();
     }
-    inner().read(ids, BatchView(memory, 0, ids.size()));
+    inner().read(ids, BatchView(memory, 0, ids.size(), out.epochs()));
     for (std::size_t f = 0; f < fields_.size(); ++f) {
       if (casts_[f].convert != nullptr) fill(ids, f, out, memory[f].data);
     }

@@ -14,27 +14,26 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::int64_t kMostTokens = SampleLengths::kMost;
 constexpr std::int64_t kDocumentsAtOnce = 4096;
-
-std::int64_t sum(std::span<const std::int64_t> lengths) {
-  std::int64_t total = 0;
-  for (const std::int64_t length : lengths) {
-    if (length > kMostTokens - total) {
-      throw Error(ErrorCode::out_of_range, "pack documents: they have more than 2^62 tokens; pack fewer");
-    }
-    total += length;
-  }
-  return total;
-}
 
 }  // namespace
 
-DocumentStream::DocumentStream(const SampleLengths& lengths, const Options& options,
+std::int64_t add_tokens(std::int64_t tokens, std::int64_t more) {
+  if (more <= SampleLengths::kMost - tokens) return tokens + more;
+  throw Error(ErrorCode::out_of_range, "pack documents: they have more than 2^62 tokens; pack fewer");
+}
+
+std::int64_t add_tokens(std::span<const std::int64_t> tokens) {
+  std::int64_t total = 0;
+  for (const std::int64_t more : tokens) total = add_tokens(total, more);
+  return total;
+}
+
+DocumentStream::DocumentStream(const SampleLengths& lengths, const PackOptions& options,
                                const ranks::Nodes& nodes) {
   const Communicator& all = nodes.all();
   const std::int64_t size = lengths.size();
-  if (options.seed) order_.emplace(size, derive_key(*options.seed, 0, Purpose::packing, 0));
+  if (options.shuffle_documents) order_.emplace(size, derive_key(options.seed, 0, Purpose::packing, 0));
   const std::int64_t first = share(size, all.rank(), all.size());
   const std::int64_t count = share(size, all.rank() + 1, all.size()) - first;
   const auto ends = std::make_shared<std::vector<std::int64_t>>();
@@ -45,20 +44,32 @@ DocumentStream::DocumentStream(const SampleLengths& lengths, const Options& opti
     parallel_for(
         "compute where documents end", count, kDocumentsAtOnce, options.threads, [&](const LoopPart& part) {
           for (std::int64_t i = part.begin; i < part.end; ++i) {
-            (*ends)[static_cast<std::size_t>(i)] = lengths[document(first + i).value] + options.added;
+            (*ends)[static_cast<std::size_t>(i)] = lengths[document(first + i).value] + added_tokens(options);
           }
           if (part.is_callers) nodes.show_progress();
         });
-    before = sum(*ends);
+    before = add_tokens(*ends);
   });
   std::vector<std::int64_t> of_ranks = ranks::all_gather(all, before);
-  static_cast<void>(sum(of_ranks));  // the same on all ranks
-  before = sum(std::span(of_ranks).first(static_cast<std::size_t>(all.rank())));
+  static_cast<void>(add_tokens(of_ranks));  // the same on all ranks
+  before = add_tokens(std::span(of_ranks).first(static_cast<std::size_t>(all.rank())));
   for (std::int64_t& end : *ends) end = before += end;
   const auto mine = std::as_bytes(std::span(*ends));
   shared_ = all.size() == 1 ? NodeBuffer{.bytes = mine, .owner = ends}
                             : all_gather_to_nodes(nodes, "hand out where documents end", mine);
   ends_ = {reinterpret_cast<const std::int64_t*>(shared_.bytes.data()), static_cast<std::size_t>(size)};
+}
+
+PackFacts DocumentStream::counts(std::int64_t length) const noexcept {
+  PackFacts counts{.tokens = tokens()};
+  std::int64_t begin = 0;
+  for (const std::int64_t end : ends_) {
+    if (begin == end) continue;
+    ++counts.documents;
+    if (end - begin > length - begin % length) ++counts.cut;
+    begin = end;
+  }
+  return counts;
 }
 
 // Where documents stand in random order, their ends are close to a line: a token is near where its share of

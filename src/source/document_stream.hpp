@@ -11,34 +11,40 @@
 #include "order/permutation.hpp"
 #include "ranks/node_buffer.hpp"
 #include "ranks/nodes.hpp"
+#include "rota/packing.hpp"
 #include "rota/source.hpp"
 #include "source/lengths.hpp"
 
 namespace rota::internal {
 
+/// Tokens [first, first + count) of a document, those added included, and whether they are its last.
+struct DocumentPiece {
+  SampleId document = {};
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  bool is_last = false;
+};
+
+/// Tokens of each document beside its own.
+constexpr std::int64_t added_tokens(const PackOptions& options) noexcept {
+  return (options.bos ? 1 : 0) + (options.eos ? 1 : 0);
+}
+
+/// The sum; both are 0 to 2^62. Throws Error{out_of_range} beyond 2^62.
+std::int64_t add_tokens(std::int64_t tokens, std::int64_t more);
+std::int64_t add_tokens(std::span<const std::int64_t> tokens);
+
 /// All documents of a source in a keyed order, one behind the other. 8 bytes a document, once on each node.
 /// *Immutable*, any thread.
 class DocumentStream {
  public:
-  struct Options {
-    std::int64_t added = 0;                  ///< tokens of each document beside its own
-    std::optional<std::uint64_t> seed = {};  ///< of the order of documents; none: that of their source
-    int threads = 1;
-  };
-
-  /// Tokens [first, first + count) of the `size` that a document has, those added included.
-  struct DocumentPiece {
-    SampleId document = {};
-    std::int64_t first = 0;
-    std::int64_t count = 0;
-    std::int64_t size = 0;
-  };
-
   /// Of documents of these lengths. **Collective** over `nodes`. Throws on all ranks what it throws on one:
   /// Error{out_of_range} for more than 2^62 tokens, Error{io} without memory.
-  DocumentStream(const SampleLengths& lengths, const Options& options, const ranks::Nodes& nodes);
+  DocumentStream(const SampleLengths& lengths, const PackOptions& options, const ranks::Nodes& nodes);
 
   [[nodiscard]] std::int64_t tokens() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
+  /// Documents with tokens, those of them that are cut every `length` tokens, and tokens. Looks at all.
+  [[nodiscard]] PackFacts counts(std::int64_t length) const noexcept;
   /// What it keeps for its documents, in memory that the ranks of the node have in common.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return shared_.bytes; }
 
@@ -52,7 +58,7 @@ class DocumentStream {
       const std::int64_t end = ends_[place];
       const std::int64_t count = std::min(end, last) - first;
       if (count == 0) continue;
-      visit(DocumentPiece{document(static_cast<std::int64_t>(place)), first - begin, count, end - begin});
+      visit(DocumentPiece{document(static_cast<std::int64_t>(place)), first - begin, count, end <= last});
       first += count;
     }
   }

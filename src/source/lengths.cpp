@@ -21,42 +21,32 @@ namespace {
 
 constexpr std::int64_t kSamplesAtOnce = 4096;
 
-/// Asks for the lengths of samples that follow each other.
-class LengthQuestion {
- public:
-  LengthQuestion(const Source& source, std::size_t field, const SampleLengths::Options& options)
-      : source_(source), field_(field), options_(options) {}
-
-  void ask(std::int64_t first, std::span<std::int64_t> lengths) const {
-    std::vector<SampleId> ids(lengths.size());
-    for (SampleId& id : ids) id.value = first++;
-    source_.rows(ids, field_, lengths);
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (lengths[i] >= 0 && lengths[i] <= SampleLengths::kMost) continue;
-      throw failure(ErrorCode::callback, "{}: their source says that {} {} has {} {}; that cannot be",
-                    options_.task, options_.sample, ids[i].value, lengths[i], options_.rows);
-    }
-    for (const std::size_t field : options_.alike) compare(ids, lengths, field);
+void refuse_others(const Source& source, std::span<const SampleId> ids, std::span<const std::int64_t> lengths,
+                   std::size_t field, std::size_t other, const SampleLengths::Options& options) {
+  std::vector<std::int64_t> others(ids.size());
+  source.rows(ids, other, others);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (others[i] == lengths[i]) continue;
+    throw failure(ErrorCode::mismatch,
+                  "{}: {} {} has {} {} in field \"{}\", and {} in field \"{}\"; they must have as many",
+                  options.task, options.sample, ids[i].value, lengths[i], options.rows,
+                  source.fields()[field].name, others[i], source.fields()[other].name);
   }
+}
 
- private:
-  void compare(std::span<const SampleId> ids, std::span<const std::int64_t> lengths,
-               std::size_t field) const {
-    std::vector<std::int64_t> others(ids.size());
-    source_.rows(ids, field, others);
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (others[i] == lengths[i]) continue;
-      throw failure(ErrorCode::mismatch,
-                    "{}: {} {} has {} {} in field \"{}\", and {} in field \"{}\"; they must have as many",
-                    options_.task, options_.sample, ids[i].value, lengths[i], options_.rows,
-                    source_.fields()[field_].name, others[i], source_.fields()[field].name);
-    }
+// Of samples that follow each other.
+void ask_lengths(const Source& source, std::int64_t first, std::size_t field,
+                 const SampleLengths::Options& options, std::span<std::int64_t> lengths) {
+  std::vector<SampleId> ids(lengths.size());
+  for (SampleId& id : ids) id.value = first++;
+  source.rows(ids, field, lengths);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (lengths[i] >= 0 && lengths[i] <= SampleLengths::kMost) continue;
+    throw failure(ErrorCode::callback, "{}: their source says that {} {} has {} {}; that cannot be",
+                  options.task, options.sample, ids[i].value, lengths[i], options.rows);
   }
-
-  const Source& source_;
-  std::size_t field_;
-  const SampleLengths::Options& options_;
-};
+  for (const std::size_t other : options.alike) refuse_others(source, ids, lengths, field, other, options);
+}
 
 }  // namespace
 
@@ -70,11 +60,10 @@ SampleLengths::SampleLengths(const Source& source, std::int64_t size, std::size_
   std::vector<std::int64_t> asked;
   all.together(phase, [&] {
     with_memory([&] { asked.resize(static_cast<std::size_t>(count)); }, what);
-    const LengthQuestion question(source, field, options);
     parallel_for(phase, count, kSamplesAtOnce, options.threads, [&](const LoopPart& part) {
-      question.ask(first + part.begin,
-                   std::span(asked).subspan(static_cast<std::size_t>(part.begin),
-                                            static_cast<std::size_t>(part.end - part.begin)));
+      const auto begin = static_cast<std::size_t>(part.begin);
+      ask_lengths(source, first + part.begin, field, options,
+                  std::span(asked).subspan(begin, static_cast<std::size_t>(part.end) - begin));
       if (part.is_callers) nodes.show_progress();
     });
     for (const std::int64_t length : asked) most_ = std::max(most_, length);

@@ -149,7 +149,7 @@ class Decoded final : public SourceAdaptor {
       if (!parts_[f].is_all) memory[g].resize(rows * views[g].row_bytes);
       views[g].data = parts_[f].is_all ? out.all(f).data() : memory[g].data();
     }
-    inner().read(ids, BatchView(views, 0, ids.size()));
+    inner().read(ids, BatchView(views, 0, ids.size(), out.epochs()));
     for (std::size_t f = 0; f < parts_.size(); ++f) decode(ids, out, f, memory[parts_[f].field]);
   }
 

@@ -55,7 +55,7 @@ class Windows final : public Source, public PlannedSource {
     std::size_t bytes = 0;
     for (std::size_t f = 0; f < fields_.size(); ++f) bytes += out.all(f).size();
     if (bytes == 0) return;
-    const Gathered gathered = gather(ids);
+    const Gathered gathered = gather(ids, out.epochs());
     // A tensor [n, length, ...] of windows is one [n length, ...] of rows. Rows that are read go to its end,
     // from where windows are copied to their places in order: none is overwritten before, because each window
     // takes up at least as many rows as it added.
@@ -66,7 +66,7 @@ class Windows final : public Source, public PlannedSource {
       memory[f] = {
           .data = out.all(f).data(), .row_bytes = fields_[f].row_bytes() / length, .offsets = nullptr};
     }
-    rows_->read(gathered.rows, BatchView(memory, skipped, gathered.rows.size()));
+    rows_->read(gathered.rows, BatchView(memory, skipped, gathered.rows.size(), gathered.epochs));
     if (skipped == 0) return;
     for (const BatchView::FieldMemory& field : memory) spread_out(gathered, skipped, field);
   }
@@ -144,6 +144,7 @@ class Windows final : public Source, public PlannedSource {
   struct Gathered {
     std::vector<SampleId> rows;
     std::vector<std::size_t> begins;
+    std::vector<std::int64_t> epochs;  // of the rows; empty where nobody says
   };
 
   [[nodiscard]] Error too_long(std::int64_t longest) const {
@@ -170,24 +171,29 @@ class Windows final : public Source, public PlannedSource {
             .end = first_row(window_parts_.find(windows.end - 1)) + options_.length};
   }
 
-  // The rows of windows, one window after the other; what a window shares with the one before is there once.
-  // For a window that is not there, a row that is not there.
-  [[nodiscard]] Gathered gather(std::span<const SampleId> ids) const {
+  // The rows of windows, one window after the other; what a window shares with the one before, of the same
+  // epoch, is there once. For a window that is not there, a row that is not there.
+  [[nodiscard]] Gathered gather(std::span<const SampleId> ids,
+                                std::span<const std::int64_t> epochs = {}) const {
     Gathered result;
     result.begins.reserve(ids.size());
     FileSamples::SamplePlace place;
     std::int64_t end = -1;  // of the window before
-    for (const SampleId id : ids) {
-      if (id.value < 0 || id.value >= size()) return {.rows = {{row_parts_.total()}}, .begins = {}};
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const SampleId id = ids[i];
+      if (id.value < 0 || id.value >= size())
+        return {.rows = {{row_parts_.total()}}, .begins = {}, .epochs = {}};
       place = window_parts_.find(id.value, place.file);
       const std::int64_t first = first_row(place);
-      const bool goes_on = first <= end && end - first <= options_.length;
+      const bool is_later = !epochs.empty() && i > 0 && epochs[i] != epochs[i - 1];
+      const bool goes_on = first <= end && end - first <= options_.length && !is_later;
       const std::int64_t shared = goes_on ? end - first : 0;
       result.begins.push_back(result.rows.size() - static_cast<std::size_t>(shared));
       end = first + options_.length;
       std::size_t at = result.rows.size();
       result.rows.resize(at + static_cast<std::size_t>(options_.length - shared));
       for (std::int64_t row = first + shared; row < end; ++row) result.rows[at++] = {row};
+      if (!epochs.empty()) result.epochs.resize(result.rows.size(), epochs[i]);
     }
     return result;
   }

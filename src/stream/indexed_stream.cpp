@@ -23,12 +23,14 @@ constexpr std::size_t kAllBlocks = std::size_t{4} << 20;   // those of all shard
 /// A few samples that follow each other, read in one call.
 class SampleBlock {
  public:
-  SampleBlock(const Source& source, std::span<const Field> fields)
+  SampleBlock(const Source& source, std::span<const Field> fields, std::int64_t epoch)
       : source_(source),
         fields_(fields),
         bytes_(fields.size()),
         offsets_(fields.size()),
-        memory_(fields.size()) {}
+        memory_(fields.size()) {
+    epochs_.fill(epoch);
+  }
 
   [[nodiscard]] bool has(std::int64_t id) const noexcept { return id >= first_ && id < first_ + size_; }
 
@@ -57,7 +59,7 @@ class SampleBlock {
       memory_[f] = {
           .data = bytes_[f].data(), .row_bytes = row_bytes, .offsets = ragged ? offsets_[f].data() : nullptr};
     }
-    source_.read(ids, BatchView(memory_, 0, ids.size()));
+    source_.read(ids, BatchView(memory_, 0, ids.size(), std::span(epochs_).first(ids.size())));
     first_ = ids[0].value;
     size_ = std::ssize(ids);
   }
@@ -95,6 +97,7 @@ class SampleBlock {
   std::vector<std::vector<std::byte>> bytes_;       // of each field
   std::vector<std::vector<std::int64_t>> offsets_;  // of each ragged field
   std::vector<BatchView::FieldMemory> memory_;
+  std::array<std::int64_t, kMostAhead> epochs_{};
 };
 
 /// Small samples are read a few at a time: at first one, then twice as many each time, so that whoever needs
@@ -103,14 +106,15 @@ class IndexedStream final : public ShardStream {
  public:
   // Of samples [begin, end), from number `at` on, with so many bytes of memory.
   IndexedStream(const Source& source, std::shared_ptr<const std::vector<Field>> shared_fields, ShardId shard,
-                internal::SampleRange samples, std::int64_t at, std::size_t bytes)
+                internal::SampleRange samples, std::int64_t at, std::size_t bytes, std::int64_t epoch)
       : source_(source),
         fields_(std::move(shared_fields)),
         shard_(shard),
         samples_(samples),
         next_(samples.begin + at),
         block_bytes_(bytes),
-        block_(source, *fields_),
+        epoch_(epoch),
+        block_(source, *fields_, epoch),
         memory_(fields_->size()),
         offsets_(fields_->size()) {
     for (std::size_t f = 0; f < memory_.size(); ++f) {
@@ -161,7 +165,7 @@ class IndexedStream final : public ShardStream {
       }
       memory_[f].data = out.bytes(f).data();
     }
-    source_.read(ids, BatchView(memory_, 0, 1));
+    source_.read(ids, BatchView(memory_, 0, 1, std::span(&epoch_, 1)));
   }
 
   const Source& source_;
@@ -170,6 +174,7 @@ class IndexedStream final : public ShardStream {
   internal::SampleRange samples_;
   std::int64_t next_;
   std::size_t block_bytes_;
+  std::int64_t epoch_;
   SampleBlock block_;
   std::int64_t ahead_ = 1;                            // how many samples to read next
   std::int64_t alone_until_ = 0;                      // these were found to be too large, or unsound
@@ -191,13 +196,13 @@ class IndexedShards final : public StreamSource {
   [[nodiscard]] std::int64_t shards() const override { return plan_.shards(); }
   [[nodiscard]] std::int64_t cursor_numbers() const override { return 1; }
 
-  [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t /*epoch*/,
+  [[nodiscard]] std::unique_ptr<ShardStream> open(ShardId shard, std::int64_t epoch,
                                                   const StreamCursor& cursor) const override {
     const std::size_t bytes = std::min(kMostBlock, kAllBlocks / static_cast<std::size_t>(shards()));
     return std::make_unique<IndexedStream>(
         *source_, fields_, shard,
         internal::SampleRange{plan_.begin(shard.value), plan_.begin(shard.value + 1)}, place(shard, cursor),
-        bytes);
+        bytes, epoch);
   }
   [[nodiscard]] std::optional<std::int64_t> remaining(ShardId shard,
                                                       const StreamCursor& cursor) const override {

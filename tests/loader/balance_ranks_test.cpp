@@ -5,7 +5,8 @@
 namespace rota::test::balance_ranks_test {
 
 LoaderOptions in_balance(LengthColumn column) {
-  return {.global_batch_size = 64, .rank_split = Split::balanced, .balance = {.columns = {std::move(column)}}};
+  return {
+      .global_batch_size = 64, .rank_split = Split::balanced, .balance = {.columns = {std::move(column)}}};
 }
 
 TEST(BalanceOfRanks, IsThatOfOneProcessThatAsksForAllLengths) {
@@ -32,8 +33,9 @@ TEST(BalanceOfRanks, MustBeTheSameOnAll) {
   if (is_last) lengths[7] = 6;
   EXPECT_ERROR(Loader(everyone(), counting(100), in_balance({.lengths = Lengths(lengths)})), mismatch,
                {"of lengths with fingerprint"});
-  EXPECT_ERROR(Loader(everyone(), counting(100), in_balance({.field = "text", .quadratic = is_last ? 1. : 0.})),
-               mismatch, {"0 n^2", "1 n^2"});
+  EXPECT_ERROR(
+      Loader(everyone(), counting(100), in_balance({.field = "text", .quadratic = is_last ? 1. : 0.})),
+      mismatch, {"0 n^2", "1 n^2"});
   EXPECT_ERROR(Loader(everyone(), counting(100), in_balance({.field = is_last ? "x" : "text"})),
                invalid_argument, {"all samples are as long in field \"x\""});
   EXPECT_ERROR(Loader(everyone(), counting(is_last ? 101 : 100), in_balance({.field = "text"})), mismatch,

@@ -86,7 +86,8 @@ TEST(Dealer, DealsTheSameForEver) {
   std::mt19937_64 random(1);
   const Numbers costs = text_costs(random, 1024, 8192);
   dealer.deal(costs, 1, {.ranks = 64});
-  EXPECT_EQ(to_string(FingerprintBuilder().add(parts_of(dealer)).finish()), "92e3f13eeea5667b3bd73c098693530c");
+  EXPECT_EQ(to_string(FingerprintBuilder().add(parts_of(dealer)).finish()),
+            "92e3f13eeea5667b3bd73c098693530c");
 }
 
 TEST(Dealer, GivesAsManySlotsToEachPartWithinOne) {
@@ -141,9 +142,8 @@ TEST(Dealer, IsCloseToTheBestOfAllWays) {
 TEST(Dealer, TakesAsManyMicroBatchesAsALimitAsksFor) {
   for_seeds(200, [](std::uint64_t, std::mt19937_64& random) {
     const Numbers costs = random_costs(random, 60, 1000);
-    const DealRule rule{.ranks = draw(random, 1, 5),
-                        .limit = draw(random, 1, 3000),
-                        .is_padded = draw(random, 0, 1) == 1};
+    const DealRule rule{
+        .ranks = draw(random, 1, 5), .limit = draw(random, 1, 3000), .is_padded = draw(random, 0, 1) == 1};
     Dealer dealer;
     dealer.deal(costs, 1, rule);
     const std::int64_t parts = rule.ranks * dealer.micro_batches();
@@ -187,8 +187,7 @@ TEST(Dealer, BalancesSeveralColumnsByTheWorst) {
   for (std::size_t column = 0; column < 2; ++column) {
     Numbers costs;
     for (std::size_t i = column; i < both.size(); i += 2) costs.push_back(both[i]);
-    const double mean =
-        static_cast<double>(std::accumulate(costs.begin(), costs.end(), std::int64_t{0})) / 8;
+    const double mean = static_cast<double>(std::accumulate(costs.begin(), costs.end(), std::int64_t{0})) / 8;
     EXPECT_LT(static_cast<double>(std::ranges::max(loads(dealer, costs, 8))), 1.05 * mean) << column;
   }
 }

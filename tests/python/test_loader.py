@@ -1,6 +1,7 @@
 """rota.Loader from Python: batches, arrays, functions of the user, errors."""
 
 import gc
+import pickle
 import random
 import re
 import threading
@@ -280,6 +281,28 @@ def test_windows_and_packs_of_python_datasets():
     assert packed[1]["t"].tolist() == [3, 4, 4, 4, 4] and packed[1]["segment_ids"].tolist() == [1, 2, 2, 2, 2]
     assert packed.documents(1) == [2, 3]  # as numbered in what was packed
     refused(lambda: documents.documents(0), ValueError, "none of pack")
+
+
+def test_documents_are_packed_whole_anew_in_each_epoch_with_their_labels():
+    rows = [{"t": np.full(1 + i % 7, i, "i4"), "labels": np.full(1 + i % 7, -i, "i8")} for i in range(200)]
+    documents = rota.PythonSource(rows, [("t", "i4", (), True), ("labels", "i8", (), True)])
+    packed = rota.pack(documents, 9, fit="best", seed=2, field="t", fields={"labels": -100})
+    facts = packed.packing()
+    assert facts["documents"] == 200 and facts["cut"] == 0 and facts["tokens"] == sum(len(row["t"]) for row in rows)
+    assert facts["fill"] == pytest.approx(facts["tokens"] / (9 * len(packed))) and len(packed) == 89
+    assert pickle.loads(pickle.dumps(packed)).fingerprint == packed.fingerprint
+    epochs = [[], []]
+    for batch in rota.Loader(packed, 4, epochs=2, tail="carry"):
+        for i, epoch in enumerate(batch.epochs):
+            ids = packed.documents(int(batch.ids[i]), epoch)
+            assert batch["t"][i].tolist() == [d for d in ids for _ in range(1 + d % 7)] + [0] * (batch["segment_ids"][i] == 0).sum()
+            assert (batch["labels"][i] == np.where(batch["segment_ids"][i] == 0, -100, -batch["t"][i])).all()
+            epochs[epoch].append(tuple(ids))
+    assert all(sorted(d for ids in epoch for d in ids) == [*range(200)] for epoch in epochs)
+    assert set(epochs[0]) != set(epochs[1])
+    refused(lambda: rota.pack(documents, 9, fit="worst"), ValueError, "concat, best")
+    refused(lambda: rota.pack(documents, 9, field="t", fields=["labels"]), TypeError, "a dict of numbers")
+    refused(lambda: rota.pack(documents, 5, fit="best", field="t", cut_longer=False), ValueError, "document 5 takes 6 tokens")
 
 
 def test_mixtures_take_turns_by_weight():

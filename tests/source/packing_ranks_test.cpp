@@ -3,6 +3,7 @@
 #include "mapped_file.hpp"
 #include "ranks/collectives.hpp"
 #include "ranks_main.hpp"
+#include "source/best_fit.hpp"
 #include "source/document_stream.hpp"
 #include "source/documents.hpp"
 #include "source/reading.hpp"
@@ -30,7 +31,11 @@ TEST(PackingTogether, MakesWhatOneProcessMakes) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     const auto documents = std::make_shared<Documents>(some_lengths(seed, seed < 10 ? 5 : 200));
-    PackOptions options{.length = 16, .eos = 5, .seed = seed, .shuffle_documents = seed % 3 != 0};
+    PackOptions options{.length = 16,
+                        .eos = 5,
+                        .fit = seed % 2 == 0 ? Fit::concat : Fit::best,
+                        .seed = seed,
+                        .shuffle_documents = seed % 3 != 0};
     const auto alone = pack(documents, options);
     const auto together = pack(comm(), documents, options);
     EXPECT_EQ(together->fingerprint(), alone->fingerprint());
@@ -56,6 +61,24 @@ TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
   const std::string file = file_behind(stream.bytes().data());
   EXPECT_FALSE(file.empty());
   EXPECT_EQ(ranks::broadcast(comm(), file), file);
+}
+
+TEST(PackingTogether, FitsTheSameOnAnyNodes) {
+  const Documents documents(some_lengths(7, 300));
+  const auto ids_of = [&](const ranks::Nodes& nodes) {
+    const SampleLengths lengths(documents, documents.size(), 1, {.task = "pack documents"}, nodes);
+    const BestFit fit(lengths, {.length = 16, .seed = 3}, nodes);
+    Numbers ids{static_cast<std::int64_t>(lengths.digest().low)};
+    for (std::int64_t s = 0; s < fit.sequences(); ++s) {
+      fit.visit(s, 2, [&](const DocumentPiece& piece) { ids.push_back(piece.document.value); });
+    }
+    EXPECT_LE(std::ssize(fit.bytes()), 4 * documents.size() + 8 * fit.sequences());
+    return ids;
+  };
+  const Numbers alone = ids_of(ranks::Nodes());
+  for (const int ranks_per_node : {0, 1, 2}) {
+    EXPECT_EQ(ids_of(ranks::Nodes(comm().duplicate(), ranks_per_node)), alone) << ranks_per_node;
+  }
 }
 
 TEST(PackingTogether, ThrowsOnAllRanksWhatIsThrownOnOne) {

@@ -35,7 +35,7 @@ inline Ids random_ids(const Source& source, std::size_t count, std::mt19937_64& 
 /// Samples read in one call, and parts of them in another: sample(f, i) is the bytes of field f of the i-th.
 class Samples {
  public:
-  Samples(const Source& source, const Ids& wanted, bool reads_parts = true) {
+  Samples(const Source& source, const Ids& wanted, bool reads_parts = true, std::int64_t epoch = 0) {
     const auto& fields = source.fields();
     memory_.resize(fields.size());
     data_.resize(fields.size());
@@ -48,7 +48,7 @@ class Samples {
       data_[f].assign(static_cast<std::size_t>(offsets_[f].back()) * fields[f].row_bytes(), std::byte{0xA5});
       memory_[f] = {data_[f].data(), fields[f].row_bytes(), fields[f].ragged ? offsets_[f].data() : nullptr};
     }
-    source.read(wanted, BatchView(memory_, 0, wanted.size()));
+    source.read(wanted, BatchView(memory_, 0, wanted.size(), Numbers(wanted.size(), epoch)));
     for (std::size_t f = 0; reads_parts && f < fields.size(); ++f) {
       if (fields[f].ragged) expect_parts(source, wanted, f);
     }

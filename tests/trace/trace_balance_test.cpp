@@ -1,4 +1,5 @@
-// Runs in balance are held against one without by their traces: the auditor knows neither lengths nor dealing.
+// Runs in balance are held against one without by their traces: the auditor knows neither lengths nor
+// dealing.
 
 #include <nlohmann/json.hpp>
 
@@ -8,10 +9,13 @@
 
 namespace rota::test::trace_balance_test {
 
+using cli::audit;
 constexpr std::int64_t kSamples = 500;
 constexpr std::array<int, 12> kWorlds = {1, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31};
 
-LoaderOptions options_of(Tail tail) { return {.global_batch_size = 48, .shards = 9, .tail = tail, .epochs = 2}; }
+LoaderOptions options_of(Tail tail) {
+  return {.global_batch_size = 48, .shards = 9, .tail = tail, .epochs = 2};
+}
 
 Balance balance_of(std::mt19937_64& random) {
   Numbers lengths(kSamples);
