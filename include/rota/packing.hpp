@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "rota/lengths.hpp"
 #include "rota/source.hpp"
 
 namespace rota {
@@ -93,6 +94,10 @@ std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, cons
 /// Error{invalid_argument} where `packed` is not of `pack`, Error{out_of_range} without such a sequence.
 /// `epoch`: of the sequence; only under Fit::best other documents are in it in each.
 std::vector<SampleId> documents_of(const Source& packed, SampleId id, std::int64_t epoch = 0);
+
+/// Of each sequence, the sum of the squares of what it has of each document: what attention inside documents
+/// costs. A Balance takes it as lengths. The same in all epochs. O(documents). Throws as `packing_of` does.
+Lengths squares_of(const Source& packed);
 
 /// What packing made of the documents.
 struct PackFacts {

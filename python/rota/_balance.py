@@ -38,6 +38,11 @@ def lengths_of(source: Source, field: str, comm: Any = None, threads: int = 8) -
     return _rota.lengths_of(source, field, threads, ranks)
 
 
+def squares_of(packed: Source) -> Lengths:
+    """Of each sequence of `rota.pack`, the sum of the squares of its documents' tokens: what attention inside these costs."""
+    return _rota.squares_of(packed)
+
+
 def _taken(given: Any) -> Lengths | str:
     """Lengths, or the name of a field."""
     if isinstance(given, os.PathLike) or (isinstance(given, str) and given.endswith(".npy")):

@@ -12,6 +12,7 @@
 
 #include "objects.hpp"
 #include "options.hpp"
+#include "rota/packing.hpp"
 #include "values.hpp"
 
 namespace rota::python {
@@ -108,6 +109,9 @@ void define_balance(py::module_& module) {
   module.def("read_lengths", [](py::handle path) {
     const auto file = take<std::filesystem::path>(path, {"read lengths", "the path"});
     return unlocked([&] { return read_lengths(file); });
+  });
+  module.def("squares_of", [](const PySource& packed) {
+    return unlocked([&] { return squares_of(*packed.source); });
   });
   module.def("lengths_of",
              [](const PySource& source, py::handle field, py::handle threads, const PyCommunicator* comm) {

@@ -138,6 +138,16 @@ class PackedSource final : public Source, public PlannedSource {
     return all;
   }
 
+  [[nodiscard]] Lengths squares() const {
+    std::vector<std::int64_t> squares(static_cast<std::size_t>(size()));
+    for (SampleId id; id.value < size(); ++id.value) {
+      visit(id, 0, [&](const DocumentPiece& piece) {
+        squares[static_cast<std::size_t>(id.value)] += piece.count * piece.count;
+      });
+    }
+    return Lengths(squares);
+  }
+
   [[nodiscard]] PackFacts facts() const {
     PackFacts facts = layout_->fit ? layout_->fit->counts() : layout_->stream->counts(plan_.length);
     facts.sequences = size();
@@ -261,6 +271,10 @@ std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, cons
 
 std::vector<SampleId> documents_of(const Source& packed, SampleId id, std::int64_t epoch) {
   return internal::packed_source(packed, "name the documents of a sequence").documents(id, epoch);
+}
+
+Lengths squares_of(const Source& packed) {
+  return internal::packed_source(packed, "sum the squares of documents").squares();
 }
 
 PackFacts packing_of(const Source& packed) {

@@ -30,6 +30,14 @@ def cost(info):
 # ---- lengths ----
 
 
+def test_packed_sequences_cost_the_squares_of_their_documents():
+    documents = texts(50)
+    packed = rota.pack(documents, 256, fit="best", seed=1)
+    segments = [packed[i]["segment_ids"] for i in range(len(packed))]
+    assert list(np.asarray(rota.squares_of(packed))) == [(np.bincount(row)[1:] ** 2).sum() for row in segments]
+    refused(lambda: rota.squares_of(documents), ValueError, "none of pack")
+
+
 def test_lengths_are_the_same_wherever_they_come_from(tmp_path):
     given = lengths(50)
     np.save(tmp_path / "lengths.npy", np.array(given, dtype=np.int32))
