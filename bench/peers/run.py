@@ -198,14 +198,16 @@ def speed(peers):
 def pack(words):
     """The table of all packers, or of those that have one of these words in their name."""
     names = [name for name in packers.PACKERS if any(word.lower() in name.lower() for word in words or [""])]
-    environment, log, table = BUILD / "packers", BUILD / "data" / "log", BUILD / f"{'-'.join(['packers', *words])}.json"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    if not names:
+        sys.exit(f"./run bench peers packers [WORD...]: of {', '.join(packers.PACKERS)}")
+    environment, table = BUILD / "packers", BUILD / f"{'-'.join(['packers', *words])}.json"
+    (BUILD / "data").mkdir(parents=True, exist_ok=True)
     why = make(environment, packers.PINS, packers.ALONE) or (any("rota" in name for name in names) and install_rota(environment))
     if why or (why := wrong([environment / "bin" / "python", HERE / "packers.py", table, *names])):
         sys.exit(f"./run bench peers packers: {why}")
     found = json.loads(table.read_text())
     page = show.table(packers.HEADS, [packers.cells(*row) for row in found["rows"].items()])
-    page += show.reasons(found["rows"]) + "\n" + show.measured(found["date"], packers.PINS + packers.ALONE)
+    page += show.measured(found["date"], packers.PINS + packers.ALONE)
     print(page)
     if not words:
         show.put(ROOT / "docs", "packers", page)

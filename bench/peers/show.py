@@ -51,15 +51,6 @@ def picture(heads, lines):
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {190 + 180 * len(heads)} {28 * len(lines) + 30}">{STYLE}{"".join(texts + bars)}</svg>\n'
 
 
-def reasons(rows):
-    """Why cells are refused, or failed."""
-    lines = ""
-    for name, row in rows.items():
-        whys = re.findall(r'"(?:refused|failed)": "((?:[^"\\]|\\.){,160})', json.dumps(row, ensure_ascii=False).replace("`", "'"))
-        lines += "".join(f"- {name}: `{why}`\n" for why in dict.fromkeys(whys))
-    return lines
-
-
 def measured(date, pins):
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
     return f"Measured {date}, {os.cpu_count()} cores of {platform.machine()}, {memory:.0f} GiB; {', '.join(sorted(pins))}.\n"
@@ -79,7 +70,9 @@ def show(verb, found, docs, is_whole):
     lines = [(name, [cell_of(name, head, row[head], dropped[name]) for head in heads]) for name, row in rows.items()]
     times = [[name, *(cell_of(name, "", cell)[0] for cell in row["first batch"].values())] for name, row in rows.items()]
     page = f"![As a picture](peers-{verb}.svg)\n\n" + table(heads, [[name, *(words for words, _, _ in cells)] for name, cells in lines]) + table(PARTS[verb], times)
-    page += reasons(found["rows"])
+    for name, row in found["rows"].items():
+        whys = re.findall(r'"(?:refused|failed)": "((?:[^"\\]|\\.){,160})', json.dumps(row, ensure_ascii=False).replace("`", "'"))
+        page += "".join(f"- {name}: `{why}`\n" for why in dict.fromkeys(whys))
     page += "\n" + measured(found["date"], {pin for row in rows.values() for pin in row["pins"]})
     print(page)
     if is_whole:

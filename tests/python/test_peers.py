@@ -73,6 +73,8 @@ def test_a_peer_that_is_none_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["run.py", "speed", "grain", "grian"])
     with pytest.raises(SystemExit, match="of datasets, .*grain, .*webdataset"):
         run.main()
+    with pytest.raises(SystemExit, match="of rota.pack, best, .*Grain, "):
+        run.pack(["grian"])
 
 
 def test_a_run_of_some_leaves_the_figures_of_all(monkeypatch, tmp_path):
