@@ -5,8 +5,10 @@
 How full they are, which tokens are lost, which documents are cut that need not be, and how long it takes. Then 4 ranks stop in the
 middle, and 3 go on from what they saved. Each token is the number of its document, so sequences alone tell."""
 
+import atexit
 import importlib.metadata
 import json
+import shutil
 import struct
 import sys
 import tempfile
@@ -30,7 +32,8 @@ class Documents:
         self.lengths = np.minimum(np.ceil(np.random.default_rng(1).lognormal(np.log(MEDIAN), SIGMA, count)), LONGEST).astype(np.int64)
         self.ends = np.cumsum(self.lengths)
         self.tokens = np.repeat(np.arange(1, count + 1, dtype=np.int32), self.lengths)
-        self.kept = tempfile.TemporaryDirectory()
+        self.directory = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, self.directory)
 
     def __len__(self):
         return len(self.lengths)
@@ -43,8 +46,8 @@ class Documents:
         import datasets
         import pyarrow as pa
         tokens = pa.ListArray.from_arrays(np.append(0, self.ends).astype(np.int32), self.tokens)
-        datasets.Dataset(pa.table({"input_ids": tokens})).save_to_disk(f"{self.kept.name}/rows")
-        return datasets.load_from_disk(f"{self.kept.name}/rows")
+        datasets.Dataset(pa.table({"input_ids": tokens})).save_to_disk(f"{self.directory}/rows")
+        return datasets.load_from_disk(f"{self.directory}/rows")
 
     @cached_property
     def pieces(self):
@@ -53,12 +56,12 @@ class Documents:
 
     @cached_property
     def megatron(self):
-        self.tokens.tofile(f"{self.kept.name}/documents.bin")
-        with open(f"{self.kept.name}/documents.idx", "wb") as index:
+        self.tokens.tofile(f"{self.directory}/documents.bin")
+        with open(f"{self.directory}/documents.idx", "wb") as index:
             index.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, len(self), len(self) + 1))
             for part in (self.lengths.astype("<i4"), 4 * (self.ends - self.lengths), np.arange(len(self) + 1)):
                 part.tofile(index)
-        return self.kept.name
+        return self.directory
 
 
 class Rota:
