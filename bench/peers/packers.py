@@ -131,31 +131,8 @@ class Torchtitan:
         self.loader.load_state_dict(reduce(dict.__or__, states))
 
 
-class TorchtitanImages(Torchtitan):
-    """The packer of its stream of images and text, alone, with the buffer that is its default; that stream leaves out what is longer."""
-
-    def stream(self, documents, rank, ranks):
-        import torch
-        from torchtitan.hf_datasets.multimodal.utils.packing import MMSamplePacker
-
-        class Stream(torch.utils.data.IterableDataset):
-            def __iter__(self):
-                packer = MMSamplePacker(LENGTH, batch_size=1)
-                for tokens in filter(lambda one: len(one) <= LENGTH, islice(documents, rank, None, ranks)):
-                    packer.add_sample(dict.fromkeys(("input_ids", "labels", "positions"), torch.from_numpy(tokens)))
-                    while packer.has_batch_ready():
-                        yield from packer.get_next_batch()
-                packer.flush()
-                yield from packer.packed_samples
-
-        return Stream()
-
-    def __iter__(self):
-        return (batch["input_ids"][0].numpy() for batch in self.loader)
-
-
 class Bridge:
-    """The functions that lay lengths, alone; the dataset before them cuts off what is longer. The files behind them are read by number."""
+    """What lays lengths, alone, in a time by their square. The dataset before it cuts off what is longer; files behind it are read by number."""
 
     def __init__(self, documents, rank, ranks):
         file = importlib.metadata.distribution("megatron-bridge").locate_file("megatron/bridge/data/datasets/packing_utils.py")
@@ -179,10 +156,9 @@ PACKERS = {
     "Grain, FirstFit, 1,024 bins": partial(Grain, packer="FirstFitPackIterDataset", num_packing_bins=1024),
     "Grain, ConcatThenSplit": partial(Grain, packer="ConcatThenSplitIterDataset"),
     "torchtitan, text": partial(Torchtitan),
-    "torchtitan, images and text": partial(TorchtitanImages),
     "Megatron-Bridge, first_fit_decreasing": partial(Bridge),
 }
-SQUARE, STREAMS = (TorchtitanImages, Bridge), (Grain, Torchtitan)  # time goes by the square of documents; the first sequence waits for few
+STREAMS = (Grain, Torchtitan)  # whose first sequence waits for few documents
 
 
 def count(documents, sequences):
@@ -231,7 +207,7 @@ def resume(documents, packer):
 
 
 def cells(name, facts):
-    scale = (MILLION / facts["documents"]) ** (2 if PACKERS[name].func in SQUARE else 1)
+    scale = (MILLION / facts["documents"]) ** (2 if PACKERS[name].func is Bridge else 1)
     seconds = [facts["first"] * (1 if PACKERS[name].func in STREAMS else scale), facts["all"] * scale]
     times = " / ".join(f"{one / 3600:.0f} h" if one > 7200 else f"{one:.{int(one < 10)}f} s" for one in seconds)
     resumed, shares = facts["resumed"], (facts["fill"], facts["lost"] / facts["tokens"], facts["cut"] / facts["documents"])
@@ -242,7 +218,10 @@ def cells(name, facts):
 def main(file, *names):
     many, few = Documents(MANY), Documents(FEW)
     many.rows, many.pieces, many.megatron  # which no time counts
-    found = {name: pack(few if PACKERS[name].func in SQUARE else many, PACKERS[name]) | {"resumed": resume(few, PACKERS[name])} for name in names}
+    found = {}
+    for name in names:
+        packer = PACKERS[name]
+        found[name] = pack(few if packer.func is Bridge else many, packer) | {"resumed": resume(few, packer)}
     Path(file).write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "rows": found}, indent=1))
 
 

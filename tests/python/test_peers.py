@@ -115,7 +115,7 @@ def test_packers_are_told_by_the_tokens_of_their_sequences(monkeypatch):
     assert facts["lost"] == 0 and facts["cut"] == ((documents.lengths > 1024) & (documents.lengths <= 2048)).sum() and 0.2 < facts["fill"] < 0.5
     assert facts["resumed"]["repeated"] > facts["resumed"]["lost"] == 0, "each rank counts in threes what was counted in fours"
     monkeypatch.setitem(packers.PACKERS, "x", packer)
-    monkeypatch.setattr(packers, "SQUARE", (Packer,))
+    monkeypatch.setattr(packers, "Bridge", Packer)
     _, full, lost, cut, times, after = packers.cells("x", facts | dict(first=1, all=1e-6))
     assert (lost, cut, times) == ("0.0 %", f"{facts['cut'] / 4:.1f} %", "1736 h / 6.2 s") and after == f"0 / {facts['resumed']['repeated']}"
     refused = packers.resume(packers.Documents(9), packer)
