@@ -21,7 +21,7 @@ from types import SimpleNamespace
 import numpy as np
 
 LENGTH, MEDIAN, SIGMA, LONGEST, BATCH = 2048, 665, 1.0, 8192, 24
-MANY, FEW, MILLION = 100_000, 10_000, 1_000_000  # documents: of most; where time goes by their square, or ranks stop; of which times are told
+MILLION, MANY, FEW = 1_000_000, 100_000, 10_000  # documents: of which times are told; of most; where time is long, or ranks stop
 HEADS = ["full", "tokens lost", "cut, and not longer", "10^6 documents: first / all sequences", "3 ranks after 4: lost / repeated"]
 PINS = ["datasets==4.7.0", "grain==0.2.18", "numpy==2.1.3", "torch==2.13.0", "torchdata==0.11.0", "trl==1.16.0", "tyro==1.0.17"]
 ALONE = ["megatron-bridge==0.3.1", "spmd_types==0.2.3", "torchtitan==0.3.0"]  # without most of what these ask for: of each a part runs
@@ -132,7 +132,7 @@ class Torchtitan:
 
 
 class Bridge:
-    """What lays lengths, alone, in a time by their square. The dataset before it cuts off what is longer; files behind it are read by number."""
+    """What lays lengths, alone, in a time by their square. The dataset before it cuts off what is longer."""
 
     def __init__(self, documents, rank, ranks):
         file = importlib.metadata.distribution("megatron-bridge").locate_file("megatron/bridge/data/datasets/packing_utils.py")

@@ -199,7 +199,7 @@ def pack(words):
     """The table of all packers, or of those that have one of these words in their name."""
     names = [name for name in packers.PACKERS if any(word.lower() in name.lower() for word in words or [""])]
     if not names:
-        sys.exit(f"./run bench peers packers [WORD...]: of {', '.join(packers.PACKERS)}")
+        sys.exit(f"./run bench peers packers [WORD...]: of {'; '.join(packers.PACKERS)}")
     environment, table = BUILD / "packers", BUILD / f"{'-'.join(['packers', *words])}.json"
     (BUILD / "data").mkdir(parents=True, exist_ok=True)
     why = make(environment, packers.PINS, packers.ALONE) or (any("rota" in name for name in names) and install_rota(environment))

@@ -73,7 +73,7 @@ def test_a_peer_that_is_none_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["run.py", "speed", "grain", "grian"])
     with pytest.raises(SystemExit, match="of datasets, .*grain, .*webdataset"):
         run.main()
-    with pytest.raises(SystemExit, match="of rota.pack, best, .*Grain, "):
+    with pytest.raises(SystemExit, match="of rota.pack, best; .*Grain, "):
         run.pack(["grian"])
 
 
@@ -112,7 +112,7 @@ def test_packers_are_told_by_the_tokens_of_their_sequences(monkeypatch):
     assert documents.lengths.max() == 8192 and 500 < packers.np.median(documents.lengths) < 800
     packer = partial(Packer, size=1024)
     facts = packers.pack(documents, packer) | {"resumed": packers.resume(documents, packer)}
-    assert facts["lost"] == 0 and facts["cut"] == ((documents.lengths > 1024) & (documents.lengths <= 2048)).sum() and 0.2 < facts["fill"] < 0.5
+    assert facts["cut"] == ((documents.lengths > 1024) & (documents.lengths <= 2048)).sum() and facts["lost"] == 0 and facts["fill"] < 0.5
     assert facts["resumed"]["repeated"] > facts["resumed"]["lost"] == 0, "each rank counts in threes what was counted in fours"
     monkeypatch.setitem(packers.PACKERS, "x", packer)
     monkeypatch.setattr(packers, "Bridge", Packer)
