@@ -2,6 +2,7 @@
 
     ./run bench peers [PEER...]          # of with_PEER.py: what each rank was given, and how long the first batch takes
     ./run bench peers speed [PEER...]    # samples/s, memory, and the first of a million samples
+    ./run bench peers packers [WORD...]  # of packers.py: how full sequences of documents are, and what becomes of tokens
 
 Makes environments of PyPI in build/peers, and each peer's dataset by its own writer. Tables go to stdout; of all peers also to docs/peers.md."""
 
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 
 import audit
+import packers
 import show
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parent.parent.parent
@@ -56,14 +58,11 @@ class Peer:
         self.python = self.environment / "bin" / "python"
 
     def prepare(self):
-        """Makes its environment, unless it is there; returns what is wrong with that."""
-        pip, made = [self.python, "-m", "pip", "install", "-q"], self.environment / "made"
-        if not made.exists() or made.read_text().split() != self.pins:
-            if why := wrong(["python3", "-m", "venv", "--clear", self.environment]) or wrong([*pip, *self.pins]):
-                return why
-            made.write_text("\n".join(self.pins))
+        """Makes its environment; returns what is wrong with that."""
+        if why := make(self.environment, self.pins):
+            return why
         if "rota" in self.module and not Peer.has_rota:
-            why = wrong([*pip, "--no-deps", "--force-reinstall", "--config-settings", f"build-dir={ROOT}/build/wheel", ROOT])
+            why = install_rota(self.environment)
             Peer.has_rota = not why
             return why
 
@@ -90,6 +89,23 @@ class Peer:
             commands.append(([self.python, HERE / "rank.py", self.module, json.dumps(place)], logs[rank], group | own))
         together(commands, limit)
         return [json.loads(one.read_text()) if one.exists() else {"failed": f"no result: {log.read_bytes()[-160:]}"} for one, log in zip(results, logs)], states
+
+
+def make(environment, pins, alone=()):
+    """An environment of PyPI, unless it is there; returns what is wrong with that. `alone` come without what they ask for."""
+    pip, made = [environment / "bin" / "python", "-m", "pip", "install", "-q"], environment / "made"
+    if not made.exists() or made.read_text().split() != [*pins, *alone]:
+        if why := wrong(["python3", "-m", "venv", "--clear", environment]) or wrong([*pip, *pins]):
+            return why
+        if alone and (why := wrong([*pip, "--no-deps", *alone])):
+            return why
+        made.write_text("\n".join([*pins, *alone]))
+
+
+def install_rota(environment):
+    """That of this tree."""
+    pip = [environment / "bin" / "python", "-m", "pip", "install", "-q", "--no-deps", "--force-reinstall"]
+    return wrong([*pip, "--config-settings", f"build-dir={ROOT}/build/wheel", ROOT])
 
 
 def together(commands, limit):
@@ -179,10 +195,30 @@ def speed(peers):
         shutil.rmtree(peer.data)
 
 
+def pack(words):
+    """The table of all packers, or of those that have one of these words in their name."""
+    names = [name for name in packers.PACKERS if any(word.lower() in name.lower() for word in words or [""])]
+    if not names:
+        sys.exit(f"./run bench peers packers [WORD...]: of {'; '.join(packers.PACKERS)}")
+    environment, table = BUILD / "packers", BUILD / f"{'-'.join(['packers', *words])}.json"
+    (BUILD / "data").mkdir(parents=True, exist_ok=True)
+    why = make(environment, packers.PINS, packers.ALONE) or (any("rota" in name for name in names) and install_rota(environment))
+    if why or (why := wrong([environment / "bin" / "python", HERE / "packers.py", table, *names])):
+        sys.exit(f"./run bench peers packers: {why}")
+    found = json.loads(table.read_text())
+    page = show.table(packers.HEADS, [packers.cells(*row) for row in found["rows"].items()])
+    page += show.measured(found["date"], packers.PINS + packers.ALONE)
+    print(page)
+    if not words:
+        show.put(ROOT / "docs", "packers", page)
+
+
 def main():
     os.environ["PYTHONPATH"] = str(HERE)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))  # which ends what was begun
+    if sys.argv[1:2] == ["packers"]:
+        return pack(sys.argv[2:])
     verb = speed if sys.argv[1:2] == ["speed"] else resume
     named = sys.argv[2 if verb is speed else 1 :]
     known = sorted(path.stem.removeprefix("with_") for path in HERE.glob("with_*.py"))

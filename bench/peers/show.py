@@ -51,6 +51,18 @@ def picture(heads, lines):
     return f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {190 + 180 * len(heads)} {28 * len(lines) + 30}">{STYLE}{"".join(texts + bars)}</svg>\n'
 
 
+def measured(date, pins):
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+    return f"Measured {date}, {os.cpu_count()} cores of {platform.machine()}, {memory:.0f} GiB; {', '.join(sorted(pins))}.\n"
+
+
+def put(docs, verb, page):
+    """Into the page, between its marks."""
+    before, rest = (docs / "peers.md").read_text().split(f"<!-- {verb} -->\n")  # which fails where a mark is missing, as the next
+    after = rest.split("<!-- end -->\n", 1)[1]
+    (docs / "peers.md").write_text(f"{before}<!-- {verb} -->\n{page}<!-- end -->\n{after}")
+
+
 def show(verb, found, docs, is_whole):
     rows = {name: row for name, row in sorted(found["rows"].items(), key=lambda row: "rota" not in row[0]) if "environment" not in row}
     heads = [head for head in next(iter(rows.values()), {}) if head not in ("pins", "first batch")]
@@ -61,12 +73,8 @@ def show(verb, found, docs, is_whole):
     for name, row in found["rows"].items():
         whys = re.findall(r'"(?:refused|failed)": "((?:[^"\\]|\\.){,160})', json.dumps(row, ensure_ascii=False).replace("`", "'"))
         page += "".join(f"- {name}: `{why}`\n" for why in dict.fromkeys(whys))
-    pins = sorted({pin for row in rows.values() for pin in row["pins"]})
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
-    page += f"\nMeasured {found['date']}, {os.cpu_count()} cores of {platform.machine()}, {memory:.0f} GiB; {', '.join(pins)}.\n"
+    page += "\n" + measured(found["date"], {pin for row in rows.values() for pin in row["pins"]})
     print(page)
     if is_whole:
-        before, rest = (docs / "peers.md").read_text().split(f"<!-- {verb} -->\n")  # which fails where a mark is missing, as the next
-        after = rest.split("<!-- end -->\n", 1)[1]
+        put(docs, verb, page)
         (docs / f"peers-{verb}.svg").write_text(picture(heads, lines))
-        (docs / "peers.md").write_text(f"{before}<!-- {verb} -->\n{page}<!-- end -->\n{after}")

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 import xml.etree.ElementTree
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 sys.path.insert(0, os.environ["ROTA_ROOT"] + "/bench/peers")
 
 import audit
+import packers
 import run
 import show
 
@@ -71,6 +73,8 @@ def test_a_peer_that_is_none_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["run.py", "speed", "grain", "grian"])
     with pytest.raises(SystemExit, match="of datasets, .*grain, .*webdataset"):
         run.main()
+    with pytest.raises(SystemExit, match="of rota.pack, best; .*Grain, "):
+        run.pack(["grian"])
 
 
 def test_a_run_of_some_leaves_the_figures_of_all(monkeypatch, tmp_path):
@@ -80,6 +84,42 @@ def test_a_run_of_some_leaves_the_figures_of_all(monkeypatch, tmp_path):
     monkeypatch.setattr(run.Peer, "prepare", lambda peer: "no network")
     run.main()
     assert [path.name for path in tmp_path.glob("*.json")] == ["speed-grain.json"]
+
+
+class Packer:
+    """Sequences of a document each, or a piece; a state of a rank is how many it gave."""
+
+    done = 0
+
+    def __init__(self, documents, rank, ranks, size):
+        self.sequences = [one[k : k + size] for one in documents for k in range(0, len(one), size)][rank::ranks]
+
+    def __iter__(self):
+        for self.done in range(self.done + 1, len(self.sequences) + 1):
+            yield self.sequences[self.done - 1]
+
+    def state(self):
+        return self.done
+
+    def restore(self, states, rank):
+        if states[rank] < 9:
+            raise ValueError("too few")
+        self.done = states[rank]
+
+
+def test_packers_are_told_by_the_tokens_of_their_sequences(monkeypatch):
+    documents = packers.Documents(400)
+    assert documents.lengths.max() == 8192 and 500 < packers.np.median(documents.lengths) < 800
+    packer = partial(Packer, size=1024)
+    facts = packers.pack(documents, packer) | {"resumed": packers.resume(documents, packer)}
+    assert facts["cut"] == ((documents.lengths > 1024) & (documents.lengths <= 2048)).sum() and facts["lost"] == 0 and facts["fill"] < 0.5
+    assert facts["resumed"]["repeated"] > facts["resumed"]["lost"] == 0, "each rank counts in threes what was counted in fours"
+    monkeypatch.setitem(packers.PACKERS, "x", packer)
+    monkeypatch.setattr(packers, "Bridge", Packer)
+    _, full, lost, cut, times, after = packers.cells("x", facts | dict(first=1, all=1e-6))
+    assert (lost, cut, times) == ("0.0 %", f"{facts['cut'] / 4:.1f} %", "1736 h / 6.2 s") and after == f"0 / {facts['resumed']['repeated']}"
+    refused = packers.resume(packers.Documents(9), packer)
+    assert refused == {"refused": "ValueError: too few"} and packers.cells("x", facts | dict(resumed=refused))[-1] == "refused"
 
 
 def is_running(process):
