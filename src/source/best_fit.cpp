@@ -88,7 +88,7 @@ struct Cut {
 
 }  // namespace
 
-BestFit::BestFit(const SampleLengths& lengths, PackOptions options, const ranks::Nodes& nodes)
+BestFit::BestFit(const Lengths& lengths, PackOptions options, const ranks::Nodes& nodes)
     : options_(std::move(options)), documents_(lengths.size()) {
   count(lengths, nodes);
   nodes.all().together("lay documents into sequences", [&] { lay(); });
@@ -96,7 +96,7 @@ BestFit::BestFit(const SampleLengths& lengths, PackOptions options, const ranks:
 }
 
 // How many documents, and parts of them, have which length.
-void BestFit::count(const SampleLengths& lengths, const ranks::Nodes& nodes) {
+void BestFit::count(const Lengths& lengths, const ranks::Nodes& nodes) {
   const Communicator& all = nodes.all();
   const std::int64_t most = std::min(options_.length, lengths.most() + added_tokens(options_));
   std::vector<std::int64_t> counts;
@@ -105,7 +105,7 @@ void BestFit::count(const SampleLengths& lengths, const ranks::Nodes& nodes) {
                 [&] { return fmt::format("pack documents: count lengths up to {}", most); });
     const std::int64_t end = share(documents_, all.rank() + 1, all.size());
     for (std::int64_t id = share(documents_, all.rank(), all.size()); id < end; ++id) {
-      const std::int64_t tokens = lengths[id] + added_tokens(options_);
+      const std::int64_t tokens = lengths[{id}] + added_tokens(options_);
       if (tokens > options_.length && !options_.cut_longer) {
         throw failure(ErrorCode::invalid_argument,
                       "pack documents: document {} takes {} tokens, and a sequence has {}; make length "
@@ -150,7 +150,7 @@ void BestFit::lay() {
 }
 
 // Which documents have which length, in the order of their source.
-void BestFit::sort(const SampleLengths& lengths, const ranks::Nodes& nodes) {
+void BestFit::sort(const Lengths& lengths, const ranks::Nodes& nodes) {
   const LengthClass longest = classes_.empty() ? LengthClass() : classes_.back();
   const std::int64_t most = std::max(2 * documents_, longs_ > 0 ? longest.count : 0);
   const std::size_t width = NarrowNumbers::width(most);
@@ -170,7 +170,7 @@ void BestFit::sort(const SampleLengths& lengths, const ranks::Nodes& nodes) {
     std::byte* const ids = made.memory.get() + sorted;
     for (std::int64_t id = 0, k = 0, wholes = 0; id < documents_; ++id) {
       if (id % kShowProgressAfter == 0) nodes.show_progress();
-      const Cut cut(lengths[id] + added_tokens(options_), options_.length);
+      const Cut cut(lengths[{id}] + added_tokens(options_), options_.length);
       std::int64_t& place = next[static_cast<std::size_t>(cut.rest)];
       if (cut.rest > 0) {
         NarrowNumbers::put(made.memory.get(), width, place++, cut.wholes > 0 ? documents_ + k : id);

@@ -41,7 +41,7 @@ class BestFit {
   /// Of documents of these lengths. **Collective** over `nodes`. Throws on all ranks what it throws on one:
   /// Error{invalid_argument} for a document that may not be cut, Error{out_of_range} for more than 2^62
   /// tokens, Error{io} without memory.
-  BestFit(const SampleLengths& lengths, PackOptions options, const ranks::Nodes& nodes);
+  BestFit(const Lengths& lengths, PackOptions options, const ranks::Nodes& nodes);
 
   [[nodiscard]] std::int64_t sequences() const noexcept { return order_.size(); }
   /// Documents with tokens, those of them that are cut, and tokens.
@@ -71,9 +71,9 @@ class BestFit {
     std::size_t first_step = 0;
   };
 
-  void count(const SampleLengths& lengths, const ranks::Nodes& nodes);
+  void count(const Lengths& lengths, const ranks::Nodes& nodes);
   void lay();
-  void sort(const SampleLengths& lengths, const ranks::Nodes& nodes);
+  void sort(const Lengths& lengths, const ranks::Nodes& nodes);
   [[nodiscard]] std::size_t group_of(std::int64_t place) const noexcept;
   [[nodiscard]] std::optional<Permutation> order_of(const LengthClass& of, std::int64_t epoch) const noexcept;
   [[nodiscard]] DocumentPiece piece(const LengthClass& of, std::int64_t k) const noexcept;

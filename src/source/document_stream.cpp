@@ -19,7 +19,7 @@ constexpr std::int64_t kDocumentsAtOnce = 4096;
 }  // namespace
 
 std::int64_t add_tokens(std::int64_t tokens, std::int64_t more) {
-  if (more <= SampleLengths::kMost - tokens) return tokens + more;
+  if (more <= LengthQuestion::kMost - tokens) return tokens + more;
   throw Error(ErrorCode::out_of_range, "pack documents: they have more than 2^62 tokens; pack fewer");
 }
 
@@ -29,7 +29,7 @@ std::int64_t add_tokens(std::span<const std::int64_t> tokens) {
   return total;
 }
 
-DocumentStream::DocumentStream(const SampleLengths& lengths, const PackOptions& options,
+DocumentStream::DocumentStream(const Lengths& lengths, const PackOptions& options,
                                const ranks::Nodes& nodes) {
   const Communicator& all = nodes.all();
   const std::int64_t size = lengths.size();
@@ -44,7 +44,7 @@ DocumentStream::DocumentStream(const SampleLengths& lengths, const PackOptions& 
     parallel_for(
         "compute where documents end", count, kDocumentsAtOnce, options.threads, [&](const LoopPart& part) {
           for (std::int64_t i = part.begin; i < part.end; ++i) {
-            (*ends)[static_cast<std::size_t>(i)] = lengths[document(first + i).value] + added_tokens(options);
+            (*ends)[static_cast<std::size_t>(i)] = lengths[document(first + i)] + added_tokens(options);
           }
           if (part.is_callers) nodes.show_progress();
         });

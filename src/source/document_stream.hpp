@@ -40,7 +40,7 @@ class DocumentStream {
  public:
   /// Of documents of these lengths. **Collective** over `nodes`. Throws on all ranks what it throws on one:
   /// Error{out_of_range} for more than 2^62 tokens, Error{io} without memory.
-  DocumentStream(const SampleLengths& lengths, const PackOptions& options, const ranks::Nodes& nodes);
+  DocumentStream(const Lengths& lengths, const PackOptions& options, const ranks::Nodes& nodes);
 
   [[nodiscard]] std::int64_t tokens() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
   /// Documents with tokens, those of them that are cut every `length` tokens, and tokens. Looks at all.

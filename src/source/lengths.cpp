@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kSamplesAtOnce = 4096;
 
 void refuse_others(const Source& source, std::span<const SampleId> ids, std::span<const std::int64_t> lengths,
-                   std::size_t field, std::size_t other, const SampleLengths::Options& options) {
+                   std::size_t field, std::size_t other, const LengthQuestion& options) {
   std::vector<std::int64_t> others(ids.size());
   source.rows(ids, other, others);
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -35,13 +35,13 @@ void refuse_others(const Source& source, std::span<const SampleId> ids, std::spa
 }
 
 // Of samples that follow each other.
-void ask_lengths(const Source& source, std::int64_t first, std::size_t field,
-                 const SampleLengths::Options& options, std::span<std::int64_t> lengths) {
+void ask(const Source& source, std::int64_t first, std::size_t field, const LengthQuestion& options,
+         std::span<std::int64_t> lengths) {
   std::vector<SampleId> ids(lengths.size());
   for (SampleId& id : ids) id.value = first++;
   source.rows(ids, field, lengths);
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (lengths[i] >= 0 && lengths[i] <= SampleLengths::kMost) continue;
+    if (lengths[i] >= 0 && lengths[i] <= LengthQuestion::kMost) continue;
     throw failure(ErrorCode::callback, "{}: their source says that {} {} has {} {}; that cannot be",
                   options.task, options.sample, ids[i].value, lengths[i], options.rows);
   }
@@ -50,26 +50,27 @@ void ask_lengths(const Source& source, std::int64_t first, std::size_t field,
 
 }  // namespace
 
-SampleLengths::SampleLengths(const Source& source, std::int64_t size, std::size_t field,
-                             const Options& options, const ranks::Nodes& nodes) {
+Lengths ask_lengths(const Source& source, std::int64_t size, std::size_t field, const LengthQuestion& options,
+                    const ranks::Nodes& nodes) {
   const Communicator& all = nodes.all();
   const std::string phase = fmt::format("ask for the lengths of {}s", options.sample);
   const std::int64_t first = share(size, all.rank(), all.size());
   const std::int64_t count = share(size, all.rank() + 1, all.size()) - first;
   const auto what = [&] { return fmt::format("{}: keep the lengths of {} of them", options.task, count); };
   std::vector<std::int64_t> asked;
+  std::int64_t most = 0;
   all.together(phase, [&] {
     with_memory([&] { asked.resize(static_cast<std::size_t>(count)); }, what);
     parallel_for(phase, count, kSamplesAtOnce, options.threads, [&](const LoopPart& part) {
       const auto begin = static_cast<std::size_t>(part.begin);
-      ask_lengths(source, first + part.begin, field, options,
-                  std::span(asked).subspan(begin, static_cast<std::size_t>(part.end) - begin));
+      ask(source, first + part.begin, field, options,
+          std::span(asked).subspan(begin, static_cast<std::size_t>(part.end) - begin));
       if (part.is_callers) nodes.show_progress();
     });
-    for (const std::int64_t length : asked) most_ = std::max(most_, length);
+    for (const std::int64_t length : asked) most = std::max(most, length);
   });
-  ranks::max(all, phase, std::span(&most_, 1));
-  const std::size_t width = NarrowNumbers::width(most_);
+  ranks::max(all, phase, std::span(&most, 1));
+  const std::size_t width = NarrowNumbers::width(most);
   const auto mine = std::make_shared<std::vector<std::byte>>();
   all.together(phase, [&] {
     with_memory([&] { mine->resize(asked.size() * width); }, what);
@@ -78,22 +79,14 @@ SampleLengths::SampleLengths(const Source& source, std::int64_t size, std::size_
     }
     std::vector<std::int64_t>().swap(asked);
   });
-  shared_ = all.size() == 1 ? NodeBuffer{.bytes = *mine, .owner = mine}
-                            : all_gather_to_nodes(nodes, "hand out " + phase.substr(8), *mine);
-  lengths_ = NarrowNumbers(shared_.bytes, most_);
-}
-
-Fingerprint SampleLengths::digest() const {
-  const auto* text = reinterpret_cast<const char*>(shared_.bytes.data());
-  return FingerprintBuilder().add(std::string_view(text, shared_.bytes.size())).finish();
-}
-
-Lengths SampleLengths::lengths() const {
-  const auto all = [&]<typename T>(T /*number*/) {
-    return Lengths(shared_.owner, std::span(reinterpret_cast<const T*>(shared_.bytes.data()),
-                                            static_cast<std::size_t>(size())));
+  const NodeBuffer shared = all.size() == 1
+                                ? NodeBuffer{.bytes = *mine, .owner = mine}
+                                : all_gather_to_nodes(nodes, "hand out " + phase.substr(8), *mine);
+  const auto lengths = [&]<typename T>(T /*number*/) {
+    return Lengths(shared.owner, std::span(reinterpret_cast<const T*>(shared.bytes.data()),
+                                           static_cast<std::size_t>(size)));
   };
-  return NarrowNumbers::width(most_) == sizeof(std::int32_t) ? all(std::int32_t{}) : all(std::int64_t{});
+  return width == sizeof(std::int32_t) ? lengths(std::int32_t{}) : lengths(std::int64_t{});
 }
 
 void find_lengths(const Communicator& comm, const Source& source, int threads, Balance& balance) {
@@ -124,8 +117,7 @@ Lengths lengths_of(const Communicator& comm, const Source& source, const std::st
                             field, internal::describe(facts.fields));
   });
   ranks::require_same(comm, kTask, fmt::format("{} samples, field \"{}\"", facts.size, field));
-  return internal::SampleLengths(source, facts.size, number, {.task = kTask, .threads = threads}, nodes)
-      .lengths();
+  return internal::ask_lengths(source, facts.size, number, {.task = kTask, .threads = threads}, nodes);
 }
 Lengths lengths_of(const Source& source, const std::string& field, int threads) {
   return lengths_of(Communicator(), source, field, threads);

@@ -58,42 +58,23 @@ class NarrowNumbers {
   bool is_wide_ = false;
 };
 
-/// The rows of a ragged field in each sample of a source, once on each node: 4 bytes a sample, or 8 where one
-/// has 2^31 rows or more. *Immutable*, any thread.
-class SampleLengths {
- public:
+/// What is asked for, and how messages call it.
+struct LengthQuestion {
   static constexpr std::int64_t kMost = std::int64_t{1} << 62;  ///< rows of a sample
 
-  struct Options {
-    std::string_view task;                    ///< begins messages: "pack documents"
-    std::string_view sample = "sample";       ///< what a sample is called there
-    std::string_view rows = "rows";           ///< and its rows
-    std::span<const std::size_t> alike = {};  ///< more ragged fields, with as many rows in each sample
-    int threads = 1;                          ///< of each rank
-  };
-
-  /// Of ragged field `field` of the `size` samples of `source`. All ranks and threads share the work: each
-  /// sample is asked for once, for each field. **Collective** over `nodes`. Throws on all ranks what it
-  /// throws on one: as Source::rows does, Error{callback} for a number of rows that cannot be,
-  /// Error{mismatch} where a field of `alike` has another number, Error{io} without memory.
-  SampleLengths(const Source& source, std::int64_t size, std::size_t field, const Options& options,
-                const ranks::Nodes& nodes);
-
-  [[nodiscard]] std::int64_t size() const noexcept { return lengths_.size(); }
-  /// Of sample `id`; 0 <= id < size().
-  [[nodiscard]] std::int64_t operator[](std::int64_t id) const noexcept { return lengths_[id]; }
-  /// The longest; 0 where there are no samples.
-  [[nodiscard]] std::int64_t most() const noexcept { return most_; }
-  /// Of all lengths, the same on all ranks.
-  [[nodiscard]] Fingerprint digest() const;
-  /// The same, for a program.
-  [[nodiscard]] Lengths lengths() const;
-
- private:
-  std::int64_t most_ = 0;
-  NodeBuffer shared_;
-  NarrowNumbers lengths_;  // in there
+  std::string_view task;                    ///< begins messages: "pack documents"
+  std::string_view sample = "sample";       ///< what a sample is called there
+  std::string_view rows = "rows";           ///< and its rows
+  std::span<const std::size_t> alike = {};  ///< more ragged fields, with as many rows in each sample
+  int threads = 1;                          ///< of each rank
 };
+
+/// The rows of ragged field `field` of the `size` samples of `source`, once on each node. All ranks and
+/// threads share the work: each sample is asked for once, for each field. **Collective** over `nodes`. Throws
+/// on all ranks what it throws on one: as Source::rows does, Error{callback} for a number of rows that cannot
+/// be, Error{mismatch} where a field of `alike` has another number, Error{io} without memory.
+Lengths ask_lengths(const Source& source, std::int64_t size, std::size_t field,
+                    const LengthQuestion& question, const ranks::Nodes& nodes);
 
 /// **Collective.** Asks for the lengths that a balance takes of fields of `source`. Throws as lengths_of
 /// does, and Error{not_found} for lengths of a field that there is not.

@@ -242,13 +242,13 @@ std::shared_ptr<const Source> pack(const Communicator& comm, std::shared_ptr<con
                       fmt::format("documents and options with fingerprint {}", to_string(plan->fingerprint)));
   std::vector<std::size_t> alike;
   for (const internal::PackedField& packed : plan->fields) alike.push_back(packed.index);
-  const internal::SampleLengths lengths(*plan->documents, plan->size, alike[0],
-                                        {.task = "pack documents",
-                                         .sample = "document",
-                                         .rows = "tokens",
-                                         .alike = std::span(alike).subspan(1),
-                                         .threads = options.threads},
-                                        nodes);
+  const Lengths lengths = internal::ask_lengths(*plan->documents, plan->size, alike[0],
+                                                {.task = "pack documents",
+                                                 .sample = "document",
+                                                 .rows = "tokens",
+                                                 .alike = std::span(alike).subspan(1),
+                                                 .threads = options.threads},
+                                                nodes);
   auto layout = std::make_shared<internal::Layout>();
   FingerprintBuilder fingerprint;
   fingerprint.add(to_string(plan->fingerprint));

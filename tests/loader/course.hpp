@@ -2,6 +2,7 @@
 
 // What loaders hand out, step by step, in worlds that take turns.
 
+#include "loader/ahead.hpp"
 #include "source/documents.hpp"
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"

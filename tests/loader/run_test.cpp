@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/state_text.hpp"
-#include "loader/ahead.hpp"
 #include "loader/course.hpp"
 
 namespace rota::test::run_test {

@@ -170,7 +170,7 @@ TEST(BestFit, FillsSequencesOfWebTextAndKeepsFourBytesADocument) {
   for (auto& length : all) length = std::clamp<std::int64_t>(std::llround(lengths(random)), 1, 8192);
   const Documents documents(all);
   const ranks::Nodes nodes;
-  const SampleLengths known(documents, kDocuments, 1, {.task = "pack documents"}, nodes);
+  const Lengths known = ask_lengths(documents, kDocuments, 1, {.task = "pack documents"}, nodes);
   EXPECT_EQ(known.most(), 8192);
   const BestFit fit(known, {.length = 2048, .seed = 1}, nodes);
   const std::int64_t tokens = std::accumulate(all.begin(), all.end(), std::int64_t{0});

@@ -49,8 +49,8 @@ TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
   Documents documents(Numbers(50'000, 3));
   documents.on_rows = [&](SampleId) { ++mine; };
   const ranks::Nodes nodes(comm().duplicate());
-  const SampleLengths lengths(documents, documents.size(), 1, {.task = "pack documents", .threads = 3},
-                              nodes);
+  const Lengths lengths =
+      ask_lengths(documents, documents.size(), 1, {.task = "pack documents", .threads = 3}, nodes);
   const DocumentStream stream(lengths, {.seed = 1, .threads = 3}, nodes);
   EXPECT_EQ(stream.bytes().size(), 400'000U);
   EXPECT_EQ(stream.tokens(), 150'000);
@@ -66,7 +66,7 @@ TEST(PackingTogether, AsksForEachLengthOnceAndKeepsOneCopyForTheRanksOfANode) {
 TEST(PackingTogether, FitsTheSameOnAnyNodes) {
   const Documents documents(some_lengths(7, 300));
   const auto ids_of = [&](const ranks::Nodes& nodes) {
-    const SampleLengths lengths(documents, documents.size(), 1, {.task = "pack documents"}, nodes);
+    const Lengths lengths = ask_lengths(documents, documents.size(), 1, {.task = "pack documents"}, nodes);
     const BestFit fit(lengths, {.length = 16, .seed = 3}, nodes);
     Numbers ids{static_cast<std::int64_t>(lengths.digest().low)};
     for (std::int64_t s = 0; s < fit.sequences(); ++s) {
