@@ -14,9 +14,10 @@ namespace rota {
 /// costs nothing, and is only summed: tokens that count in a loss, say.
 struct LengthColumn {
   std::string field = {};  ///< a ragged field of the source, whose rows it is; a loader asks for them
-  Lengths lengths = {};    ///< or these
+  Lengths lengths = {};    ///< or these; with a field, what is read of that must agree
   double linear = 1;
   double quadratic = 0;
+  friend bool operator==(const LengthColumn&, const LengthColumn&) = default;
 };
 
 /// How Split::balanced deals a global batch. All batches stay as they are: only who has which slot changes,
@@ -25,8 +26,8 @@ struct LengthColumn {
 ///     options.rank_split = rota::Split::balanced;
 ///     options.balance = {.columns = {{.field = "tokens", .linear = 8192, .quadratic = 1}}};
 ///
-/// Costs are integers: coefficients that are not whole are rounded to 31 binary digits of the larger one. So
-/// every machine deals alike. A step costs each rank O(B log B), for a global batch of B.
+/// Costs are integers: coefficients that are not whole are rounded, to up to 31 binary digits of the larger
+/// one. So every machine deals alike. A step costs each rank O(B log B), for a global batch of B.
 struct Balance {
   /// Of several that cost something, the worst of a rank is made small, each by its share. 1 to 16.
   std::vector<LengthColumn> columns = {};
@@ -39,6 +40,7 @@ struct Balance {
   double micro_cost = 0;
   /// A micro-batch costs as much as its costliest sample, times its samples. Of one column.
   bool padded = false;
+  friend bool operator==(const Balance&, const Balance&) = default;
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
   void validate() const;

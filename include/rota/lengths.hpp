@@ -16,7 +16,7 @@ class Communicator;
 class Source;
 
 /// How long each sample of a dataset is: a number, 0 or more. 4 bytes a sample, or 8 where one is 2^31 or
-/// longer. Copies share them. *Immutable.*
+/// longer, and of a file of int64. Copies share them. *Immutable.*
 class Lengths {
  public:
   /// None.
@@ -42,6 +42,7 @@ class Lengths {
   /// The longest; 0 of none.
   [[nodiscard]] std::int64_t most() const noexcept { return most_; }
   [[nodiscard]] Fingerprint digest() const noexcept { return digest_; }
+  friend bool operator==(const Lengths& a, const Lengths& b) noexcept { return a.digest_ == b.digest_; }
 
  private:
   template <typename T>
@@ -60,7 +61,7 @@ class Lengths {
 /// it, this process does all the work. Throws on all ranks what it throws on one:
 /// - what Source::rows throws
 /// - Error{not_found}: no such field; Error{invalid_argument}: it is not ragged
-/// - Error{mismatch}: another number of samples, or other lengths, on another rank
+/// - Error{mismatch}: another number of samples, or field, on another rank
 /// - Error{callback}: an impossible number of rows; Error{io}: no memory for them
 Lengths lengths_of(const Communicator& comm, const Source& source, const std::string& field, int threads = 8);
 Lengths lengths_of(const Source& source, const std::string& field, int threads = 8);

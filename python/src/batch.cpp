@@ -77,16 +77,20 @@ py::list parts_of(const Batch& batch) {
   py::list parts;
   for (std::int64_t begin = 0; const std::int64_t end : whole.micro_ends) {
     auto part = slices().take();
-    static_cast<RunSlice&>(*part) = whole;
-    const auto cut = [&](auto& list) {
-      list.erase(list.begin() + end, list.end());
-      list.erase(list.begin(), list.begin() + begin);
-    };
-    cut(part->slots);
-    cut(part->ids);
-    cut(part->kinds);
-    cut(part->epochs);
-    cut(part->datasets);
+    part->start = whole.start;
+    part->end = whole.end;
+    part->global_size = whole.global_size;
+    part->global_real = whole.global_real;
+    part->left_again = whole.left_again;
+    part->micro_ends = whole.micro_ends;
+    part->global_sums = whole.global_sums;
+    part->costs = whole.costs;
+    const auto cut = [&](const auto& from, auto& to) { to.assign(from.begin() + begin, from.begin() + end); };
+    cut(whole.slots, part->slots);
+    cut(whole.ids, part->ids);
+    cut(whole.kinds, part->kinds);
+    cut(whole.epochs, part->epochs);
+    cut(whole.datasets, part->datasets);
     parts.append(slices().wrap(std::move(part)));
     begin = end;
   }

@@ -33,6 +33,7 @@ class Auditor {
       samples += size;
     }
     digests_.resize(index(samples));
+    if (run.changes_by_epoch) epochs_of_digests_.resize(digests_.size());
   }
 
   void audit_phase(const trace::Phase& phase, bool may_run) {
@@ -265,14 +266,16 @@ class Auditor {
   void hear() {
     for (const auto& [rank, fate] : step_.fates) {
       for (const TraceSlot& slot : fate.slots)
-        if (slot.id < std::ssize(digests_)) check_bytes(rank, slot);
+        if (slot.id < std::ssize(digests_) && !start_.changes_by_epoch) check_bytes(rank, slot, slot.epoch);
       fates_.hear(rank, fate);
     }
   }
 
-  void check_bytes(int rank, const TraceSlot& slot, std::uint64_t suspect = 0) {
+  void check_bytes(int rank, const TraceSlot& slot, std::int64_t epoch, std::uint64_t suspect = 0) {
     if (slot.kind == SlotKind::skipped) return;
     std::uint64_t& known = digests_[index(slot.id)];  // inverted, so that 0 is unknown
+    if (!epochs_of_digests_.empty() && std::exchange(epochs_of_digests_[index(slot.id)], epoch) != epoch)
+      known = 0;
     if (known == 0) known = ~slot.digest;
     if (known != ~slot.digest)
       report(Kind::content, rank, name(slot) + " has other bytes elsewhere", suspect);
@@ -308,7 +311,7 @@ class Auditor {
                          static_cast<int>(slot.kind), slot.set, slot.epoch, slot.slot));
     }
     const std::uint64_t key = trace::bytes_fact(start_, slot).key;
-    check_bytes(rank, slot, key);
+    check_bytes(rank, slot, epoch, key);
     Dataset& dataset = sets_[index(set)];
     const bool is_over = epoch < dataset.open_from;
     if (is_over && is_mixture()) report(Kind::gap, rank, name(slot) + " is of an epoch that was over");
@@ -371,6 +374,7 @@ class Auditor {
   std::vector<Dataset> sets_;      // a stream is one
   Tracks tracks_;
   std::vector<std::uint64_t> digests_;                        // by sample
+  std::vector<std::int64_t> epochs_of_digests_;               // where these change by epoch
   std::map<std::int64_t, int> owners_;                        // of the shards of this phase and epoch
   std::multiset<std::int64_t> later_;                         // steps that later phases resume from
   std::map<std::int64_t, std::pair<Position, Tracks>> kept_;  // before the steps that they take back

@@ -136,7 +136,10 @@ class Epoch {
   void look_at_batches() {
     Run run = run_;
     RunSlice batch;
-    for (; looked_ < kSamplesLooked && run.slice(batch); run.advance(batch), ++steps_) {
+    // Each rank deals whole batches.
+    const double most =
+        order_.rank_split == Split::balanced ? kSamplesLooked / options_.ranks : kSamplesLooked;
+    for (; looked_ < most && run.slice(batch); run.advance(batch), ++steps_) {
       looked_ += static_cast<double>(batch.ids.size());
       bytes_ += static_cast<double>(bytes_of(source_, batch.ids));
       for (const SampleId id : batch.ids) files_of_batches_.add(id, steps_);
@@ -178,8 +181,7 @@ class Epoch {
   }
 
   void add_costs(const BatchCosts& costs) {
-    if (costs.global == 0) return;
-    const double mean = costs.global / options_.ranks;
+    const double mean = std::max(costs.global, 1.0) / options_.ranks;
     cost_by_sample_ += costs.most_by_sample / mean;
     cost_ += costs.most / mean;
     least_cost_ += std::max(costs.largest / mean, 1.0);

@@ -220,7 +220,8 @@ void add_when(CLI::App& app, int& code) {
       .excludes(&sample);
   command.add_option("--split", when->split, "of a batch among ranks")
       ->capture_default_str()
-      ->check(CLI::IsMember(std::vector<std::string>(internal::kSplits.begin(), internal::kSplits.end() - 1)));
+      ->check(
+          CLI::IsMember(std::vector<std::string>(internal::kSplits.begin(), internal::kSplits.begin() + 3)));
   command.add_option("--loader", when->loader, "its name in the checkpoint")->capture_default_str();
   command.add_flag("--json", when->is_json, "one line of JSON");
   command.callback([when, &code] {

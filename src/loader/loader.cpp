@@ -50,6 +50,7 @@ Loader::Impl::Owner Loader::Impl::make(const Communicator& comm, Data&& data, Lo
     world.validate();
     ordered.emplace(internal::put_in_order(std::forward<Data>(data), options));
   });
+  ranks::require_same(comm, "make loaders", fmt::format("rank_split {}", to_string(options.rank_split)));
   if (options.rank_split == Split::balanced)
     internal::find_lengths(comm, *ordered->source, options.workers, options.balance);
   internal::SkipCounter counter(comm, options);  // before what may fail on one rank

@@ -70,7 +70,7 @@ void LoaderOptions::validate() const {
   if (worker_split == Split::balanced) kCheck.refuse("worker_split", "balanced", "another: that is of ranks");
   if (rank_split == Split::balanced) {
     balance.validate();
-  } else if (!balance.columns.empty()) {
+  } else if (balance != Balance()) {
     kCheck.refuse("rank_split", to_string(rank_split), "balanced where a balance is given");
   }
   const bool loses = tail == Tail::drop || tail == Tail::carry;

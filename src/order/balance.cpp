@@ -15,11 +15,10 @@ namespace rota {
 
 void Balance::validate() const {
   constexpr internal::OptionCheck kCheck("balance a batch");
-  constexpr std::size_t kMostColumns = 16;
   constexpr std::int64_t kMostParts = 65'536;
   if (columns.empty())
     kCheck.refuse("columns", "missing", "given: lengths of samples, by which ranks get as much to do");
-  kCheck.in_range("columns", std::ssize(columns), 1, kMostColumns, "columns of lengths");
+  kCheck.in_range("columns", std::ssize(columns), 1, internal::kMostColumns, "columns of lengths");
   const auto refuse_unless_number = [&](std::string_view option, double value) {
     if (!(value >= 0 && std::isfinite(value)))
       kCheck.refuse(option, fmt::format("{}", value), "0 or more, and finite");
@@ -43,7 +42,9 @@ void Balance::validate() const {
 namespace internal {
 namespace {
 
-constexpr i128 kMostCost = i128{1} << 62;
+constexpr std::int64_t kMostParts = 1 << 24;
+constexpr int kCostDigits = 62;
+constexpr i128 kMostCost = i128{1} << kCostDigits;
 // So many binary digits of the larger coefficient count.
 constexpr int kDigits = 31;
 
@@ -63,14 +64,18 @@ std::int64_t checked(i128 sum, const Position& at) {
 
 }  // namespace
 
-Cost quantise(const LengthColumn& column) {
+Cost quantise(const LengthColumn& column, std::int64_t samples) {
   const double most = std::max(column.linear, column.quadratic);
+  if (most == 0) return {};
+  const auto length = static_cast<double>(column.lengths.most());
+  const double all = (column.linear + column.quadratic * length) * length * static_cast<double>(samples);
+  const int room = std::min(kDigits - 1 - std::ilogb(most), kCostDigits - 1 - std::ilogb(std::max(all, 1.0)));
   const auto is_whole = [](double value) { return value == std::floor(value); };
-  int digits = 0;
-  if (most > 0 && !(is_whole(column.linear) && is_whole(column.quadratic) && most < std::ldexp(1, kDigits)))
-    digits = kDigits - 1 - std::ilogb(most);
-  return {std::llround(std::ldexp(column.linear, digits)), std::llround(std::ldexp(column.quadratic, digits)),
-          std::ldexp(1.0, digits)};
+  int digits = std::min(room, 0);
+  const auto scaled = [&](double value) { return std::ldexp(value, digits); };
+  while (digits < room && !(is_whole(scaled(column.linear)) && is_whole(scaled(column.quadratic)))) ++digits;
+  const Cost cost{std::llround(scaled(column.linear)), std::llround(scaled(column.quadratic)), scaled(1)};
+  return cost.is_any() ? cost : Cost{.linear = std::int64_t{1} << kCostDigits};  // too dear for arithmetic
 }
 
 std::string describe(const Balance& balance) {
@@ -104,7 +109,7 @@ void check(const Balance& balance, std::int64_t samples) {
 void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, std::int64_t samples, int ranks) {
   check(balance, samples);
   std::vector<Cost> costs;
-  for (const LengthColumn& column : balance.columns) costs.push_back(quantise(column));
+  for (const LengthColumn& column : balance.columns) costs.push_back(quantise(column, std::ssize(whole.ids)));
   columns_ = static_cast<std::size_t>(std::ranges::count_if(costs, &Cost::is_any));
   costs_.resize(whole.ids.size() * columns_);
   sums_.clear();
@@ -115,6 +120,11 @@ void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, std::int
     if (costs[c].is_any()) ++k;
   }
   is_padded_ = balance.padded;
+  if (i128{ranks} * balance.micro_batches > kMostParts) {
+    throw failure(ErrorCode::invalid_argument,
+                  "balance a batch: {} ranks with {} micro-batches each are more than 2^24 parts; take fewer",
+                  ranks, balance.micro_batches);
+  }
   if (is_padded_) static_cast<void>(checked(i128{largest_} * std::ssize(whole.ids), whole.start));
   const double limit = std::clamp(std::floor(balance.micro_cost * unit_), 1.0, std::ldexp(1.0, 62));
   dealer_.deal(costs_, columns_,
@@ -146,19 +156,26 @@ void BalancedBatch::price(const Lengths& lengths, const Cost& cost, const RunSli
   if (k == 0) largest_ = largest;
 }
 
-// What each part costs, and what the dearest rank would have of equal slices.
+// What each part costs, and what the dearest rank would have of equal slices, cut into as many parts.
 void BalancedBatch::count(int ranks) {
   const std::int64_t slots = std::ssize(dealer_.parts());
-  part_costs_.assign(static_cast<std::size_t>(ranks * dealer_.micro_batches()), {});
+  const std::int64_t micro_batches = dealer_.micro_batches();
+  part_costs_.assign(static_cast<std::size_t>(ranks * micro_batches), {});
   by_sample_ = 0;
   for (int rank = 0; rank < ranks; ++rank) {
-    PartCost slice;
-    for (std::int64_t slot = share(slots, rank, ranks); slot < share(slots, rank + 1, ranks); ++slot) {
-      const auto i = static_cast<std::size_t>(slot);
-      slice.add(costs_[i * columns_]);
-      part_costs_[static_cast<std::size_t>(dealer_.parts()[i])].add(costs_[i * columns_]);
+    const std::int64_t begin = share(slots, rank, ranks);
+    const std::int64_t size = share(slots, rank + 1, ranks) - begin;
+    double cost = 0;
+    for (std::int64_t m = 0; m < micro_batches; ++m) {
+      PartCost part;
+      for (std::int64_t i = share(size, m, micro_batches); i < share(size, m + 1, micro_batches); ++i) {
+        const auto slot = static_cast<std::size_t>(begin + i);
+        part.add(costs_[slot * columns_]);
+        part_costs_[static_cast<std::size_t>(dealer_.parts()[slot])].add(costs_[slot * columns_]);
+      }
+      cost += part.cost(is_padded_);
     }
-    by_sample_ = std::max(by_sample_, slice.cost(is_padded_));
+    by_sample_ = std::max(by_sample_, cost);
   }
 }
 

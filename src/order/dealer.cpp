@@ -1,6 +1,8 @@
 #include "order/dealer.hpp"
 
 #include <algorithm>
+#include <array>
+#include <compare>
 #include <functional>
 #include <numeric>
 
@@ -12,6 +14,8 @@ namespace {
 // Exchanges that are looked at for each slot, and some.
 constexpr std::int64_t kLooks = 64;
 constexpr std::int64_t kLeastLooks = 1 << 14;
+// Of a part so many slots are tried, which cost least, or came last.
+constexpr std::int64_t kMostTried = 256;
 // Parts that are dearer than the mean by no more than 1 / so much are even.
 constexpr std::int64_t kEven = 2048;
 
@@ -21,11 +25,11 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a / b + (a % b =
 
 void Dealer::deal(std::span<const std::int64_t> costs, std::size_t columns, const DealRule& rule) {
   weigh(costs, columns);
-  const auto slots = static_cast<std::int64_t>(falling_.size());
+  const bool are_counts_equal = rule.are_counts_equal && rule.limit == 0;
   const auto divide = [&](std::int64_t micro_batches) {
     micro_batches_ = micro_batches;
-    rule.is_padded ? cut(rule.ranks * micro_batches, rule.are_counts_equal && rule.limit == 0)
-                   : try_sums(rule.ranks * micro_batches, rule.are_counts_equal && rule.limit == 0);
+    rule.is_padded ? cut(rule.ranks * micro_batches, are_counts_equal)
+                   : try_sums(rule.ranks * micro_batches, are_counts_equal);
   };
   const auto fits = [&] {
     return std::ranges::all_of(
@@ -36,12 +40,24 @@ void Dealer::deal(std::span<const std::int64_t> costs, std::size_t columns, cons
   } else if (rule.is_padded) {
     divide(std::max<std::int64_t>(divide_up(count_cut(rule.limit), rule.ranks), 1));
   } else {
-    const std::int64_t least = divide_up(divide_up(total_, rule.limit), rule.ranks);
-    const std::int64_t most = divide_up(slots, rule.ranks);
-    divide(std::clamp<std::int64_t>(least, 1, std::max<std::int64_t>(most, 1)));
+    divide(least_parts(rule));
     while (!fits()) divide(micro_batches_ + 1);  // with a part for each slot it does
   }
-  give_to_ranks(rule.ranks);
+  if (!rule.is_padded) exchange(are_counts_equal);
+  give_to_ranks(rule.ranks, are_counts_equal);
+}
+
+// Micro-batches that a limit takes at least: by the sum, and as no k slots of more than a k-th fit together.
+std::int64_t Dealer::least_parts(const DealRule& rule) const {
+  constexpr std::int64_t kMostTogether = 16;
+  std::int64_t parts = divide_up(total_, rule.limit);
+  std::int64_t dear = 0;  // slots of more than a k-th
+  for (std::int64_t k = 2; k <= kMostTogether; ++k) {
+    while (dear < std::ssize(falling_) && falling_[static_cast<std::size_t>(dear)].first > rule.limit / k)
+      ++dear;
+    parts = std::max(parts, divide_up(dear, k - 1));
+  }
+  return std::max<std::int64_t>(divide_up(std::min(parts, std::ssize(falling_)), rule.ranks), 1);
 }
 
 void Dealer::weigh(std::span<const std::int64_t> costs, std::size_t columns) {
@@ -102,7 +118,6 @@ void Dealer::try_sums(std::int64_t parts, bool are_counts_equal) {
     heap_.back().first = part.load;
     std::ranges::push_heap(heap_, std::greater());
   }
-  exchange(are_counts_equal);
 }
 
 void Dealer::exchange(bool are_counts_equal) {
@@ -123,7 +138,7 @@ void Dealer::exchange(bool are_counts_equal) {
     Part& mine = parts_[static_cast<std::size_t>(most)];
     Part& theirs = parts_[static_cast<std::size_t>(least)];
     if (mine.load <= aim) return;
-    looks -= std::ssize(mine.slots) * std::ssize(theirs.slots);
+    looks -= std::min(std::ssize(mine.slots), kMostTried) * std::min(std::ssize(theirs.slots), kMostTried);
     const Exchange found = find(mine, theirs, !are_counts_equal);
     if (mine.load - found.load < (mine.load - aim) / 4 + 1) continue;
     by_load_.pop_back();
@@ -137,11 +152,14 @@ void Dealer::exchange(bool are_counts_equal) {
 
 Dealer::Exchange Dealer::find(const Part& most, const Part& other, bool may_move) const {
   Exchange best{0, 0, most.load};
-  const std::vector<std::int64_t> nothing(columns_);
-  for (std::size_t i = 0; i < most.slots.size(); ++i) {
+  static constexpr std::array<std::int64_t, kMostColumns> kNothing{};
+  const auto first = [](const Part& part) {
+    return static_cast<std::size_t>(std::max<std::int64_t>(std::ssize(part.slots) - kMostTried, 0));
+  };
+  for (std::size_t i = first(most); i < most.slots.size(); ++i) {
     const std::int64_t* const mine = cost(most.slots[i]);
-    for (std::size_t j = 0; j < other.slots.size() + (may_move ? 1 : 0); ++j) {
-      const std::int64_t* const theirs = j < other.slots.size() ? cost(other.slots[j]) : nothing.data();
+    for (std::size_t j = first(other); j < other.slots.size() + (may_move ? 1 : 0); ++j) {
+      const std::int64_t* const theirs = j < other.slots.size() ? cost(other.slots[j]) : kNothing.data();
       std::int64_t load = 0;
       for (std::size_t k = 0; k < columns_; ++k)
         load = std::max({load, most.loads[k] - mine[k] + theirs[k], other.loads[k] + mine[k] - theirs[k]});
@@ -182,7 +200,7 @@ std::int64_t Dealer::count_cut(std::int64_t limit) const {
 void Dealer::cut(std::int64_t parts, bool are_counts_equal) {
   std::int64_t least = 0;
   std::int64_t most = falling_.empty() ? 0 : falling_.front().first * std::ssize(falling_);
-  while (least < most) {
+  while (!are_counts_equal && least < most) {
     const std::int64_t middle = least + (most - least) / 2;
     count_cut(middle) <= parts ? most = middle : least = middle + 1;
   }
@@ -198,25 +216,34 @@ void Dealer::cut(std::int64_t parts, bool are_counts_equal) {
 }
 
 // Of the parts, the dearest are the first micro-batches, of which the dearest goes to whoever has least.
-void Dealer::give_to_ranks(std::int64_t ranks) {
-  const auto sort = [](std::vector<std::pair<std::int64_t, std::int32_t>>& by, auto load) {
-    for (std::size_t i = 0; i < by.size(); ++i) by[i] = {load(i), static_cast<std::int32_t>(i)};
-    std::ranges::sort(by);
+// Where counts are to be equal, those with more slots go to whoever has fewest: ranks differ by one at most,
+// too.
+void Dealer::give_to_ranks(std::int64_t ranks, bool are_counts_equal) {
+  struct Order {
+    std::int64_t slots;
+    std::int64_t load;
+    std::int32_t number;
+    auto operator<=>(const Order&) const = default;
   };
+  std::vector<Order> dearest(parts_.size());
+  for (std::size_t p = 0; p < parts_.size(); ++p)
+    dearest[p] = {are_counts_equal ? -std::ssize(parts_[p].slots) : 0, -parts_[p].load,
+                  static_cast<std::int32_t>(p)};
+  std::ranges::sort(dearest, {}, [](const Order& of) { return std::pair(of.load, of.number); });
+  std::vector<Order> least(static_cast<std::size_t>(ranks));
+  for (std::size_t r = 0; r < least.size(); ++r) least[r] = {0, 0, static_cast<std::int32_t>(r)};
   part_of_.resize(falling_.size());
-  heap_.resize(parts_.size());
-  sort(heap_, [&](std::size_t p) { return -parts_[p].load; });
-  std::vector<std::int64_t> loads(static_cast<std::size_t>(ranks));
-  std::vector<std::pair<std::int64_t, std::int32_t>> least(loads.size());
   for (std::int64_t m = 0; m < micro_batches_; ++m) {
-    sort(least, [&](std::size_t rank) { return loads[rank]; });
-    for (std::int64_t r = 0; r < ranks; ++r) {
-      const Part& part =
-          parts_[static_cast<std::size_t>(heap_[static_cast<std::size_t>(m * ranks + r)].second)];
-      const std::int32_t rank = least[static_cast<std::size_t>(r)].second;
-      loads[static_cast<std::size_t>(rank)] += part.load;
+    const auto group = std::span(dearest).subspan(static_cast<std::size_t>(m * ranks), least.size());
+    std::ranges::sort(group);
+    std::ranges::sort(least);
+    for (std::size_t r = 0; r < least.size(); ++r) {
+      const Part& part = parts_[static_cast<std::size_t>(group[r].number)];
       for (const std::int32_t slot : part.slots)
-        part_of_[static_cast<std::size_t>(slot)] = static_cast<std::int32_t>(rank * micro_batches_ + m);
+        part_of_[static_cast<std::size_t>(slot)] =
+            static_cast<std::int32_t>(least[r].number * micro_batches_ + m);
+      least[r].slots -= group[r].slots;
+      least[r].load += part.load;
     }
   }
 }

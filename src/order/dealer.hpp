@@ -10,6 +10,9 @@
 
 namespace rota::internal {
 
+/// Columns of costs.
+inline constexpr std::size_t kMostColumns = 16;
+
 /// The parts that a batch is dealt to: `micro_batches` of each rank; or as many as it takes for each to cost
 /// at most `limit`, or to be of one slot.
 struct DealRule {
@@ -58,7 +61,8 @@ class Dealer {
   void cut(std::int64_t parts, bool are_counts_equal);
   [[nodiscard]] std::int64_t count_cut(std::int64_t limit) const;
   [[nodiscard]] std::int64_t cut_end(std::int64_t begin, std::int64_t limit) const;
-  void give_to_ranks(std::int64_t ranks);
+  void give_to_ranks(std::int64_t ranks, bool are_counts_equal);
+  [[nodiscard]] std::int64_t least_parts(const DealRule& rule) const;
 
   std::size_t columns_ = 1;
   std::span<const std::int64_t> costs_;

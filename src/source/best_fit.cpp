@@ -165,7 +165,9 @@ void BestFit::sort(const Lengths& lengths, const ranks::Nodes& nodes) {
   ends_ = NarrowNumbers(bytes_.last(longs), most);
   nodes.all().together("sort documents by length", [&] {
     if (!made.is_first) return;
-    std::vector<std::int64_t> next(static_cast<std::size_t>(longest.length) + 1);
+    std::vector<std::int64_t> next;
+    with_memory([&] { next.resize(static_cast<std::size_t>(longest.length) + 1); },
+                [&] { return fmt::format("pack documents: sort lengths up to {}", longest.length); });
     for (const LengthClass& of : classes_) next[static_cast<std::size_t>(of.length)] = of.first;
     std::byte* const ids = made.memory.get() + sorted;
     for (std::int64_t id = 0, k = 0, wholes = 0; id < documents_; ++id) {

@@ -70,6 +70,9 @@ class JoinedPlan final : public ReadPlan {
     return {.pin = std::move(pins), .bytes = bytes};
   }
   [[nodiscard]] Sharing sharing() const override { return sharing_; }
+  [[nodiscard]] bool changes_by_epoch() const override {
+    return std::ranges::any_of(plans_, [](const auto& plan) { return plan->changes_by_epoch(); });
+  }
   [[nodiscard]] ReadCounts counts() const override {
     ReadCounts sum;
     for (const auto& plan : plans_) sum += plan->counts();

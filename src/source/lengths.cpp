@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,6 +49,17 @@ void ask(const Source& source, std::int64_t first, std::size_t field, const Leng
   for (const std::size_t other : options.alike) refuse_others(source, ids, lengths, field, other, options);
 }
 
+constexpr std::string_view kTask = "ask for lengths";
+
+std::size_t find_ragged(const SourceFacts& facts, const std::string& field) {
+  const auto found = std::ranges::find(facts.fields, field, &Field::name);
+  const bool is_there = found != facts.fields.end();
+  if (is_there && found->ragged) return static_cast<std::size_t>(found - facts.fields.begin());
+  throw failure(is_there ? ErrorCode::invalid_argument : ErrorCode::not_found, "{}: {} \"{}\"; there are {}",
+                kTask, is_there ? "all samples are as long in field" : "no field", field,
+                describe(facts.fields));
+}
+
 }  // namespace
 
 Lengths ask_lengths(const Source& source, std::int64_t size, std::size_t field, const LengthQuestion& options,
@@ -70,26 +82,33 @@ Lengths ask_lengths(const Source& source, std::int64_t size, std::size_t field, 
     for (const std::int64_t length : asked) most = std::max(most, length);
   });
   ranks::max(all, phase, std::span(&most, 1));
-  const std::size_t width = NarrowNumbers::width(most);
-  const auto mine = std::make_shared<std::vector<std::byte>>();
-  all.together(phase, [&] {
-    with_memory([&] { mine->resize(asked.size() * width); }, what);
-    for (std::int64_t i = 0; i < count; ++i) {
-      NarrowNumbers::put(mine->data(), width, i, asked[static_cast<std::size_t>(i)]);
-    }
-    std::vector<std::int64_t>().swap(asked);
-  });
-  const NodeBuffer shared = all.size() == 1
-                                ? NodeBuffer{.bytes = *mine, .owner = mine}
-                                : all_gather_to_nodes(nodes, "hand out " + phase.substr(8), *mine);
-  const auto lengths = [&]<typename T>(T /*number*/) {
+  const auto narrowed = [&]<typename T>(T /*number*/) {
+    const auto mine = std::make_shared<std::vector<T>>();
+    all.together(phase, [&] {
+      with_memory([&] { mine->assign(asked.begin(), asked.end()); }, what);
+      std::vector<std::int64_t>().swap(asked);
+    });
+    const auto bytes = std::as_bytes(std::span(*mine));
+    const NodeBuffer shared = all.size() == 1
+                                  ? NodeBuffer{.bytes = bytes, .owner = mine}
+                                  : all_gather_to_nodes(nodes, "hand out " + phase.substr(8), bytes);
     return Lengths(shared.owner, std::span(reinterpret_cast<const T*>(shared.bytes.data()),
                                            static_cast<std::size_t>(size)));
   };
-  return width == sizeof(std::int32_t) ? lengths(std::int32_t{}) : lengths(std::int64_t{});
+  const bool are_narrow = most <= std::numeric_limits<std::int32_t>::max();
+  return are_narrow ? narrowed(std::int32_t{}) : narrowed(std::int64_t{});
 }
 
 void find_lengths(const Communicator& comm, const Source& source, int threads, Balance& balance) {
+  std::string asked;
+  for (const LengthColumn& column : balance.columns)
+    if (column.lengths.size() == 0) asked += fmt::format(" \"{}\"", column.field);
+  ranks::require_same(comm, "balance batches", "lengths asked of fields" + asked);
+  comm.together("balance batches", [&] {
+    for (const LengthColumn& column : balance.columns)
+      if (!column.field.empty())
+        static_cast<void>(find_ragged(ask_facts(source, "balance batches"), column.field));
+  });
   for (LengthColumn& column : balance.columns) {
     if (column.lengths.size() == 0 && !column.field.empty())
       column.lengths = lengths_of(comm, source, column.field, std::max(threads, 1));
@@ -101,20 +120,14 @@ void find_lengths(const Communicator& comm, const Source& source, int threads, B
 namespace rota {
 
 Lengths lengths_of(const Communicator& comm, const Source& source, const std::string& field, int threads) {
-  constexpr std::string_view kTask = "ask for lengths";
+  using internal::kTask;
   const ranks::Nodes nodes(comm.duplicate());
   internal::SourceFacts facts;
   std::size_t number = 0;
   nodes.all().together(kTask, [&] {
     internal::OptionCheck(kTask).in_range("threads", threads, 1, internal::kMaxThreads);
     facts = internal::ask_facts(source, kTask);
-    const auto found = std::ranges::find(facts.fields, field, &Field::name);
-    number = static_cast<std::size_t>(found - facts.fields.begin());
-    if (found != facts.fields.end() && found->ragged) return;
-    throw internal::failure(found == facts.fields.end() ? ErrorCode::not_found : ErrorCode::invalid_argument,
-                            "{}: {} \"{}\"; there are {}", kTask,
-                            found == facts.fields.end() ? "no field" : "all samples are as long in field",
-                            field, internal::describe(facts.fields));
+    number = internal::find_ragged(facts, field);
   });
   ranks::require_same(comm, kTask, fmt::format("{} samples, field \"{}\"", facts.size, field));
   return internal::ask_lengths(source, facts.size, number, {.task = kTask, .threads = threads}, nodes);

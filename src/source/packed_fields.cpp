@@ -48,7 +48,7 @@ void refuse_made(const std::string& name) {
   for (const char* made : {kSegmentField, kPositionField}) {
     if (name != made) continue;
     throw refusal(
-        fmt::format("their tokens are named \"{}\", as a field that packing adds; rename it", made));
+        fmt::format("one of their fields is named \"{}\", as one that packing adds; rename it", made));
   }
 }
 

@@ -117,7 +117,8 @@ class PackedSource final : public Source, public PlannedSource {
   }
 
   [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
-    return std::make_unique<MappedPlan>(*this, *plan_.documents, open, MappedPlan::Map());
+    return std::make_unique<MappedPlan>(*this, *plan_.documents, open,
+                                        MappedPlan::Map{.changes_by_epoch = plan_.is_arranged_by_epoch});
   }
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
     return content_of(*plan_.documents, most);

@@ -63,6 +63,8 @@ class ReadPlan {
   [[nodiscard]] virtual Near bring(SampleRange samples, bool reads);
   /// A loader takes only orders that need few shared files at a time, and nothing where samples are all over.
   [[nodiscard]] virtual Sharing sharing() const { return Sharing::none; }
+  /// Whether a sample has other bytes in another epoch.
+  [[nodiscard]] virtual bool changes_by_epoch() const { return false; }
 
   /// Any thread.
   [[nodiscard]] virtual ReadCounts counts() const { return {}; }
@@ -111,6 +113,7 @@ class MappedPlan : public ReadPlan {
     std::int64_t count = 1;  ///< it makes about so many of each
     std::function<std::vector<SampleId>(std::span<const SampleId>)> ids = {};  ///< none: nothing is told
     std::function<SampleRange(SampleRange)> range = {};  ///< none: they lie all over the other one
+    bool changes_by_epoch = false;
   };
   MappedPlan(const Source& source, const Source& other, std::int64_t open, Map map);
   MappedPlan(const Source& source, std::unique_ptr<ReadPlan> other, Map map)
@@ -123,6 +126,9 @@ class MappedPlan : public ReadPlan {
   void pass(std::span<const SampleId> ids) override { other_->pass(map_.ids(ids)); }
   [[nodiscard]] Near bring(SampleRange samples, bool reads) override;
   [[nodiscard]] Sharing sharing() const override;
+  [[nodiscard]] bool changes_by_epoch() const override {
+    return map_.changes_by_epoch || other_->changes_by_epoch();
+  }
   [[nodiscard]] ReadCounts counts() const override { return other_->counts(); }
 
  private:

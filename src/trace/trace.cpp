@@ -120,6 +120,8 @@ std::string start_line(const Loader& loader, internal::SampleNames out) {
   append_list(line, "samples", samples);
   const internal::Settling& settling = internal::Behind::of(loader).settling;
   if (settling.is_by_hand()) line += R"(,"settle":"by_hand")";
+  if (internal::PlannedSource::plan_of(loader.source())->changes_by_epoch())
+    line += R"(,"content":"by_epoch")";
   const auto open = internal::names_of(loader.run(), settling.open(loader.run(), loader.world(), out));
   if (!open.empty()) append_names(line, "open", "open_epochs", open);
   return line;

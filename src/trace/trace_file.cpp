@@ -91,6 +91,7 @@ TraceStart to_start(const JsonObject& record) {
     }
     if (start.samples.empty()) throw Damage("it has no dataset");
     start.is_by_hand = record.has("settle") && record.text("settle") == "by_hand";
+    start.changes_by_epoch = record.has("content") && record.text("content") == "by_epoch";
     if (record.has("open")) start.open = to_names(record, "open", "open_epochs");
   }
   start.from = to_position(record, start.is_stream());

@@ -40,6 +40,7 @@ struct TraceStart {
   std::vector<std::int64_t> samples = {};  ///< N of each dataset; empty of a stream
   std::int64_t shards = 0;                 ///< L of a stream
   bool is_by_hand = false;                 ///< what is handed out counts once it is settled
+  bool changes_by_epoch = false;           ///< a sample has other bytes in another epoch
   std::vector<TraceName> open = {};        ///< on this rank, when the phase began
 
   [[nodiscard]] bool is_stream() const noexcept { return samples.empty(); }

@@ -104,14 +104,19 @@ TEST(Balance, KnowsWhatABatchCosts) {
 }
 
 TEST(Balance, OfFractionsIsThatOfIntegers) {
-  EXPECT_EQ(quantise({.linear = 8192, .quadratic = 1}).linear, 8192);
-  EXPECT_EQ(quantise({.linear = 8192, .quadratic = 1}).unit, 1);
-  const Cost cost = quantise({.linear = 0.3, .quadratic = 1e-4});
+  EXPECT_EQ(quantise({.linear = 8192, .quadratic = 1}, 1).linear, 8192);
+  EXPECT_EQ(quantise({.linear = 8192, .quadratic = 1}, 1).unit, 1);
+  const Cost cost = quantise({.linear = 0.3, .quadratic = 1e-4}, 1);
   EXPECT_EQ(cost.linear, 0x4CCCCCCD);
   EXPECT_EQ(cost.quadratic, 429'497);
   EXPECT_EQ(cost.unit, 0x1p32);
-  EXPECT_EQ(quantise({.linear = 1e300}).linear, 0x5F90F220);
-  EXPECT_FALSE(quantise({.linear = 0}).is_any());
+  EXPECT_EQ(quantise({.linear = 1e300}, 1).linear, 0x5F90F220);
+  EXPECT_FALSE(quantise({.linear = 0}, 1).is_any());
+  EXPECT_EQ(quantise({.quadratic = 0.5}, 1).quadratic, 1) << "as few digits as it takes";
+  const LengthColumn books{.lengths = Lengths(Numbers{1 << 20}), .linear = 0.001, .quadratic = 0.0003};
+  const Cost rounded = quantise(books, 65'536);
+  EXPECT_LE(rounded.linear + rounded.quadratic * 0x1p20, 0x1p62 / 0x1p20 / 65'536) << "it fits in any batch";
+  EXPECT_NEAR(static_cast<double>(rounded.quadratic) / rounded.unit, 0.0003, 1e-6);
 }
 
 TEST(Balance, RefusesLengthsThatDoNotFit) {

@@ -102,6 +102,10 @@ TEST(Dealer, GivesAsManySlotsToEachPartWithinOne) {
     ASSERT_EQ(dealer.parts().size(), costs.size());
     const Numbers all = counts(dealer, rule.ranks * rule.micro_batches);
     EXPECT_LE(std::ranges::max(all) - std::ranges::min(all), 1);
+    Numbers by_rank(static_cast<std::size_t>(rule.ranks));
+    for (const std::int32_t part : dealer.parts())
+      ++by_rank[static_cast<std::size_t>(part / rule.micro_batches)];
+    EXPECT_LE(std::ranges::max(by_rank) - std::ranges::min(by_rank), 1);
   });
 }
 
@@ -150,10 +154,31 @@ TEST(Dealer, TakesAsManyMicroBatchesAsALimitAsksFor) {
     const Numbers all = loads(dealer, costs, parts, rule.is_padded);
     const Numbers slots = counts(dealer, parts);
     for (std::size_t p = 0; p < all.size(); ++p) EXPECT_TRUE(all[p] <= rule.limit || slots[p] == 1);
+    if (dealer.micro_batches() == 1) return;
+    const std::int64_t fewer = rule.ranks * (dealer.micro_batches() - 1);
+    Dealer other;
+    other.deal(costs, 1, {.ranks = fewer, .are_counts_equal = false, .is_padded = rule.is_padded});
     const std::int64_t total = std::accumulate(costs.begin(), costs.end(), std::int64_t{0});
-    EXPECT_GE(dealer.micro_batches() * rule.ranks * rule.limit,
-              std::min(total, (parts - rule.ranks) * rule.limit));
+    const auto is_dear = [&](std::int64_t cost) { return cost > rule.limit; };
+    const auto most = std::ranges::max(loads(other, costs, fewer, rule.is_padded));
+    EXPECT_TRUE(most > rule.limit || total > fewer * rule.limit ||
+                std::ranges::count_if(costs, is_dear) > fewer)
+        << "as many as it takes, and no more";
   });
+}
+
+TEST(Dealer, TakesNotLongWhereOneSlotIsDearerThanAllOthersOrHardlyTwoFitTogether) {
+  Numbers costs(65'536, 1000);
+  costs[7] = std::int64_t{1} << 40;
+  Dealer dealer;
+  const auto begun = std::chrono::steady_clock::now();
+  dealer.deal(costs, 1, {.ranks = 2});
+  costs[7] = 1000;
+  for (const std::int64_t limit : {1001, 1999, 2001, 3500, 9000}) {
+    dealer.deal(costs, 1, {.ranks = 8, .limit = limit});
+    EXPECT_EQ(dealer.micro_batches(), (65'536 / 8 + limit / 1000 - 1) / (limit / 1000));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 20s) << "some 0.1 s";
 }
 
 TEST(Dealer, LetsThoseCostAlikeThatAreTrainedAtATime) {
