@@ -7,7 +7,7 @@
 - `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a
   `Sample`, a collate `Samples`.
 - `Balance` deals the same batches so that ranks have as much to do, by `Lengths` of samples (`lengths_of`,
-  `read_lengths`), or several a `LengthColumn` each; `BatchCosts` says how well.
+  `read_lengths`, `squares_of`), or several a `LengthColumn` each; `BatchCosts` says how well.
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made
   once (`Progress`, `CatalogChanges`).
 - `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of

@@ -230,8 +230,8 @@ def pack(
 ) -> Source:
     """Packs the tokens of `documents` into sequences of `length`: no token is lost or repeated.
 
-    Fields, all [length]: the tokens, `segment_ids` (int32; 0 is padding) and `position_ids` (int32). Then `fields`, such
-    as {"labels": -100}: more ragged fields with a value for each token, and what stands at bos, eos and padding.
+    Fields, all [length]: the tokens, `segment_ids` (int32; 0 is padding) and `position_ids` (int32). Then `fields`,
+    such as {"labels": -100}: more ragged fields with a value for each token, and what stands at bos, eos and padding.
 
     fit="concat" puts documents one behind the other, and cuts where a sequence is full. fit="best" lays them whole, and
     documents of the same length change places in each epoch; `source[i]` is that of epoch 0. It cuts what is longer
