@@ -39,7 +39,7 @@ def lengths_of(source: Source, field: str, comm: Any = None, threads: int = 8) -
 
 
 def squares_of(packed: Source) -> Lengths:
-    """Of each sequence of `rota.pack`, the sum of the squares of its documents' tokens, as attention inside them costs."""
+    """Of each sequence of `rota.pack`, the sum of its documents' tokens squared, as attention inside costs."""
     return _rota.squares_of(packed)
 
 
