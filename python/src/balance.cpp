@@ -41,7 +41,7 @@ py::array to_array(const Lengths& lengths) {
   require_known_numpy();
   py::array_t<std::int64_t> all(lengths.size());
   for (std::int64_t i = 0; i < lengths.size(); ++i) all.mutable_at(i) = lengths[{i}];
-  return std::move(all);
+  return all;
 }
 
 const OptionTable<LengthColumn> kLengthColumn{

@@ -115,8 +115,9 @@ TEST(Balance, OfFractionsIsThatOfIntegers) {
   EXPECT_EQ(quantise({.quadratic = 0.5}, 1).quadratic, 1) << "as few digits as it takes";
   const LengthColumn books{.lengths = Lengths(Numbers{1 << 20}), .linear = 0.001, .quadratic = 0.0003};
   const Cost rounded = quantise(books, 65'536);
-  EXPECT_LE(rounded.linear + rounded.quadratic * 0x1p20, 0x1p62 / 0x1p20 / 65'536) << "it fits in any batch";
-  EXPECT_NEAR(static_cast<double>(rounded.quadratic) / rounded.unit, 0.0003, 1e-6);
+  const auto quadratic = static_cast<double>(rounded.quadratic);
+  EXPECT_LE(quadratic * 0x1p40 * 65'536, 0x1p62) << "it fits in any batch";
+  EXPECT_NEAR(quadratic / rounded.unit, 0.0003, 1e-5);
 }
 
 TEST(Balance, RefusesLengthsThatDoNotFit) {
