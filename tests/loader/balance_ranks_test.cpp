@@ -36,8 +36,13 @@ TEST(BalanceOfRanks, MustBeTheSameOnAll) {
   EXPECT_ERROR(
       Loader(everyone(), counting(100), in_balance({.field = "text", .quadratic = is_last ? 1. : 0.})),
       mismatch, {"0 n^2", "1 n^2"});
-  EXPECT_ERROR(Loader(everyone(), counting(100), in_balance({.field = is_last ? "x" : "text"})),
-               invalid_argument, {"all samples are as long in field \"x\""});
+  EXPECT_ERROR(Loader(everyone(), counting(100), in_balance({.field = is_last ? "x" : "text"})), mismatch,
+               {"lengths asked of fields"});
+  EXPECT_ERROR(Loader(everyone(), counting(100), in_balance({.field = "x"})), invalid_argument,
+               {"all samples are as long in field \"x\""});
+  LoaderOptions options = in_balance({.field = "text"});
+  if (is_last) options = {.global_batch_size = 64};
+  EXPECT_ERROR(Loader(everyone(), counting(100), options), mismatch, {"rank_split"});
   EXPECT_ERROR(Loader(everyone(), counting(is_last ? 101 : 100), in_balance({.field = "text"})), mismatch,
                {"101 samples"});
 }
