@@ -1,6 +1,7 @@
 // Two collections of documents packed into sequences of one length, and mixed by weight; half-way the weights
-// change. A run stops after some steps and goes on at any number of ranks. In the end, every token of each
-// complete epoch must have been seen once, whatever became of the ranks.
+// change. Those of code stay whole. Ranks have as much to do, by the squares of what is in their sequences. A
+// run stops after some steps and goes on at any number of ranks. In the end, every token of each complete
+// epoch must have been seen once, whatever became of the ranks.
 //
 //   mpirun -n 4 pack_and_mix 40     # stops after 40 steps
 //   mpirun -n 3 pack_and_mix        # goes on to the end
@@ -117,12 +118,21 @@ class Seen {
 int run(const rota::Communicator& comm, std::int64_t stop_after) {
   const auto web = std::make_shared<Documents>(700);
   const auto code = std::make_shared<Documents>(250);
-  const rota::PackOptions packing{.length = kSequence, .eos = kEnd, .seed = 1};
-  rota::Loader loader(comm,
-                      {.datasets = {{.source = rota::pack(comm, web, packing), .weight = 0.8},
-                                    {.source = rota::pack(comm, code, packing), .weight = 0.2}},
-                       .end = rota::MixtureEnd::all_exhausted},
-                      {.global_batch_size = 24, .shards = 16, .seed = 5});
+  rota::PackOptions packing{.length = kSequence, .eos = kEnd, .seed = 1};
+  const rota::Mixture::Part of_web{.source = rota::pack(comm, web, packing), .weight = 0.8};
+  packing.fit = rota::Fit::best;
+  const rota::Mixture::Part of_code{.source = rota::pack(comm, code, packing), .weight = 0.2};
+  std::vector<std::int64_t> squares;
+  for (const auto& part : {of_web, of_code}) {
+    const rota::Lengths own = rota::squares_of(*part.source);
+    for (rota::SampleId id; id.value < own.size(); ++id.value) squares.push_back(own[id]);
+  }
+  rota::Loader loader(comm, {.datasets = {of_web, of_code}, .end = rota::MixtureEnd::all_exhausted},
+                      {.global_batch_size = 24,
+                       .shards = 16,
+                       .seed = 5,
+                       .rank_split = rota::Split::balanced,
+                       .balance = {.columns = {{.lengths = rota::Lengths(squares)}}}});
   Seen seen(comm, {web->tokens(), code->tokens()});
   rota::CheckpointDirectory checkpoints(comm, "packed");
   checkpoints.restore_all(loader, seen);
