@@ -42,7 +42,7 @@ Option<Options> option(const char* name, T Options::*member) {
 
 template <typename Options>
 struct OptionTable {
-  const char* task;  ///< begins messages
+  const char* task = "";  ///< begins messages
   std::vector<Option<Options>> options;
   Options initial = {};  ///< with the defaults
 

@@ -223,6 +223,7 @@ void Dealer::give_to_ranks(std::int64_t ranks, bool are_counts_equal) {
     std::int64_t slots;
     std::int64_t load;
     std::int32_t number;
+    // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
     auto operator<=>(const Order&) const = default;
   };
   std::vector<Order> dearest(parts_.size());

@@ -23,20 +23,20 @@ namespace {
 constexpr std::int64_t kSamplesAtOnce = 4096;
 
 void refuse_others(const Source& source, std::span<const SampleId> ids, std::span<const std::int64_t> lengths,
-                   std::size_t field, std::size_t other, const LengthQuestion& options) {
+                   std::size_t field, std::size_t other, const LengthQuestion& question) {
   std::vector<std::int64_t> others(ids.size());
   source.rows(ids, other, others);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (others[i] == lengths[i]) continue;
     throw failure(ErrorCode::mismatch,
                   "{}: {} {} has {} {} in field \"{}\", and {} in field \"{}\"; they must have as many",
-                  options.task, options.sample, ids[i].value, lengths[i], options.rows,
+                  question.task, question.sample, ids[i].value, lengths[i], question.rows,
                   source.fields()[field].name, others[i], source.fields()[other].name);
   }
 }
 
 // Of samples that follow each other.
-void ask(const Source& source, std::int64_t first, std::size_t field, const LengthQuestion& options,
+void ask(const Source& source, std::int64_t first, std::size_t field, const LengthQuestion& question,
          std::span<std::int64_t> lengths) {
   std::vector<SampleId> ids(lengths.size());
   for (SampleId& id : ids) id.value = first++;
@@ -44,9 +44,9 @@ void ask(const Source& source, std::int64_t first, std::size_t field, const Leng
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (lengths[i] >= 0 && lengths[i] <= LengthQuestion::kMost) continue;
     throw failure(ErrorCode::callback, "{}: their source says that {} {} has {} {}; that cannot be",
-                  options.task, options.sample, ids[i].value, lengths[i], options.rows);
+                  question.task, question.sample, ids[i].value, lengths[i], question.rows);
   }
-  for (const std::size_t other : options.alike) refuse_others(source, ids, lengths, field, other, options);
+  for (const std::size_t other : question.alike) refuse_others(source, ids, lengths, field, other, options);
 }
 
 constexpr std::string_view kTask = "ask for lengths";
@@ -62,18 +62,18 @@ std::size_t find_ragged(const SourceFacts& facts, const std::string& field) {
 
 }  // namespace
 
-Lengths ask_lengths(const Source& source, std::int64_t size, std::size_t field, const LengthQuestion& options,
-                    const ranks::Nodes& nodes) {
+Lengths ask_lengths(const Source& source, std::int64_t size, std::size_t field,
+                    const LengthQuestion& question, const ranks::Nodes& nodes) {
   const Communicator& all = nodes.all();
-  const std::string phase = fmt::format("ask for the lengths of {}s", options.sample);
+  const std::string phase = fmt::format("ask for the lengths of {}s", question.sample);
   const std::int64_t first = share(size, all.rank(), all.size());
   const std::int64_t count = share(size, all.rank() + 1, all.size()) - first;
-  const auto what = [&] { return fmt::format("{}: keep the lengths of {} of them", options.task, count); };
+  const auto what = [&] { return fmt::format("{}: keep the lengths of {} of them", question.task, count); };
   std::vector<std::int64_t> asked;
   std::int64_t most = 0;
   all.together(phase, [&] {
     with_memory([&] { asked.resize(static_cast<std::size_t>(count)); }, what);
-    parallel_for(phase, count, kSamplesAtOnce, options.threads, [&](const LoopPart& part) {
+    parallel_for(phase, count, kSamplesAtOnce, question.threads, [&](const LoopPart& part) {
       const auto begin = static_cast<std::size_t>(part.begin);
       ask(source, first + part.begin, field, options,
           std::span(asked).subspan(begin, static_cast<std::size_t>(part.end) - begin));
