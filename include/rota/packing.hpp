@@ -96,8 +96,10 @@ std::shared_ptr<const Source> pack(std::shared_ptr<const Source> documents, cons
 std::vector<SampleId> documents_of(const Source& packed, SampleId id, std::int64_t epoch = 0);
 
 /// Of each sequence, the sum of the squares of what it has of each document: what attention inside documents
-/// costs. A Balance takes it as lengths. The same in all epochs. O(documents). Throws as `packing_of` does.
+/// costs; and its tokens without padding, which divide a loss. Columns of a Balance. The same in all epochs.
+/// O(documents). Throw as `packing_of` does.
 Lengths squares_of(const Source& packed);
+Lengths tokens_of(const Source& packed);
 
 /// What packing made of the documents.
 struct PackFacts {

@@ -7,7 +7,7 @@
 - `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a
   `Sample`, a collate `Samples`.
 - `Balance` deals the same batches so that ranks have as much to do, by `Lengths` of samples (`lengths_of`,
-  `read_lengths`, `squares_of`), or several a `LengthColumn` each; `BatchCosts` says how well.
+  `read_lengths`, `squares_of`, `tokens_of`), or several a `LengthColumn` each; `BatchCosts` says how well.
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made
   once (`Progress`, `CatalogChanges`).
 - `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of
@@ -34,7 +34,7 @@ from __future__ import annotations
 import atexit as _atexit
 
 from rota import _checkpoint, _loader, _rota
-from rota._balance import Balance, LengthColumn, Lengths, lengths_of, read_lengths, squares_of
+from rota._balance import Balance, LengthColumn, Lengths, lengths_of, read_lengths, squares_of, tokens_of
 from rota._catalog import Catalog, CatalogChanges, Progress
 from rota._checkpoint import (
     BlobInfo, Checkpoint, CheckpointDirectory, CheckpointInfo, Damage, RejectedCheckpoint, Rows, SaveReport, TensorInfo,
@@ -75,7 +75,7 @@ __all__ = [
     "StreamId", "StreamLoader", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter", "UnsupportedError",
     "Verification", "World", "cast", "compare_ranks", "find_format", "formats", "as_stream", "filter", "flat_map",
     "join", "lengths_of", "merge_states", "open", "open_checkpoint", "pack", "progress", "read_lengths",
-    "shuffle_buffer", "split", "squares_of", "to_prometheus", "verify", "windows", "write_shards",
+    "shuffle_buffer", "split", "squares_of", "to_prometheus", "tokens_of", "verify", "windows", "write_shards",
 ]  # fmt: skip
 
 _rota.send_messages_to(_tell)  # to the logger "rota", which prints them, unless the program says otherwise

@@ -43,6 +43,11 @@ def squares_of(packed: Source) -> Lengths:
     return _rota.squares_of(packed)
 
 
+def tokens_of(packed: Source) -> Lengths:
+    """Of each sequence of `rota.pack`, its tokens without padding: as a column of a balance, they divide a loss."""
+    return _rota.tokens_of(packed)
+
+
 def _taken(given: Any) -> Lengths | str:
     """Lengths, or the name of a field."""
     if isinstance(given, os.PathLike) or (isinstance(given, str) and given.endswith(".npy")):

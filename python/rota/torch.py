@@ -139,12 +139,13 @@ def tensors(batch: Any) -> Tensors:
     return made
 
 
-def varlen(batch: Any, part: int | None = None, padding: str = "drop") -> dict[str, Any]:
+def varlen(batch: Any, part: int | None = None, padding: str = "drop", mask: Any = None) -> dict[str, Any]:
     """One flat batch, as attention of several lengths takes it: without padding, or with padding="segment" as segments.
 
     Of packed sequences, [B, length] with `segment_ids`; or of ragged fields, which have as many rows. `batch` is one of
     a loader, or a mapping of tensors or arrays; `part` one of its micro-batches. `cu_seqlens`, int32, is where segments
-    begin, and the last one ends; `max_seqlen` is the longest.
+    begin, and the last one ends; `max_seqlen` is the longest. Samples that `mask` leaves out are left out: that of a
+    loader's batch, unless another is given.
 
     >>> flat = varlen({"tokens": np.array([[5, 6, 7, 0]]), "segment_ids": np.array([[1, 1, 2, 0]])})
     >>> flat["tokens"].tolist(), flat["cu_seqlens"].tolist(), flat["max_seqlen"]
@@ -155,17 +156,25 @@ def varlen(batch: Any, part: int | None = None, padding: str = "drop") -> dict[s
     rows = slice(None)
     if part is not None:
         ends = getattr(batch, "batch", batch).micro_ends.tolist()
+        if not 0 <= part < len(ends):
+            raise InvalidArgumentError(f"make a flat batch: there is no part {part}; the batch has {len(ends)}")
         rows = slice(ends[part - 1] if part else 0, ends[part])
+    mask = getattr(batch, "mask", None) if mask is None else mask
+    is_real = None if mask is None else torch.as_tensor(mask, dtype=torch.bool)[rows]
     types = {field.name: field.dtype for field in getattr(batch, "fields", ())}
     made, lengths = dict[str, Any](), dict[str, torch.Tensor]()
     for name, value in batch.items():
         values, offsets = _rows_of(value)
         if offsets is not None:
             offsets = torch.as_tensor(offsets)[rows.start : None if rows.stop is None else rows.stop + 1]
-            values = values[offsets[0] : offsets[-1]]
-            lengths[name] = offsets.diff()
+            values, lengths[name] = values[offsets[0] : offsets[-1]], offsets.diff()
+            if is_real is not None and not is_real.all():
+                values = values[is_real.repeat_interleave(lengths[name])]
+                lengths[name] = lengths[name][is_real]
         else:
             values = values[rows]
+            if is_real is not None and not is_real.all() and hasattr(values, "shape"):
+                values = values[is_real]
         is_array = isinstance(values, np.ndarray)
         made[name] = _tensor(values, types.get(name, values.dtype.name), name) if is_array else values
     if "segment_ids" in made:

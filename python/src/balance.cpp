@@ -110,9 +110,10 @@ void define_balance(py::module_& module) {
     const auto file = take<std::filesystem::path>(path, {"read lengths", "the path"});
     return unlocked([&] { return read_lengths(file); });
   });
-  module.def("squares_of", [](const PySource& packed) {
-    return unlocked([&] { return squares_of(*packed.source); });
-  });
+  for (const auto& [name, of] : {std::pair("squares_of", &squares_of), std::pair("tokens_of", &tokens_of)}) {
+    module.def(name,
+               [of = of](const PySource& packed) { return unlocked([&] { return of(*packed.source); }); });
+  }
   module.def("lengths_of",
              [](const PySource& source, py::handle field, py::handle threads, const PyCommunicator* comm) {
                const auto name = take<std::string>(field, {"ask for lengths", "field"});

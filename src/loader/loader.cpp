@@ -163,8 +163,15 @@ void Loader::Impl::tell_decodes() {
                                                 : ", or take shuffle block with block (0, n) and shards 1"));
 }
 
-// Once: a balance is no better than its largest sample.
+// Once each: a balance is no better than its largest sample, nor is a micro-batch.
 void Loader::Impl::tell_what_outweighs(const BatchMemory& batch) {
+  const double limit = options.balance.micro_cost;
+  if (limit > 0 && batch.costs.largest > limit && world.rank == 0 && !std::exchange(has_told_limit, true)) {
+    internal::tell(
+        fmt::format("step {}: one sample costs {:.4g}, and micro_cost is {:.4g}: it is alone in its "
+                    "micro-batch, which costs more",
+                    batch.start.step, batch.costs.largest, limit));
+  }
   const double share = batch.costs.global / world.size;
   const bool is_whole = batch.global_size >= options.global_batch_size;  // the last may be short
   if (has_told_outweighs || world.rank != 0 || !is_whole || batch.costs.largest <= share) return;

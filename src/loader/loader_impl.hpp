@@ -74,6 +74,7 @@ struct Loader::Impl {
   bool has_told = false;                                      // that one began in the middle
   bool has_told_decodes = false;
   bool has_told_outweighs = false;
+  bool has_told_limit = false;
   internal::LoopWatch watch = {};
   std::int64_t skipped = 0;  // of the batches that next() returned
   internal::ReadCounts counts_before = internal::PlannedSource::plan_of(*source)->counts();

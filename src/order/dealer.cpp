@@ -35,6 +35,7 @@ void Dealer::deal(std::span<const std::int64_t> costs, std::size_t columns, cons
     return std::ranges::all_of(
         parts_, [&](const Part& part) { return part.load <= rule.limit || part.slots.size() <= 1; });
   };
+  aim_at(rule);
   if (rule.limit == 0) {
     divide(rule.micro_batches);
   } else if (rule.is_padded) {
@@ -43,8 +44,30 @@ void Dealer::deal(std::span<const std::int64_t> costs, std::size_t columns, cons
     divide(least_parts(rule));
     while (!fits()) divide(micro_batches_ + 1);  // with a part for each slot it does
   }
-  if (!rule.is_padded) exchange(are_counts_equal);
+  if (!rule.is_padded) {
+    if (rule.limit > 0) aim_ = total_ / std::ssize(parts_);
+    exchange(are_counts_equal);
+    for (Part& part : parts_) part.load -= part.ahead;
+  }
   give_to_ranks(rule.ranks, are_counts_equal);
+}
+
+// What each micro-batch is to cost: as much as others, unless a slot costs more. Then the first ones of all
+// ranks cost as much as that, and the others less: parts are taken to have cost what these lack before.
+void Dealer::aim_at(const DealRule& rule) {
+  const std::int64_t count = rule.limit == 0 && !rule.is_padded ? rule.micro_batches : 1;
+  ahead_.assign(static_cast<std::size_t>(count), 0);
+  std::int64_t rest = total_ / rule.ranks;
+  for (std::int64_t m = 0; m < count; ++m) {
+    const std::int64_t even = rest / (count - m);
+    const std::int64_t slot = m * rule.ranks;
+    const std::int64_t dearest =
+        slot < std::ssize(falling_) ? falling_[static_cast<std::size_t>(slot)].first : 0;
+    const std::int64_t aim = std::max(even, dearest);
+    if (m == 0) aim_ = aim;
+    ahead_[static_cast<std::size_t>(m)] = aim_ - std::min(aim, aim_);
+    rest = std::max<std::int64_t>(rest - aim, 0);
+  }
 }
 
 // Micro-batches that a limit takes at least: by the sum, and as no k slots of more than a k-th fit together.
@@ -96,11 +119,14 @@ void Dealer::try_sums(std::int64_t parts, bool are_counts_equal) {
   parts_.resize(static_cast<std::size_t>(parts));
   heap_.resize(parts_.size());
   for (std::size_t p = 0; p < parts_.size(); ++p) {
-    parts_[p].load = 0;
-    parts_[p].loads.assign(columns_, 0);
-    parts_[p].slots.clear();
-    heap_[p] = {0, static_cast<std::int32_t>(p)};
+    Part& part = parts_[p];
+    part.ahead = ahead_[p * ahead_.size() / parts_.size()];
+    part.load = part.ahead;
+    part.loads.assign(columns_, part.ahead);
+    part.slots.clear();
+    heap_[p] = {part.ahead, static_cast<std::int32_t>(p)};
   }
+  std::ranges::make_heap(heap_, std::greater());
   const std::int64_t places = std::ssize(falling_) / parts;
   std::int64_t more = std::ssize(falling_) % parts;  // parts that have one more
   for (const auto& [cost, slot] : falling_) {
@@ -128,9 +154,8 @@ void Dealer::exchange(bool are_counts_equal) {
   by_load_.resize(parts_.size());
   std::iota(by_load_.begin(), by_load_.end(), 0);
   std::ranges::sort(by_load_, is_less);
-  const std::int64_t mean = total_ / std::ssize(parts_);
   const std::int64_t aim =
-      std::max(mean + mean / kEven, falling_.empty() ? std::int64_t{0} : falling_.front().first);
+      std::max(aim_ + aim_ / kEven, falling_.empty() ? std::int64_t{0} : falling_.front().first);
   std::int64_t looks = kLeastLooks + kLooks * std::ssize(falling_);
   for (std::size_t other = 0; other + 1 < by_load_.size() && looks > 0; ++other) {
     const std::int32_t most = by_load_.back();

@@ -39,7 +39,8 @@ class Dealer {
 
  private:
   struct Part {
-    std::int64_t load = 0;  // of its worst column
+    std::int64_t load = 0;   // of its worst column
+    std::int64_t ahead = 0;  // of that, what it is only taken to have
     std::vector<std::int64_t> loads = {};
     std::vector<std::int32_t> slots = {};
   };
@@ -50,6 +51,7 @@ class Dealer {
   };
 
   void weigh(std::span<const std::int64_t> costs, std::size_t columns);
+  void aim_at(const DealRule& rule);
   void try_sums(std::int64_t parts, bool are_counts_equal);
   void exchange(bool are_counts_equal);
   [[nodiscard]] Exchange find(const Part& most, const Part& other, bool may_move) const;
@@ -72,6 +74,8 @@ class Dealer {
   std::vector<Part> parts_;
   std::vector<std::pair<std::int64_t, std::int32_t>> heap_;
   std::vector<std::int32_t> by_load_;  // parts
+  std::vector<std::int64_t> ahead_;    // of each micro-batch
+  std::int64_t aim_ = 0;               // what each part is to have, with that
   std::vector<std::int32_t> part_of_;
   std::int64_t micro_batches_ = 1;
 };

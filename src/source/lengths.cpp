@@ -46,7 +46,7 @@ void ask(const Source& source, std::int64_t first, std::size_t field, const Leng
     throw failure(ErrorCode::callback, "{}: their source says that {} {} has {} {}; that cannot be",
                   question.task, question.sample, ids[i].value, lengths[i], question.rows);
   }
-  for (const std::size_t other : question.alike) refuse_others(source, ids, lengths, field, other, options);
+  for (const std::size_t other : question.alike) refuse_others(source, ids, lengths, field, other, question);
 }
 
 constexpr std::string_view kTask = "ask for lengths";
@@ -56,7 +56,7 @@ std::size_t find_ragged(const SourceFacts& facts, const std::string& field) {
   const bool is_there = found != facts.fields.end();
   if (is_there && found->ragged) return static_cast<std::size_t>(found - facts.fields.begin());
   throw failure(is_there ? ErrorCode::invalid_argument : ErrorCode::not_found, "{}: {} \"{}\"; there are {}",
-                kTask, is_there ? "all samples are as long in field" : "no field", field,
+                kTask, is_there ? "not ragged, so that each sample has as many values, is field" : "no field", field,
                 describe(facts.fields));
 }
 
@@ -75,7 +75,7 @@ Lengths ask_lengths(const Source& source, std::int64_t size, std::size_t field,
     with_memory([&] { asked.resize(static_cast<std::size_t>(count)); }, what);
     parallel_for(phase, count, kSamplesAtOnce, question.threads, [&](const LoopPart& part) {
       const auto begin = static_cast<std::size_t>(part.begin);
-      ask(source, first + part.begin, field, options,
+      ask(source, first + part.begin, field, question,
           std::span(asked).subspan(begin, static_cast<std::size_t>(part.end) - begin));
       if (part.is_callers) nodes.show_progress();
     });

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <cwchar>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <string_view>
@@ -139,14 +140,15 @@ class PackedSource final : public Source, public PlannedSource {
     return all;
   }
 
-  [[nodiscard]] Lengths squares() const {
-    std::vector<std::int64_t> squares(static_cast<std::size_t>(size()));
+  /// Of each sequence, the sum of `of` of what it has of each document.
+  template <typename Of>
+  [[nodiscard]] Lengths sums(Of of) const {
+    std::vector<std::int64_t> sums(static_cast<std::size_t>(size()));
     for (SampleId id; id.value < size(); ++id.value) {
-      visit(id, 0, [&](const DocumentPiece& piece) {
-        squares[static_cast<std::size_t>(id.value)] += piece.count * piece.count;
-      });
+      visit(id, 0,
+            [&](const DocumentPiece& piece) { sums[static_cast<std::size_t>(id.value)] += of(piece.count); });
     }
-    return Lengths(squares);
+    return Lengths(sums);
   }
 
   [[nodiscard]] PackFacts facts() const {
@@ -275,7 +277,11 @@ std::vector<SampleId> documents_of(const Source& packed, SampleId id, std::int64
 }
 
 Lengths squares_of(const Source& packed) {
-  return internal::packed_source(packed, "sum the squares of documents").squares();
+  const auto& source = internal::packed_source(packed, "sum the squares of documents");
+  return source.sums([](std::int64_t tokens) { return tokens * tokens; });
+}
+Lengths tokens_of(const Source& packed) {
+  return internal::packed_source(packed, "count tokens of sequences").sums(std::identity());
 }
 
 PackFacts packing_of(const Source& packed) {

@@ -73,7 +73,7 @@ TEST(Balanced, RefusesLengthsThatAreNotThoseOfTheData) {
     EXPECT_THAT([&] { Loader(source, options, World{}); },
                 Throws<Error>(Property(&Error::what, HasSubstr(why))));
   };
-  refused(in_balance(of_field("x")), "all samples are as long in field \"x\"");
+  refused(in_balance(of_field("x")), "not ragged");
   refused(in_balance(of_field("texts")), "no field \"texts\"");
   refused(in_balance({.columns = {{.lengths = Lengths(Numbers(69))}}}), "of 69 samples, and 70 samples");
   refused(in_balance({.columns = {{.linear = 1}}}), "of 0 samples, and 70 samples");
@@ -92,6 +92,15 @@ TEST(Balanced, SaysOnceThatOneSampleOutweighsARanksShare) {
                 {.rank = 0, .size = 4});
   run_out(loader);
   EXPECT_THAT(told.lines, ElementsAre(HasSubstr("one sample costs 1000")));
+}
+
+TEST(Balanced, SaysOnceThatASampleIsAboveMicroCost) {
+  SinkMessages told;
+  Balance balance = of_field("text");
+  balance.micro_cost = 5;
+  Loader loader(counting(700), in_balance(balance, {.global_batch_size = 70}), World{});
+  run_out(loader);
+  EXPECT_THAT(told.lines, ElementsAre(HasSubstr("one sample costs 6, and micro_cost is 5")));
 }
 
 TEST(Balanced, SettlesByHandAndComesAgainInBalance) {

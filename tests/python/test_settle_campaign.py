@@ -108,13 +108,17 @@ class Process:
         self.chance = random.Random(f"{course.seed} {life} {rank}")
         self.killed_at = self.chance.randrange(*course.lines) if life < course.kills else None
         self.log = os.open(f"{self.name}.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self.lines = self.steps = self.tails = self.saved = 0
+        self.lines = self.steps = self.saved = 0
         self.made = made_of(course, life, rank)
         if course.kind == "saved":
             self.directory = rota.CheckpointDirectory(None, path / "checkpoints")
             self.directory.restore(self.made)
         elif state is not None:
             self.made.load_state_dict(state)
+        self.tails = len(self.dropped_at_the_tail())  # a checkpoint lists those of before
+
+    def dropped_at_the_tail(self):
+        return [one for one in self.made.dropped_samples if one.error == "tail"]
 
     def run(self):
         lengths, clock, busy, todo, is_over = self.course.lengths(), 0.0, [], [], False
@@ -151,7 +155,7 @@ class Process:
 
     def save(self):
         """The state, and how many lines the log has: both or none."""
-        tails = [one for one in self.made.dropped_samples if one.error == "tail"]
+        tails = self.dropped_at_the_tail()
         for one in tails[self.tails :]:
             self.write(one.id, one.epoch, "tail")
         self.tails = len(tails)

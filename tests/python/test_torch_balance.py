@@ -188,4 +188,5 @@ def test_batches_of_a_loader_become_flat_by_part():
     empty = rota.torch.varlen(few, int(np.diff(few.micro_ends, prepend=0).argmin()))
     assert (empty["cu_seqlens"].tolist(), empty["max_seqlen"], len(empty["tokens"])) == ([0], 0, 0)
     refused(lambda: rota.torch.varlen({"x": np.ones(3)}), ValueError, "segment_ids")
+    refused(lambda: rota.torch.varlen(few, 99), ValueError, "no part 99")
     refused(lambda: rota.torch.varlen(PACKED, padding="keep"), ValueError, "'keep'")
