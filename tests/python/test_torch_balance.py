@@ -164,6 +164,8 @@ def test_packed_sequences_become_one_flat_batch(as_given):
     assert flat["max_seqlen"] == 4 and flat["weights"].tolist() == [1, 2, 3] and "segment_ids" not in flat
     whole = rota.torch.varlen(as_given(PACKED), padding="segment")
     assert whole["tokens"].tolist() == PACKED["tokens"].ravel().tolist() and whole["cu_seqlens"].tolist() == [0, 2, 3, 4, 8, 9, 12]
+    some = rota.torch.varlen(as_given(PACKED), mask=np.array([True, False, True]))
+    assert some["tokens"].tolist() == [5, 6, 7, 1] and some["weights"].tolist() == [1, 3] and some["cu_seqlens"].tolist() == [0, 2, 3, 4]
     nothing = rota.torch.varlen(as_given({name: array[:0] for name, array in PACKED.items()}))
     assert nothing["cu_seqlens"].tolist() == [0] and nothing["max_seqlen"] == 0
 
@@ -187,6 +189,9 @@ def test_batches_of_a_loader_become_flat_by_part():
     few = rota.Loader(documents, 2, cast=cast, world=(0, 1), **balanced(micro_batches=3)).next()
     empty = rota.torch.varlen(few, int(np.diff(few.micro_ends, prepend=0).argmin()))
     assert (empty["cu_seqlens"].tolist(), empty["max_seqlen"], len(empty["tokens"])) == ([0], 0, 0)
+    *_, last = rota.Loader(documents, 16, cast=cast, world=(0, 1), tail="pad", shuffle="none", shards=1)
+    real = LENGTHS[-last.real :]
+    assert last.real < 16 and rota.torch.varlen(last)["cu_seqlens"].diff().tolist() == real
     refused(lambda: rota.torch.varlen({"x": np.ones(3)}), ValueError, "segment_ids")
     refused(lambda: rota.torch.varlen(few, 99), ValueError, "no part 99")
     refused(lambda: rota.torch.varlen(PACKED, padding="keep"), ValueError, "'keep'")
