@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,7 +35,9 @@ def lengths_of(source: Source, field: str, comm: Any = None, threads: int = 8) -
     With `comm`, which `rota.Communicator` takes, its ranks share the work. **Collective**.
     """
     with agreed(comm, "ask for lengths") as ranks:
-        source = _as_source(f"ask for the lengths of field {field!r}", source)
+        source, threads = _as_source(f"ask for the lengths of field {field!r}", source), operator.index(threads)
+        if not isinstance(field, str):
+            raise TypeError(f"ask for lengths: field must be a name, not {field!r}")
     return _rota.lengths_of(source, field, threads, ranks)
 
 

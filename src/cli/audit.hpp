@@ -91,9 +91,9 @@ struct AuditReport {
   std::vector<DatasetReport> datasets;  ///< of a mixture
   std::int64_t skipped = 0;
   std::int64_t padded = 0;
-  std::int64_t dropped = 0;                  ///< left out at the ends of epochs by Tail::drop
-  bool is_by_hand = false;                   ///< in some phase, what was handed out counts once it is settled
-  std::set<trace::TraceName> open = {};      ///< in the end, and neither settled nor dropped
+  std::int64_t dropped = 0;              ///< left out at the ends of epochs by Tail::drop
+  bool is_by_hand = false;               ///< in some phase, what was handed out counts once it is settled
+  std::set<trace::TraceName> open = {};  ///< in the end, and neither settled nor dropped
   std::set<trace::TraceName> dropped_by_hand = {};
 
   [[nodiscard]] bool passed() const noexcept { return problems.empty(); }
@@ -101,7 +101,8 @@ struct AuditReport {
 
 /// Audits the traces in `dir`. A phase that resumes from an earlier step rolls back the steps from there on.
 /// They are checked as all others are, but do not count: their samples are delivered again. Traces with
-/// problems are read twice. Memory: 8 bytes per sample, a bit per sample and open epoch, 32 bytes per global
+/// problems are read twice. Memory: 8 bytes per sample (and epoch, where its
+/// bytes change by that), a bit per sample and open epoch, 32 bytes per global
 /// batch that counts; of streams, 16 bytes per sample. Bits and those 16 bytes are kept once more for each
 /// step that a later phase resumes from, which is mostly one. 16 bytes per sample that is or may be rolled
 /// back. Lists that grow take up to twice as much. Throws Error{not_found} for a missing directory or one

@@ -32,8 +32,7 @@ class Auditor {
       sets_.push_back({.first_id = samples, .samples = size});
       samples += size;
     }
-    digests_.resize(index(samples));
-    if (run.changes_by_epoch) epochs_of_digests_.resize(digests_.size());
+    samples_ = samples;
   }
 
   void audit_phase(const trace::Phase& phase, bool may_run) {
@@ -244,7 +243,7 @@ class Auditor {
 
   void deliver(const trace::Slice& slice, const TraceSlot& slot, bool counts) {
     if (slot.slot < std::ssize(filled_)) filled_[index(slot.slot)] = true;
-    const std::int64_t limit = is_stream() ? start_.shards : std::ssize(digests_);
+    const std::int64_t limit = is_stream() ? start_.shards : samples_;
     if ((is_stream() ? slot.set : slot.id) >= limit) {
       return report(
           Kind::batch, slice.rank,
@@ -266,16 +265,16 @@ class Auditor {
   void hear() {
     for (const auto& [rank, fate] : step_.fates) {
       for (const TraceSlot& slot : fate.slots)
-        if (slot.id < std::ssize(digests_) && !start_.changes_by_epoch) check_bytes(rank, slot, slot.epoch);
+        if (slot.id < samples_ && !start_.changes_by_epoch) check_bytes(rank, slot, slot.epoch);
       fates_.hear(rank, fate);
     }
   }
 
   void check_bytes(int rank, const TraceSlot& slot, std::int64_t epoch, std::uint64_t suspect = 0) {
     if (slot.kind == SlotKind::skipped) return;
-    std::uint64_t& known = digests_[index(slot.id)];  // inverted, so that 0 is unknown
-    if (!epochs_of_digests_.empty() && std::exchange(epochs_of_digests_[index(slot.id)], epoch) != epoch)
-      known = 0;
+    std::vector<std::uint64_t>& digests = digests_[start_.changes_by_epoch ? epoch : 0];
+    digests.resize(index(samples_));
+    std::uint64_t& known = digests[index(slot.id)];  // inverted, so that 0 is unknown
     if (known == 0) known = ~slot.digest;
     if (known != ~slot.digest)
       report(Kind::content, rank, name(slot) + " has other bytes elsewhere", suspect);
@@ -373,8 +372,9 @@ class Auditor {
   std::optional<Position> short_;  // a batch of the phase that only the last may be
   std::vector<Dataset> sets_;      // a stream is one
   Tracks tracks_;
-  std::vector<std::uint64_t> digests_;                        // by sample
-  std::vector<std::int64_t> epochs_of_digests_;               // where these change by epoch
+  std::int64_t samples_ = 0;
+  // By sample; of each epoch, where they change by that.
+  std::map<std::int64_t, std::vector<std::uint64_t>> digests_;
   std::map<std::int64_t, int> owners_;                        // of the shards of this phase and epoch
   std::multiset<std::int64_t> later_;                         // steps that later phases resume from
   std::map<std::int64_t, std::pair<Position, Tracks>> kept_;  // before the steps that they take back
@@ -382,7 +382,7 @@ class Auditor {
   std::vector<Fact> rolled_back_;                             // sorted
   std::int64_t rolled_back_to_ = 0;                           // the step behind them all
   Fates fates_{[this](const trace::TraceName& name) {
-                 const auto set = name.id < std::ssize(digests_) ? set_of(start_, {.id = name.id}) : -1;
+                 const auto set = name.id < samples_ ? set_of(start_, {.id = name.id}) : -1;
                  return set >= 0 && has(tracks_, sets_[index(set)], {set, name.epoch}, name.id);
                },
                [this](Kind kind, int rank, std::string what, std::int64_t count) {

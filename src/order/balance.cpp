@@ -48,9 +48,10 @@ constexpr i128 kMostCost = i128{1} << kCostDigits;
 // So many binary digits of the larger coefficient count.
 constexpr int kDigits = 31;
 
+// Above 2^62 it is that and 1.
 i128 cost_of(const Cost& cost, std::int64_t length) {
   if (cost.quadratic > 0 && length > std::numeric_limits<std::int32_t>::max()) return kMostCost + 1;
-  return i128{cost.linear} * length + i128{cost.quadratic} * length * length;
+  return std::min(i128{cost.linear} * length + i128{cost.quadratic} * length * length, kMostCost + 1);
 }
 
 // Throws where `sum` is too much for arithmetic.
@@ -58,24 +59,30 @@ std::int64_t checked(i128 sum, const Position& at) {
   if (sum <= kMostCost) return static_cast<std::int64_t>(sum);
   throw failure(ErrorCode::out_of_range,
                 "balance the batch of step {}: its samples are longer, or cost more, than 2^62 together; "
-                "lower linear and quadratic",
+                "take smaller batches, or whole coefficients that are lower",
                 at.step);
 }
 
 }  // namespace
 
-Cost quantise(const LengthColumn& column, std::int64_t samples) {
+Cost quantise(const LengthColumn& column, std::int64_t longest, std::int64_t samples) {
   const double most = std::max(column.linear, column.quadratic);
   if (most == 0) return {};
-  const auto length = static_cast<double>(column.lengths.most());
-  const double all = (column.linear + column.quadratic * length) * length * static_cast<double>(samples);
-  const int room = std::min(kDigits - 1 - std::ilogb(most), kCostDigits - 1 - std::ilogb(std::max(all, 1.0)));
+  const auto length = static_cast<double>(longest);
+  const double dearest = (column.linear + column.quadratic * length) * length;
+  int room = kDigits - 1 - std::ilogb(most);
+  if (dearest > 0)
+    room = std::min(room, kCostDigits - 1 - std::ilogb(dearest * static_cast<double>(samples)));
   const auto is_whole = [](double value) { return value == std::floor(value); };
   int digits = std::min(room, 0);
   const auto scaled = [&](double value) { return std::ldexp(value, digits); };
   while (digits < room && !(is_whole(scaled(column.linear)) && is_whole(scaled(column.quadratic)))) ++digits;
   const Cost cost{std::llround(scaled(column.linear)), std::llround(scaled(column.quadratic)), scaled(1)};
-  return cost.is_any() ? cost : Cost{.linear = std::int64_t{1} << kCostDigits};  // too dear for arithmetic
+  const double rounded =
+      (static_cast<double>(cost.linear) + static_cast<double>(cost.quadratic) * length) * length / cost.unit;
+  constexpr double kMostError = 0x1p-6;
+  const bool is_close = std::abs(rounded - dearest) <= kMostError * dearest;
+  return is_close ? cost : Cost{.linear = std::int64_t{1} << kCostDigits};  // too dear for arithmetic
 }
 
 std::string describe(const Balance& balance) {
@@ -109,7 +116,12 @@ void check(const Balance& balance, std::int64_t samples) {
 void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, std::int64_t samples, int ranks) {
   check(balance, samples);
   std::vector<Cost> costs;
-  for (const LengthColumn& column : balance.columns) costs.push_back(quantise(column, std::ssize(whole.ids)));
+  for (const LengthColumn& column : balance.columns) {
+    for (const SampleId id : whole.ids) column.lengths.prefetch(id);
+    std::int64_t longest = 0;
+    for (const SampleId id : whole.ids) longest = std::max(longest, column.lengths[id]);
+    costs.push_back(quantise(column, longest, std::ssize(whole.ids)));
+  }
   columns_ = static_cast<std::size_t>(std::ranges::count_if(costs, &Cost::is_any));
   costs_.resize(whole.ids.size() * columns_);
   sums_.clear();
@@ -138,7 +150,6 @@ void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, std::int
 
 // Of one column, which is the k-th of those that cost something, if it does.
 void BalancedBatch::price(const Lengths& lengths, const Cost& cost, const RunSlice& whole, std::size_t k) {
-  for (const SampleId id : whole.ids) lengths.prefetch(id);
   i128 sum = 0;
   i128 all = 0;
   std::int64_t largest = 0;

@@ -21,8 +21,9 @@ struct Cost {
   double unit = 1;
   [[nodiscard]] bool is_any() const noexcept { return linear != 0 || quadratic != 0; }
 };
-/// Whole coefficients stay as they are; others as exact as a batch of so many samples leaves room for.
-[[nodiscard]] Cost quantise(const LengthColumn& column, std::int64_t samples);
+/// Whole coefficients stay as they are; others as exact as a batch of so many samples,
+/// none longer than `longest`, leaves room for.
+[[nodiscard]] Cost quantise(const LengthColumn& column, std::int64_t longest, std::int64_t samples);
 
 /// What ranks must have in common of a balance, in one line.
 [[nodiscard]] std::string describe(const Balance& balance);

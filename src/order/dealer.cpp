@@ -41,8 +41,18 @@ void Dealer::deal(std::span<const std::int64_t> costs, std::size_t columns, cons
   } else if (rule.is_padded) {
     divide(std::max<std::int64_t>(divide_up(count_cut(rule.limit), rule.ranks), 1));
   } else {
-    divide(least_parts(rule));
-    while (!fits()) divide(micro_batches_ + 1);  // with a part for each slot it does
+    std::int64_t fewer = least_parts(rule) - 1;  // are too few
+    std::int64_t step = 1;
+    const auto try_out = [&](std::int64_t count) { return divide(count), fits(); };
+    while (!try_out(fewer + step)) {  // with a part for each slot it does
+      fewer += step;
+      step *= 2;
+    }
+    for (std::int64_t enough = fewer + step; step > 1; step = enough - fewer) {
+      const std::int64_t middle = fewer + step / 2;
+      try_out(middle) ? enough = middle : fewer = middle;
+    }
+    divide(fewer + 1);
   }
   if (!rule.is_padded) {
     if (rule.limit > 0) aim_ = total_ / std::ssize(parts_);
