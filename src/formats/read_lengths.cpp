@@ -15,6 +15,8 @@
 namespace rota {
 
 Lengths read_lengths(const std::string& path) {
+  if (path.find('\0') != std::string::npos)
+    throw internal::failure(ErrorCode::invalid_argument, "read lengths: the path has a zero byte");
   internal::Descriptor descriptor = internal::open_for_reading(AT_FDCWD, path.c_str());
   if (!descriptor.is_open()) throw internal::system_error("open", path, errno);
   const auto file = std::make_shared<const internal::DatasetFile>(
@@ -32,10 +34,10 @@ Lengths read_lengths(const std::string& path) {
   const DType dtype = is_list ? header.type.parts.front().dtype : DType::uint8;
   if (dtype == DType::int32 && header.data_at % sizeof(std::int32_t) == 0) return all(std::int32_t{});
   if (dtype == DType::int64 && header.data_at % sizeof(std::int64_t) == 0) return all(std::int64_t{});
-  throw internal::failure(
-      ErrorCode::unsupported,
-      "read lengths of {}: it holds {}; save an array of one dimension, of int32 or int64", path,
-      describe(header));
+  throw internal::failure(ErrorCode::unsupported,
+                          "read lengths of {}: it holds {}; save an array of one dimension, of int32 or "
+                          "int64 in this machine's byte order, by numpy.save",
+                          path, describe(header));
 }
 
 }  // namespace rota

@@ -135,6 +135,8 @@ class PackedSource final : public Source, public PlannedSource {
 
   [[nodiscard]] std::vector<SampleId> documents(SampleId id, std::int64_t epoch) const {
     check_ids(*this, std::span(&id, 1));
+    if (epoch < 0)
+      throw failure(ErrorCode::out_of_range, "name documents of epoch {}: epochs begin with 0", epoch);
     std::vector<SampleId> all;
     visit(id, epoch, [&](const DocumentPiece& piece) { all.push_back(piece.document); });
     return all;

@@ -104,20 +104,40 @@ TEST(Balance, KnowsWhatABatchCosts) {
 }
 
 TEST(Balance, OfFractionsIsThatOfIntegers) {
-  EXPECT_EQ(quantise({.linear = 8192, .quadratic = 1}, 1).linear, 8192);
-  EXPECT_EQ(quantise({.linear = 8192, .quadratic = 1}, 1).unit, 1);
-  const Cost cost = quantise({.linear = 0.3, .quadratic = 1e-4}, 1);
+  EXPECT_EQ(quantise({.linear = 8192, .quadratic = 1}, 9, 1).linear, 8192);
+  EXPECT_EQ(quantise({.linear = 8192, .quadratic = 1}, 9, 1).unit, 1);
+  const Cost cost = quantise({.linear = 0.3, .quadratic = 1e-4}, 0, 1);
   EXPECT_EQ(cost.linear, 0x4CCCCCCD);
   EXPECT_EQ(cost.quadratic, 429'497);
   EXPECT_EQ(cost.unit, 0x1p32);
-  EXPECT_EQ(quantise({.linear = 1e300}, 1).linear, 0x5F90F220);
-  EXPECT_FALSE(quantise({.linear = 0}, 1).is_any());
-  EXPECT_EQ(quantise({.quadratic = 0.5}, 1).quadratic, 1) << "as few digits as it takes";
-  const LengthColumn books{.lengths = Lengths(Numbers{1 << 20}), .linear = 0.001, .quadratic = 0.0003};
-  const Cost rounded = quantise(books, 65'536);
+  EXPECT_EQ(quantise({.linear = 1e300}, 0, 1).linear, 0x5F90F220);
+  EXPECT_FALSE(quantise({.linear = 0}, 9, 1).is_any());
+  EXPECT_EQ(quantise({.quadratic = 0.5}, 9, 1).quadratic, 1) << "as few digits as it takes";
+  const Cost rounded = quantise({.linear = 0.001, .quadratic = 0.0003}, 1 << 20, 65'536);
   const auto quadratic = static_cast<double>(rounded.quadratic);
   EXPECT_LE(quadratic * 0x1p40 * 65'536, 0x1p62) << "it fits in any batch";
   EXPECT_NEAR(quadratic / rounded.unit, 0.0003, 1e-5);
+  const Cost tiny = quantise({.linear = 1e-20, .quadratic = 3e-25}, 8192, 1024);
+  EXPECT_NEAR(static_cast<double>(tiny.linear) / tiny.unit, 1e-20, 1e-26);
+  const Cost dear = quantise({.linear = 8192, .quadratic = 1}, 1 << 27, 1024);
+  EXPECT_GT(dear.linear, std::int64_t{1} << 61) << "never rounded to nothing: it is refused";
+}
+
+TEST(Balance, OfABatchKnowsNothingOfSamplesThatItHasNot) {
+  Numbers lengths = numbers_from(1, 101);
+  const rota::Run run(100, {.global_batch_size = 10, .shuffle = Shuffle::none});
+  RunSlice before;
+  RunSlice after;
+  ASSERT_TRUE(run.slice(before, {.size = 3}, {.columns = {{.lengths = Lengths(lengths), .quadratic = 1}}}));
+  lengths[77] = std::int64_t{1} << 31;
+  const Balance balance{.columns = {{.lengths = Lengths(lengths), .quadratic = 1}}};
+  ASSERT_TRUE(run.slice(after, {.size = 3}, balance));
+  EXPECT_EQ(after.costs, before.costs);
+  EXPECT_EQ(after.slots, before.slots);
+  const rota::Run pads(3, {.global_batch_size = 32, .tail = Tail::pad});
+  const Balance too_much{.columns = {{.lengths = Lengths(Numbers(3, std::int64_t{1} << 62))}}};
+  EXPECT_THAT([&] { static_cast<void>(pads.slice(after, {}, too_much)); },
+              Throws<Error>(Property(&Error::code, ErrorCode::out_of_range)));
 }
 
 TEST(Balance, RefusesLengthsThatDoNotFit) {

@@ -78,6 +78,8 @@ def test_lengths_that_are_not_there_are_refused(tmp_path):
     refused(lambda: rota.read_lengths(tmp_path / "none.npy"), FileNotFoundError, "none.npy")
     refused(lambda: rota.Balance(tmp_path / "floats.npy"), rota.UnsupportedError, "int32 or int64")
     refused(lambda: rota.lengths_of(texts(5), "ids"), rota.NotFoundError, "ids")
+    refused(lambda: rota.lengths_of(texts(5), 5), TypeError, "must be a name")
+    refused(lambda: rota.read_lengths(f"{tmp_path}/lengths.npy\0"), ValueError, "zero byte")
     fixed = rota.PythonSource([{"x": 1}])
     refused(lambda: rota.lengths_of(fixed, "x"), ValueError, "not ragged")
     refused(lambda: rota.Loader(texts(5), 2, rank_split="balanced", balance=rota.Balance("ids")), rota.NotFoundError)
