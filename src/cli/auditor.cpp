@@ -33,6 +33,7 @@ class Auditor {
       samples += size;
     }
     samples_ = samples;
+    digests_[0].resize(index(samples));  // fails at once where there is not so much memory
   }
 
   void audit_phase(const trace::Phase& phase, bool may_run) {
