@@ -56,8 +56,8 @@ std::size_t find_ragged(const SourceFacts& facts, const std::string& field) {
   const bool is_there = found != facts.fields.end();
   if (is_there && found->ragged) return static_cast<std::size_t>(found - facts.fields.begin());
   throw failure(is_there ? ErrorCode::invalid_argument : ErrorCode::not_found, "{}: {} \"{}\"; there are {}",
-                kTask, is_there ? "not ragged, so that each sample has as many values, is field" : "no field", field,
-                describe(facts.fields));
+                kTask, is_there ? "not ragged, so that each sample has as many values, is field" : "no field",
+                field, describe(facts.fields));
 }
 
 }  // namespace

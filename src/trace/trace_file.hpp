@@ -79,8 +79,8 @@ struct TraceBatch {
   Position start;      ///< where the global batch starts
   std::int64_t n = 0;  ///< slots of the global batch; 0 of a stream
   std::vector<TraceSlot> slots;
-  double at = -1;    ///< when the loop had it, in seconds since 1970; -1: nobody wrote times
-  BatchTimes times;  ///< 0 where nobody wrote them
+  double at = -1;         ///< when the loop had it, in seconds since 1970; -1: nobody wrote times
+  BatchTimes times;       ///< 0 where nobody wrote them
   BatchCosts costs = {};  ///< and these
 };
 

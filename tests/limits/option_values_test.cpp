@@ -36,7 +36,8 @@ TEST(OptionValues, OfALoaderAreRefusedByName) {
   row({.block = {.blocks = 0}}, "block.blocks", "0", "1 or more");
   row({.block = {.blocks = kLeast}}, "block.blocks", "-92", "1 or more");
   row({.tail = Tail(4)}, "tail", "number 4", "one of partial, carry, drop, pad");
-  row({.rank_split = Split(4)}, "rank_split", "number 4", "one of by_sample, by_shard, interleaved, balanced");
+  row({.rank_split = Split(4)}, "rank_split", "number 4",
+      "one of by_sample, by_shard, interleaved, balanced");
   row({.worker_split = Split(-3)}, "worker_split", "number -3", "one of by_sample");
   row({.epochs = 0}, "epochs", "0", "1 or more");
   row({.workers = -1}, "workers", "-1", "0 to 4096");
