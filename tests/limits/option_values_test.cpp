@@ -135,6 +135,7 @@ TEST(OptionValues, OfADispatchAreRefusedByName) {
   row({.shards = kMaxShards + 1}, "shards", "16777217", "1 to 2^24");
   row({.shards = std::int64_t{1} << 40}, "shards", "1099511627776", "1 to 2^24");
   row({.rank_split = Split::interleaved}, "rank_split", "number 2", "one of by_sample, by_shard");
+  row({.rank_split = Split::balanced}, "rank_split", "number 3", "one of by_sample, by_shard");
   row({.rank_split = Split(99)}, "rank_split", "number 99", "one of by_sample, by_shard");
 }
 
