@@ -66,9 +66,9 @@ class Lengths {
 Lengths lengths_of(const Communicator& comm, const Source& source, const std::string& field, int threads = 8);
 Lengths lengths_of(const Source& source, const std::string& field, int threads = 8);
 
-/// Of an NPY file of one dimension, of int32 or int64: mapped into memory, which ranks of a node share.
-/// Throws Error{not_found}, Error{io}, Error{corrupt} as files do, Error{unsupported} for another type or
-/// shape, Error{invalid_argument} for a length below 0.
+/// Of an NPY file of one dimension, of int32 or int64: mapped into memory, which ranks of a node share. It
+/// must not be changed or cut while it is in use. Throws Error{not_found}, Error{io}, Error{corrupt} as files
+/// do, Error{unsupported} for another type or shape, Error{invalid_argument} for a length below 0.
 Lengths read_lengths(const std::string& path);
 
 }  // namespace rota

@@ -101,13 +101,13 @@ struct AuditReport {
 
 /// Audits the traces in `dir`. A phase that resumes from an earlier step rolls back the steps from there on.
 /// They are checked as all others are, but do not count: their samples are delivered again. Traces with
-/// problems are read twice. Memory: 8 bytes per sample (and epoch, where its
-/// bytes change by that), a bit per sample and open epoch, 32 bytes per global
-/// batch that counts; of streams, 16 bytes per sample. Bits and those 16 bytes are kept once more for each
-/// step that a later phase resumes from, which is mostly one. 16 bytes per sample that is or may be rolled
-/// back. Lists that grow take up to twice as much. Throws Error{not_found} for a missing directory or one
-/// without traces, Error{io}, also for want of memory, Error{invalid_argument} for `epochs` or `complete` of
-/// a mixture, whose datasets have their own, and for several `samples` of a stream.
+/// problems are read twice. Memory: 8 bytes per sample, and per epoch where its bytes change by
+/// that; a bit per sample and open epoch; 32 bytes per global batch that counts; of streams, 16 bytes per
+/// sample. Bits and those 16 bytes are kept once more for each step that a later phase resumes from, which is
+/// mostly one. 16 bytes per sample that is or may be rolled back. Lists that grow take up to twice as much.
+/// Throws Error{not_found} for a missing directory or one without traces, Error{io}, also for want of memory,
+/// Error{invalid_argument} for `epochs` or `complete` of a mixture, whose datasets have their own, and for
+/// several `samples` of a stream.
 AuditReport audit(const std::filesystem::path& dir, const AuditOptions& options);
 
 /// Follows `run` through its phases, of which there is one at least: the core of `audit`. Throws Error{io},
