@@ -47,7 +47,7 @@ void in_balance(benchmark::State& state) {
   double after = 0;
   double before = 0;
   for (auto _ : state) {
-    run.slice(slice, world, balance);
+    run.slice(slice, world, rota::Split::balanced, balance);
     run.advance(slice);
     const double bound = std::max(slice.costs.global / world.size, slice.costs.largest);
     after += slice.costs.most / bound;

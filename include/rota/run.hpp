@@ -141,11 +141,11 @@ class Run {
 
   /// What the rank of `world` has of the next batch, into `out`; false at the end of the run. O(1) for each
   /// sample; Split::by_shard and interleaved: and for each shard of the batch. Throws Error{invalid_argument}
-  /// from `world.validate()`, and for Split::balanced, which takes a `balance`.
-  bool slice(RunSlice& out, World world = {}, Split split = Split::by_sample) const;
-  /// The same in balance. O(B log B). Throws Error{invalid_argument} from `balance.validate()`, for lengths
-  /// that it lacks, or of another number of samples, Error{out_of_range} for costs of a batch beyond 2^62.
-  bool slice(RunSlice& out, World world, const Balance& balance) const;
+  /// from `world.validate()`. Split::balanced takes a `balance`: O(B log B). Throws Error{invalid_argument}
+  /// from `balance.validate()`, for lengths that it lacks, or of another number of samples,
+  /// Error{out_of_range} for costs of a batch beyond 2^62.
+  bool slice(RunSlice& out, World world = {}, Split split = Split::by_sample,
+             const Balance& balance = {}) const;
   /// Goes behind the next batch; false at the end of the run.
   bool advance();
   /// The same, behind `slice`. Throws Error{invalid_argument} unless that begins and ends as the next batch
@@ -163,9 +163,8 @@ class Run {
   /// `epoch` is the dataset's own. Nothing for a sample that is never read: dropped, or past the end. O(L +
   /// B). Throws Error{out_of_range} for an invalid id or epoch, Error{unsupported} as `at`.
   [[nodiscard]] std::optional<BatchSlot> when(SampleId id, std::int64_t epoch, int ranks = 1,
-                                              Split split = Split::by_sample) const;
-  [[nodiscard]] std::optional<BatchSlot> when(SampleId id, std::int64_t epoch, int ranks,
-                                              const Balance& balance) const;
+                                              Split split = Split::by_sample,
+                                              const Balance& balance = {}) const;
   /// Steps of an epoch at this batch size, and of all epochs. Throws Error{unsupported} for a mixture that
   /// datasets end, and of `steps` without a last epoch.
   [[nodiscard]] std::int64_t steps_per_epoch() const;

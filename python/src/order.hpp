@@ -19,8 +19,7 @@ namespace rota::python {
 [[nodiscard]] internal::AskContent content_of(const PyRun& run);
 /// What its rank has of the next batch, as Run::slice.
 inline bool slice_here(const PyRun& run, RunSlice& out) {
-  return run.split == Split::balanced ? run.slice(out, run.world, run.balance)
-                                      : run.slice(out, run.world, run.split);
+  return run.slice(out, run.world, run.split, run.balance);
 }
 
 // What is settled by hand: settle.cpp.

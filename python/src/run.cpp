@@ -109,7 +109,7 @@ World sampler_world(py::handle given) {
 // For a sampler over sources made by `numbers`.
 PyRun make_sampler_run(py::handle data, LoaderOptions options, py::handle world) {
   const auto ordered = order_of(data, options);
-  if (options.rank_split == Split::balanced) internal::check(options.balance, ordered.run.samples());
+  internal::check(options.rank_split, options.balance, ordered.run.samples());
   return {ordered.run, sampler_world(world), options.rank_split, options.balance,
           std::make_shared<const std::vector<SampleContent>>(
               internal::PlannedSource::content_of(*ordered.source, internal::kSamplesOfContent))};
@@ -222,10 +222,7 @@ void define_answers(RunClass& run) {
             const World world = world_of(given);
             const Balance balance = balance_of(of);
             const Split named = split_of(split, balance);
-            return next_slice([&](RunSlice& out) {
-              return named == Split::balanced ? self.slice(out, world, balance)
-                                              : self.slice(out, world, named);
-            });
+            return next_slice([&](RunSlice& out) { return self.slice(out, world, named, balance); });
           })
       .def("_go_to_step",
            [](PyRun& self, py::handle step) {
@@ -242,8 +239,7 @@ void define_answers(RunClass& run) {
             const SampleId sample{take<std::int64_t>(id, {"look up a sample", "id"})};
             const auto of = take<std::int64_t>(epoch, {"look up a sample", "epoch"});
             const auto size = take<int>(ranks, {"look up a sample", "ranks"});
-            return named == Split::balanced ? self.when(sample, of, size, given)
-                                            : self.when(sample, of, size, named);
+            return self.when(sample, of, size, named, given);
           },
           py::arg("id"), py::arg("epoch") = 0, py::arg("ranks") = 1, py::arg("split") = "by_sample",
           py::arg("balance") = py::none(),
@@ -303,8 +299,7 @@ void define_sampling(RunClass& run) {
       .def("_load", &load)
       .def("_described",
            [](const PyRun& self) {
-             return fmt::format("{}rank_split {}\n{}", internal::described(self), to_string(self.split),
-                                self.split == Split::balanced ? internal::describe(self.balance) + "\n" : "");
+             return internal::described(self) + internal::describe(self.split, self.balance);
            })
       .def("_save_to",
            [](const PyRun& self, Snapshot& to, const std::string& name) {

@@ -50,8 +50,7 @@ std::unique_ptr<ReadPlan> plan_reads(const Source& source, const LoaderOptions& 
 }
 
 bool slice_of(const Run& run, RunSlice& out, World world, const LoaderOptions& options) {
-  return options.rank_split == Split::balanced ? run.slice(out, world, options.balance)
-                                               : run.slice(out, world, options.rank_split);
+  return run.slice(out, world, options.rank_split, options.balance);
 }
 
 void SamplesAhead::follow(const Run& run, std::int64_t samples) noexcept {

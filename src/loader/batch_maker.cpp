@@ -66,7 +66,7 @@ Scratch BatchMaker::make_scratch(int worker) const {
 
 bool BatchMaker::plan(const Run& run, BatchMemory& out) {
   const auto lay_out = [&] {
-    if (!planner_.plan(run, world_, options_.rank_split, &options_.balance, out)) return false;
+    if (!planner_.plan(run, world_, options_.rank_split, options_.balance, out)) return false;
     deal(planner_.spans(), options_, world_, out.parts);
     out.store.resize(out.ids.size());
     out.bad.clear();

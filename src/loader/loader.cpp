@@ -57,7 +57,7 @@ Loader::Impl::Owner Loader::Impl::make(const Communicator& comm, Data&& data, Lo
   Owner impl;
   std::string described;
   comm.together("make a loader", [&] {
-    if (options.rank_split == Split::balanced) internal::check(options.balance, ordered->run.samples());
+    internal::check(options.rank_split, options.balance, ordered->run.samples());
     impl.reset(new Impl(std::move(*ordered), std::move(options), world, std::move(counter)));
     if (comm.size() > 1) described = impl->described();
   });
@@ -110,10 +110,9 @@ Loader& Loader::operator=(Loader&&) noexcept = default;
 // What loaders of ranks that read together must have in common, a line for each.
 std::string Loader::Impl::described(const Run& run) const {
   const BadSamples& bad = options.bad_samples;
-  return fmt::format("{}rank_split {}\n{}evaluation {}\nfields {}\n{}\n", internal::described(run),
-                     to_string(options.rank_split),
-                     options.rank_split == Split::balanced ? internal::describe(options.balance) + "\n" : "",
-                     options.evaluation, internal::describe(maker.fields()),
+  return fmt::format("{}{}evaluation {}\nfields {}\n{}\n", internal::described(run),
+                     internal::describe(options.rank_split, options.balance), options.evaluation,
+                     internal::describe(maker.fields()),
                      bad.policy == BadSamples::Policy::skip
                          ? fmt::format("up to {} bad samples skipped", bad.max_skipped)
                          : "bad samples that fail");
@@ -216,9 +215,7 @@ void Loader::warm_up() {
 
 std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
   const Impl& run = impl();
-  return run.options.rank_split == Split::balanced
-             ? run.delivered.when(id, epoch, run.world.size, run.options.balance)
-             : run.delivered.when(id, epoch, run.world.size, run.options.rank_split);
+  return run.delivered.when(id, epoch, run.world.size, run.options.rank_split, run.options.balance);
 }
 
 void Loader::Impl::restart() {

@@ -85,18 +85,24 @@ Cost quantise(const LengthColumn& column, std::int64_t longest, std::int64_t sam
   return is_close ? cost : Cost{.linear = std::int64_t{1} << kCostDigits};  // too dear for arithmetic
 }
 
-std::string describe(const Balance& balance) {
-  std::string text =
-      fmt::format("balance with equal_counts {}, micro_batches {}, micro_cost {}, padded {}",
-                  balance.equal_counts, balance.micro_batches, balance.micro_cost, balance.padded);
+std::string describe(Split split, const Balance& balance) {
+  std::string text = fmt::format("rank_split {}\n", to_string(split));
+  if (split != Split::balanced) return text;
+  text += fmt::format("balance with equal_counts {}, micro_batches {}, micro_cost {}, padded {}",
+                      balance.equal_counts, balance.micro_batches, balance.micro_cost, balance.padded);
   for (const LengthColumn& column : balance.columns) {
     text += fmt::format(", {} n + {} n^2 of lengths with fingerprint {}", column.linear, column.quadratic,
                         to_string(column.lengths.digest()));
   }
-  return text;
+  return text + "\n";
 }
 
-void check(const Balance& balance, std::int64_t samples) {
+void check(Split split, const Balance& balance, std::int64_t samples) {
+  if (split != Split::balanced) {
+    if (!balance.columns.empty())
+      OptionCheck("split a batch").refuse("split", to_string(split), "balanced where a balance is given");
+    return;
+  }
   balance.validate();
   for (const LengthColumn& column : balance.columns) {
     if (column.lengths.size() == samples) continue;
@@ -113,8 +119,7 @@ void check(const Balance& balance, std::int64_t samples) {
   }
 }
 
-void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, std::int64_t samples, int ranks) {
-  check(balance, samples);
+void BalancedBatch::deal(const Balance& balance, const RunSlice& whole, int ranks) {
   std::vector<Cost> costs;
   for (const LengthColumn& column : balance.columns) {
     for (const SampleId id : whole.ids) column.lengths.prefetch(id);

@@ -25,18 +25,18 @@ struct Cost {
 /// none longer than `longest`, leaves room for.
 [[nodiscard]] Cost quantise(const LengthColumn& column, std::int64_t longest, std::int64_t samples);
 
-/// What ranks must have in common of a balance, in one line.
-[[nodiscard]] std::string describe(const Balance& balance);
+/// What ranks must have in common of how they split, a line for each.
+[[nodiscard]] std::string describe(Split split, const Balance& balance);
 
-/// Throws Error{invalid_argument} from `balance.validate()`, and for lengths of another number of samples.
-void check(const Balance& balance, std::int64_t samples);
+/// Throws Error{invalid_argument} under Split::balanced from `balance.validate()`, and for lengths of another
+/// number of samples; else for any balance.
+void check(Split split, const Balance& balance, std::int64_t samples);
 
 /// Deals batches in balance. Keeps its memory. *One thread.*
 class BalancedBatch {
  public:
-  /// The batch of all ranks, by slot, of a run of so many samples. Throws as `check` does;
-  /// Error{out_of_range} for costs beyond 2^62.
-  void deal(const Balance& balance, const RunSlice& whole, std::int64_t samples, int ranks);
+  /// The batch of all ranks, by slot. Throws Error{out_of_range} for costs beyond 2^62.
+  void deal(const Balance& balance, const RunSlice& whole, int ranks);
   [[nodiscard]] int rank_of(std::size_t slot) const;
   /// This rank's slots into `out`, by micro-batch and slot, and what is known of the batch.
   void take(int rank, const RunSlice& whole, RunSlice& out) const;

@@ -37,7 +37,8 @@ Planner::Planner(std::shared_ptr<const RunOrder> order)
   for (const Order& of_dataset : order_->orders) schedules_.emplace_back(of_dataset);
 }
 
-bool Planner::plan(const Run& run, World world, Split split, const Balance* balance, RunSlice& out) {
+bool Planner::plan(const Run& run, World world, Split split, const Balance& balance, RunSlice& out) {
+  check(split, balance, order_->firsts.back());
   if (!RunAccess::batch(run, batch_)) return false;
   out.start = batch_.start;
   out.end = batch_.next;
@@ -118,19 +119,14 @@ void Planner::take_some(World world, Split split, RunSlice& out) {
 }
 
 // The whole batch at hand, and who has which slot of it.
-void Planner::deal(int ranks, const Balance* balance) {
-  if (balance == nullptr) {
-    throw failure(ErrorCode::invalid_argument,
-                  "take a slice in balance: that takes lengths of samples; give a Balance in place of the "
-                  "split");
-  }
+void Planner::deal(int ranks, const Balance& balance) {
   Schedule::slice(schedules_, batch_, 0, batch_.size, all_);
   name(all_, whole_);
   whole_.start = batch_.start;
-  balanced_.deal(*balance, whole_, order_->firsts.back(), ranks);
+  balanced_.deal(balance, whole_, ranks);
 }
 
-void Planner::take_in_balance(World world, const Balance* balance, RunSlice& out) {
+void Planner::take_in_balance(World world, const Balance& balance, RunSlice& out) {
   deal(world.size, balance);
   balanced_.take(world.rank, whole_, out);
   const auto pick = [&](const auto& from, auto& to) {
@@ -170,7 +166,7 @@ std::optional<Position> Planner::find(const Run& run, std::size_t dataset, std::
 }
 
 std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t epoch, int ranks,
-                                       Split split, const Balance* balance) {
+                                       Split split, const Balance& balance) {
   const std::int64_t samples = order_->firsts.back();
   if (id.value < 0 || id.value >= samples || epoch < 0) {
     throw failure(ErrorCode::out_of_range,
@@ -178,6 +174,7 @@ std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t
                   epoch, samples == 0 ? "no samples" : fmt::format("samples 0 to {}", samples - 1));
   }
   World{.size = ranks}.validate();
+  check(split, balance, samples);
   const auto next = std::ranges::upper_bound(order_->firsts, id.value);
   const auto d = static_cast<std::size_t>(next - order_->firsts.begin()) - 1;
   const auto start = find(run, d, epoch, id);

@@ -22,8 +22,8 @@ class Planner {
  public:
   explicit Planner(std::shared_ptr<const RunOrder> order);
 
-  /// As Run::slice. Split::balanced takes a `balance`.
-  bool plan(const Run& run, World world, Split split, const Balance* balance, RunSlice& out);
+  /// As Run::slice.
+  bool plan(const Run& run, World world, Split split, const Balance& balance, RunSlice& out);
   /// The last batch planned, and the positions that were read of it.
   [[nodiscard]] const GlobalBatch& batch() const noexcept { return batch_; }
   [[nodiscard]] const std::vector<ShardSpan>& spans() const noexcept { return spans_; }
@@ -34,7 +34,7 @@ class Planner {
 
   /// As Run::when.
   std::optional<BatchSlot> when(const Run& run, SampleId id, std::int64_t epoch, int ranks, Split split,
-                                const Balance* balance);
+                                const Balance& balance);
   /// The turns of samples, ascending.
   OpenTurns turns_of(std::span<const SampleId> ids, std::span<const std::int64_t> epochs);
   /// As Run::cursors.
@@ -44,8 +44,8 @@ class Planner {
   std::optional<Position> find(const Run& run, std::size_t dataset, std::int64_t epoch, SampleId id);
   void take(World world, RunSlice& out);
   void take_some(World world, Split split, RunSlice& out);
-  void deal(int ranks, const Balance* balance);
-  void take_in_balance(World world, const Balance* balance, RunSlice& out);
+  void deal(int ranks, const Balance& balance);
+  void take_in_balance(World world, const Balance& balance, RunSlice& out);
   void name(std::span<const ShardSpan> spans, RunSlice& out);
 
   std::shared_ptr<const RunOrder> order_;

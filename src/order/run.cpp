@@ -107,23 +107,15 @@ auto Run::with_planner(Work work) const {
   return made;
 }
 
-bool Run::slice(RunSlice& out, World world, Split split) const {
+bool Run::slice(RunSlice& out, World world, Split split, const Balance& balance) const {
   world.validate();
-  return with_planner([&](Planner& planner) { return planner.plan(*this, world, split, nullptr, out); });
-}
-bool Run::slice(RunSlice& out, World world, const Balance& balance) const {
-  world.validate();
-  return with_planner(
-      [&](Planner& planner) { return planner.plan(*this, world, Split::balanced, &balance, out); });
+  return with_planner([&](Planner& planner) { return planner.plan(*this, world, split, balance, out); });
 }
 
-std::optional<BatchSlot> Run::when(SampleId id, std::int64_t epoch, int ranks, Split split) const {
+std::optional<BatchSlot> Run::when(SampleId id, std::int64_t epoch, int ranks, Split split,
+                                   const Balance& balance) const {
   return with_planner(
-      [&](Planner& planner) { return planner.when(*this, id, epoch, ranks, split, nullptr); });
-}
-std::optional<BatchSlot> Run::when(SampleId id, std::int64_t epoch, int ranks, const Balance& balance) const {
-  return with_planner(
-      [&](Planner& planner) { return planner.when(*this, id, epoch, ranks, Split::balanced, &balance); });
+      [&](Planner& planner) { return planner.when(*this, id, epoch, ranks, split, balance); });
 }
 
 void Run::cursors(std::int64_t first, std::span<std::int64_t> out) const {

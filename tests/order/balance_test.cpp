@@ -40,7 +40,7 @@ void expect_same_batches(rota::Run run, const Balance& balance, int ranks) {
     double most = 0;
     std::set<std::size_t> micro_batches;
     for (int rank = 0; rank < ranks; ++rank) {
-      ASSERT_TRUE(run.slice(slice, {.rank = rank, .size = ranks}, balance));
+      ASSERT_TRUE(run.slice(slice, {.rank = rank, .size = ranks}, Split::balanced, balance));
       add(slots, slice);
       micro_batches.insert(slice.micro_ends.size());
       EXPECT_TRUE(std::ranges::is_sorted(slice.micro_ends));
@@ -53,7 +53,7 @@ void expect_same_batches(rota::Run run, const Balance& balance, int ranks) {
       }
       most = std::max(most, slice.costs.rank);
       if (!slice.ids.empty() && slice.kinds.front() == SlotKind::sample) {
-        EXPECT_EQ(run.when(slice.ids.front(), slice.epochs.front(), ranks, balance),
+        EXPECT_EQ(run.when(slice.ids.front(), slice.epochs.front(), ranks, Split::balanced, balance),
                   (BatchSlot{slice.start.step, rank, slice.slots.front()}));
       }
     }
@@ -90,7 +90,7 @@ TEST(Balance, KnowsWhatABatchCosts) {
   const Balance balance{
       .columns = {{.lengths = trained, .linear = 0}, {.lengths = tokens, .linear = 2, .quadratic = 1}}};
   RunSlice slice;
-  ASSERT_TRUE(run.slice(slice, {.rank = 0, .size = 2}, balance));
+  ASSERT_TRUE(run.slice(slice, {.rank = 0, .size = 2}, Split::balanced, balance));
   EXPECT_EQ(slice.global_sums, (Numbers{4, 15}));
   EXPECT_EQ(slice.ids, (std::vector<SampleId>{{0}, {1}}));
   EXPECT_EQ(slice.costs, (BatchCosts{.global = 99 + 3 + 8 + 15,
@@ -98,7 +98,7 @@ TEST(Balance, KnowsWhatABatchCosts) {
                                      .most = 99 + 3,
                                      .most_by_sample = 99 + 3,
                                      .largest = 99}));
-  ASSERT_TRUE(run.at(1)->slice(slice, {.rank = 0, .size = 2}, balance));
+  ASSERT_TRUE(run.at(1)->slice(slice, {.rank = 0, .size = 2}, Split::balanced, balance));
   EXPECT_EQ(slice.global_sums, (Numbers{4, 9})) << "padding does not count";
   EXPECT_EQ(slice.costs.global, 24 + 35 + 99 + 3) << "but is trained";
 }
@@ -128,15 +128,16 @@ TEST(Balance, OfABatchKnowsNothingOfSamplesThatItHasNot) {
   const rota::Run run(100, {.global_batch_size = 10, .shuffle = Shuffle::none});
   RunSlice before;
   RunSlice after;
-  ASSERT_TRUE(run.slice(before, {.size = 3}, {.columns = {{.lengths = Lengths(lengths), .quadratic = 1}}}));
+  ASSERT_TRUE(run.slice(before, {.size = 3}, Split::balanced,
+                        {.columns = {{.lengths = Lengths(lengths), .quadratic = 1}}}));
   lengths[77] = std::int64_t{1} << 31;
   const Balance balance{.columns = {{.lengths = Lengths(lengths), .quadratic = 1}}};
-  ASSERT_TRUE(run.slice(after, {.size = 3}, balance));
+  ASSERT_TRUE(run.slice(after, {.size = 3}, Split::balanced, balance));
   EXPECT_EQ(after.costs, before.costs);
   EXPECT_EQ(after.slots, before.slots);
   const rota::Run pads(3, {.global_batch_size = 32, .tail = Tail::pad});
   const Balance too_much{.columns = {{.lengths = Lengths(Numbers(3, std::int64_t{1} << 62))}}};
-  EXPECT_THAT([&] { static_cast<void>(pads.slice(after, {}, too_much)); },
+  EXPECT_THAT([&] { static_cast<void>(pads.slice(after, {}, Split::balanced, too_much)); },
               Throws<Error>(Property(&Error::code, ErrorCode::out_of_range)));
 }
 
@@ -144,7 +145,7 @@ TEST(Balance, RefusesLengthsThatDoNotFit) {
   const rota::Run run(10);
   RunSlice slice;
   const auto refused = [&](const Balance& balance, ErrorCode code, const std::string& why) {
-    EXPECT_THAT([&] { static_cast<void>(run.slice(slice, {}, balance)); },
+    EXPECT_THAT([&] { static_cast<void>(run.slice(slice, {}, Split::balanced, balance)); },
                 Throws<Error>(AllOf(Property(&Error::code, code), Property(&Error::what, HasSubstr(why)))));
   };
   refused({}, ErrorCode::invalid_argument, "columns is missing");
@@ -173,10 +174,10 @@ TEST(Balance, RefusesLengthsThatDoNotFit) {
   balance.micro_cost = 0;
   balance.padded = true;
   refused(balance, ErrorCode::invalid_argument, "padded");
-  EXPECT_THAT([&] { static_cast<void>(run.slice(slice, {}, Split::balanced)); },
-              Throws<Error>(Property(&Error::what, HasSubstr("give a Balance"))));
+  EXPECT_THAT([&] { static_cast<void>(run.slice(slice, {}, Split::by_shard, balance)); },
+              Throws<Error>(Property(&Error::what, HasSubstr("split is by_shard"))));
   EXPECT_THAT([&] { static_cast<void>(run.when({1}, 0, 2, Split::balanced)); },
-              Throws<Error>(Property(&Error::what, HasSubstr("give a Balance"))));
+              Throws<Error>(Property(&Error::what, HasSubstr("columns is missing"))));
 }
 
 TEST(Lengths, AreOfFourBytesWhereTheyFitAndRefuseWhatIsNone) {

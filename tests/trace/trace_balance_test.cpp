@@ -1,5 +1,4 @@
-// Runs in balance are held against one without by their traces: the auditor knows neither lengths nor
-// dealing.
+// Runs in balance are held against one without by their traces: the auditor knows no lengths.
 
 #include <nlohmann/json.hpp>
 
@@ -28,6 +27,14 @@ Balance balance_of(std::mt19937_64& random) {
   else
     balance.micro_cost = 3e7;
   return balance;
+}
+
+void change(const fs::path& trace, std::size_t line, const std::function<void(nlohmann::json&)>& how) {
+  auto lines = lines_of(trace);
+  auto record = nlohmann::json::parse(lines[line]);
+  how(record);
+  lines[line] = record.dump();
+  write_lines(trace, lines);
 }
 
 /// A phase of so many steps, which ends without a word, or else of all that are left. Returns the state after
@@ -114,12 +121,8 @@ TEST(TraceOfWholeDocuments, PassesThoughEachEpochHasOtherBytesInItsSequences) {
   take(dir.path(), make, 1, 2, saved, 1000, 0);
   const auto report = audit(dir.path(), {.samples = {packed->size()}, .epochs = 3, .complete = true});
   EXPECT_THAT(report.problems, IsEmpty());
-  const fs::path path = dir.path() / "phase-000001-rank-00000.jsonl";
-  auto lines = lines_of(path);
-  auto record = nlohmann::json::parse(lines[1]);
-  record["digests"][0] = "0000000000000000";
-  lines[1] = record.dump();
-  write_lines(path, lines);
+  change(dir.path() / "phase-000001-rank-00000.jsonl", 1,
+         [](auto& record) { record["digests"][0] = "0000000000000000"; });
   EXPECT_FALSE(audit(dir.path(), {.samples = {packed->size()}}).passed()) << "in one epoch they are compared";
 }
 
@@ -130,12 +133,8 @@ TEST(TraceInBalance, WithASlotTwiceIsFoundOut) {
   options.rank_split = Split::balanced;
   options.balance = balance_of(random);
   take(dir.path(), one_dataset(kSamples, options), 0, 3, {}, 1000, 0);
-  const fs::path path = dir.path() / "phase-000000-rank-00001.jsonl";
-  auto lines = lines_of(path);
-  auto record = nlohmann::json::parse(lines[2]);
-  record["slots"][0] = record["slots"][1];
-  lines[2] = record.dump();
-  write_lines(path, lines);
+  change(dir.path() / "phase-000000-rank-00001.jsonl", 2,
+         [](auto& record) { record["slots"][0] = record["slots"][1]; });
   EXPECT_FALSE(audit(dir.path(), {.samples = {kSamples}}).passed());
 }
 
