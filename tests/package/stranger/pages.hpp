@@ -20,8 +20,8 @@ extern const rota::Communicator& comm;
 extern rota::Loader& loader;
 extern rota::CheckpointDirectory& checkpoints;
 extern const std::shared_ptr<const rota::Source> source;
+extern const std::shared_ptr<const rota::Source> documents;
 
-void train(const rota::Batch& batch);
 void train(std::span<const rota::SampleId> ids);
 void train(const rota::Batch& batch);
 void evaluate(const rota::Batch& batch);
