@@ -37,7 +37,8 @@ class Lengths {
   /// Has memory look it up while others are asked for.
   void prefetch(SampleId id) const noexcept {
     const auto at = static_cast<std::size_t>(id.value);
-    narrow_ != nullptr ? __builtin_prefetch(narrow_ + at) : __builtin_prefetch(wide_ + at);
+    const void* const there = narrow_ != nullptr ? static_cast<const void*>(narrow_ + at) : wide_ + at;
+    __builtin_prefetch(there);
   }
   /// The longest; 0 of none.
   [[nodiscard]] std::int64_t most() const noexcept { return most_; }
