@@ -60,10 +60,9 @@ std::string Ledger::full(std::string_view conjunction) const {
 
 std::string Ledger::oldest() const {
   const auto entry = std::ranges::find_if(entries_, [](const Entry& one) { return one.out > 0; });
-  const auto is_with = [&](const auto& one) {
-    return one.second.by != entries_.end() && &*one.second.by == &*entry;
-  };
-  const auto sample = std::ranges::find_if(samples_, is_with);
+  const auto sample = std::ranges::find_if(samples_, [&, none = entries_.end()](const auto& one) {
+    return one.second.by != none && &*one.second.by == &*entry;
+  });
   return fmt::format("sample {} of epoch {}, for {} s", sample->first.id.value, sample->first.epoch,
                      std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - entry->since).count());
 }

@@ -23,6 +23,7 @@ class AdaptorPlan final : public MappedPlan {
  public:
   using MappedPlan::MappedPlan;
   [[nodiscard]] Near bring(SampleRange samples, bool reads) override {
+    // NOLINTNEXTLINE(bugprone-parent-virtual-call): the source's own, and not what it maps to
     return sharing() == Sharing::none ? ReadPlan::bring(samples, reads) : MappedPlan::bring(samples, reads);
   }
 };
