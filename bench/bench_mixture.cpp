@@ -32,10 +32,10 @@ std::vector<double> weights_of(std::int64_t datasets) {
 Run mixture(std::int64_t datasets) {
   std::vector<RunData> data;
   for (std::int64_t d = 0; d < datasets; ++d) data.push_back({.samples = 10'000'000 + d});
-  return Run(std::move(data), {.global_batch_size = kRanks * kPerRank,
-                               .weights = weights_of(datasets),
-                               .end = MixtureEnd::steps,
-                               .steps = 1'000'000'000});
+  return Run(data, {.global_batch_size = kRanks * kPerRank,
+                    .weights = weights_of(datasets),
+                    .end = MixtureEnd::steps,
+                    .steps = 1'000'000'000});
 }
 
 /// Steps of the middle rank, 32 samples each, ids and all.

@@ -217,7 +217,7 @@ void fit(benchmark::State& state) {
 BENCHMARK(fit)
     ->ArgNames({"documents", "best"})
     ->Apply([](auto* made) {
-      const char* documents = std::getenv("ROTA_BENCH_DOCUMENTS");
+      const char* documents = std::getenv("ROTA_BENCH_DOCUMENTS");  // NOLINT(concurrency-mt-unsafe)
       for (const int best : {0, 1})
         made->Args({documents == nullptr ? 10'000'000 : std::stoll(documents), best});
     }) -> Iterations(1) -> UseRealTime() -> Unit(benchmark::kMillisecond);

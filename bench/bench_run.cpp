@@ -28,7 +28,7 @@ Run mixture() {
 }
 
 /// Of one that has walked: what it remembers is not copied.
-void copy(benchmark::State& state, Run run) {
+void copy(benchmark::State& state, const Run& run) {
   RunSlice slice;
   run.slice(slice);
   for (auto _ : state) {

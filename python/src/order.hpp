@@ -16,7 +16,7 @@ namespace rota::python {
 
 /// Slices without data.
 [[nodiscard]] internal::BatchPool& slices();
-[[nodiscard]] internal::AskContent content_of(const PyRun& run);
+[[nodiscard]] internal::AskContent content_of(const PyRun& self);
 /// What its rank has of the next batch, as Run::slice.
 inline bool slice_here(const PyRun& run, RunSlice& out) {
   return run.slice(out, run.world, run.split, run.balance);
@@ -32,9 +32,9 @@ struct PyLedger {
 
 void define_handing_out(py::class_<PyRun>& run);
 /// As far as this rank knows.
-[[nodiscard]] std::string own_state(const PyRun& run);
+[[nodiscard]] std::string own_state(const PyRun& self);
 /// Where the run was restored, of which these were dropped.
-void restart_ledger(const PyRun& run, DroppedSamples dropped);
+void restart_ledger(const PyRun& self, DroppedSamples dropped);
 
 /// What comes when; and going elsewhere. `Self` is PyRun or OneThread<Loader>.
 template <typename Self>

@@ -144,8 +144,8 @@ internal::OrderedJson json_of_state(const PyRun& self) {
 
 // Its states differ by their positions alone, as long as nothing else is changed.
 struct PyRun::Texts {
-  Texts(const PyRun& of, Run run)
-      : at_origin(std::move(run)),
+  Texts(const PyRun& of, const Run& run)
+      : at_origin(run),
         world_size(of.world.size),
         skipped(of.skipped),
         but_position(json_of_state(of), "position") {}
@@ -162,10 +162,10 @@ struct PyRun::Texts {
 namespace {
 
 void keep_texts(const PyRun& self) {
-  Run at_origin = self;
+  Run at_origin(static_cast<const Run&>(self));
   RunAccess::go_to_origin(at_origin);
   if (!self.texts || !self.texts->are_of(self, at_origin))
-    self.texts = std::make_shared<const PyRun::Texts>(self, std::move(at_origin));
+    self.texts = std::make_shared<const PyRun::Texts>(self, at_origin);
 }
 
 std::string state_of(const PyRun& self) {
@@ -306,7 +306,7 @@ void define_sampling(RunClass& run) {
              const auto whole = [&] { return state_of(self); };
              const auto saved = self.settling
                                     ? internal::as_saved(self, *self.settling, whole, content_of(self))
-                                    : internal::SavedRun{self};
+                                    : internal::SavedRun{static_cast<const Run&>(self)};
              internal::save_run(saved, self.world, content_of(self), internal::described(saved.run), to,
                                 name);
            })

@@ -151,7 +151,8 @@ py::object hand_out(PyRun& self, std::optional<std::int64_t> last_epoch) {
     if (!is_there || (!memory->is_again() && memory->start.epoch > last_epoch.value_or(kEndless)))
       return py::none();
     if (!settling.hand_out(self, *memory, self.world)) continue;
-    py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, RunAccess::order(self)->seed);
+    py::object made =
+        make_indices(memory->ids, memory->epochs, memory->kinds, internal::RunAccess::order(self)->seed);
     return py::make_tuple(std::move(made), slices().wrap(std::move(memory)));
   }
 }
@@ -182,12 +183,12 @@ void define_handing_out(py::class_<PyRun>& run) {
       .def_property_readonly("_ledger",
                              [](const PyRun& self) {
                                static_cast<void>(settling_of(self));
-                               return PyLedger{self.settling, RunAccess::order(self)->seed};
+                               return PyLedger{self.settling, internal::RunAccess::order(self)->seed};
                              })
       .def_property_readonly("_has_more",
                              [](const PyRun& self) {
                                return self.settling ? self.settling->has_more(self, self.world)
-                                                    : !RunAccess::open(self).empty();
+                                                    : !internal::RunAccess::open(self).empty();
                              })
       .def("_restart_ledger",
            [](PyRun& self, const std::string& by) {
