@@ -141,9 +141,9 @@ class Run {
 
   /// What the rank of `world` has of the next batch, into `out`; false at the end of the run. O(1) for each
   /// sample; Split::by_shard and interleaved: and for each shard of the batch. Throws Error{invalid_argument}
-  /// from `world.validate()`. Split::balanced takes a `balance`: O(B log B). Throws Error{invalid_argument}
-  /// from `balance.validate()`, for lengths that it lacks, or of another number of samples,
-  /// Error{out_of_range} for costs of a batch beyond 2^62.
+  /// from `world.validate()`. Split::balanced takes a `balance`, and no other does: O(B log B). Throws
+  /// Error{invalid_argument} from `balance.validate()`, for lengths that it lacks, or of another number of
+  /// samples, Error{out_of_range} for costs of a batch beyond 2^62.
   bool slice(RunSlice& out, World world = {}, Split split = Split::by_sample,
              const Balance& balance = {}) const;
   /// Goes behind the next batch; false at the end of the run.
