@@ -31,6 +31,7 @@ struct Mixture {
   struct Part {
     std::shared_ptr<const Source> source = nullptr;
     double weight = 1;  ///< its share of the samples, relative to the other weights; 0: none
+    std::string name = {};  ///< for plans and messages; empty, or another than those of the others
   };
   std::vector<Part> datasets = {};
   MixtureEnd end = MixtureEnd::first_exhausted;
@@ -39,8 +40,11 @@ struct Mixture {
   /// Throws Error{invalid_argument} for a null or empty dataset, an invalid `end`, and unless
   /// - there are 1 to 4,096 datasets,
   /// - weights are 0 or more, at least one above, with a finite sum,
-  /// - `steps` is set under MixtureEnd::steps, and only then.
+  /// - `steps` is set under MixtureEnd::steps, and only then,
+  /// - names are all set, each another, or none.
   void validate() const;
+  /// Of the datasets.
+  [[nodiscard]] std::vector<std::string> names() const;
 };
 
 /// What a loader does about bad samples. A sample is *bad* where Source::rows or read throws Error{corrupt}
@@ -138,6 +142,9 @@ struct LoaderOptions {
   /// goes to worker s % W, or to s / R % W where ranks are also split by shard.
   Split worker_split = Split::by_sample;
   std::int64_t epochs = 1;  ///< passes over the dataset, or kEndless
+  /// What the run changes on its way. May be another on resume, but not of steps that are past; a state has its
+  /// own, by which a loader without one goes on. Not of `evaluation`.
+  RunPlan plan = {};
   /// For validation: each `for` over the loader begins at the first sample, whatever was left before, and
   /// gives each once. Such a loader has no state. It has one epoch, Tail::partial or pad, and no mixture.
   bool evaluation = false;

@@ -47,5 +47,6 @@
 #include "rota/lengths.hpp"      // of samples, known before any is read
 #include "rota/message.hpp"      // what there is to tell beside errors
 #include "rota/run.hpp"          // an order and a place in it, without data
+#include "rota/run_plan.hpp"     // what it changes on its way
 #include "rota/types.hpp"        // samples, shards, positions, enumerations of options
 #include "rota/world.hpp"        // this process's rank

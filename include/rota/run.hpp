@@ -13,6 +13,7 @@
 
 #include "rota/balance.hpp"
 #include "rota/fingerprint.hpp"
+#include "rota/run_plan.hpp"
 #include "rota/types.hpp"
 #include "rota/world.hpp"
 
@@ -23,8 +24,8 @@ namespace internal {
 class Planner;
 struct OpenTurn;
 struct RunAccess;
+class RunPath;
 struct RunOrder;
-struct RunSteps;
 
 /// What a Run remembers of where it has looked. Copies begin with nothing. Threads take it from one another.
 class RunMemory {
@@ -66,6 +67,7 @@ struct RunOptions {
   std::vector<double> weights = {};  ///< of a mixture, one for each dataset
   MixtureEnd end = MixtureEnd::first_exhausted;
   std::int64_t steps = 0;
+  RunPlan plan = {};
   std::optional<Fingerprint> fingerprint = {};  ///< what the data are known by; without it, by their sizes
 
   /// Throws Error{invalid_argument} naming the option, its value and what it may be.
@@ -77,6 +79,7 @@ struct BatchSlot {
   std::int64_t step = 0;  ///< of the batch: Batch::start().step
   int rank = 0;           ///< the rank that reads it
   std::int64_t slot = 0;  ///< of the global batch, as in Batch::slots()
+  bool is_skipped = false;  ///< RunPlan::skip leaves that step out
   friend bool operator==(const BatchSlot&, const BatchSlot&) = default;
 };
 
@@ -154,8 +157,8 @@ class Run {
 
   /// The run at another step, in the future or the past. Nothing past the last step. O(1); where shards are
   /// of several lengths its first `slice` takes O(L). Throws Error{out_of_range} below 0. Throws
-  /// Error{unsupported} for a step before the last change of batch size or weights, or before a place that
-  /// was gone to and to which these batches do not lead.
+  /// Error{unsupported} for a step before the last 64 changes by `set_weights` and `set_global_batch_size`, or
+  /// before a place that was gone to and to which these batches do not lead.
   [[nodiscard]] std::optional<Run> at(std::int64_t step) const;
   /// Where that is.
   [[nodiscard]] std::optional<Position> position_of(std::int64_t step) const;
@@ -165,7 +168,7 @@ class Run {
   [[nodiscard]] std::optional<BatchSlot> when(SampleId id, std::int64_t epoch, int ranks = 1,
                                               Split split = Split::by_sample,
                                               const Balance& balance = {}) const;
-  /// Steps of an epoch at this batch size, and of all epochs. Throws Error{unsupported} for a mixture that
+  /// Steps of an epoch at this batch size, and of all stages and epochs, with those that are left out. Throws Error{unsupported} for a mixture that
   /// datasets end, and of `steps` without a last epoch.
   [[nodiscard]] std::int64_t steps_per_epoch() const;
   [[nodiscard]] std::int64_t steps() const;
@@ -182,15 +185,18 @@ class Run {
   void restart();
   void set_global_batch_size(std::int64_t size);
   void set_weights(std::span<const double> weights);
+  void replan(const RunPlan& plan);
   [[nodiscard]] Position position() const noexcept { return position_; }
   /// Null without a mixture. Valid until the run changes.
   [[nodiscard]] const MixtureState* mixture() const noexcept;
   void cursors(std::int64_t first, std::span<std::int64_t> out) const;
 
-  /// What it was made of. The number of shards and the fingerprint are resolved, the weights those of now.
+  /// What it was made of. The number of shards and the fingerprint are resolved, batch size and weights are
+  /// those of now.
   [[nodiscard]] RunOptions options() const;
   [[nodiscard]] std::vector<RunData> data() const;
-  [[nodiscard]] std::int64_t global_batch_size() const noexcept { return global_batch_size_; }
+  [[nodiscard]] const RunPlan& plan() const noexcept;
+  [[nodiscard]] std::int64_t global_batch_size() const noexcept;
   /// Of all datasets.
   [[nodiscard]] std::int64_t samples() const noexcept;
   /// Whether both have the same order, batches and place.
@@ -198,17 +204,14 @@ class Run {
 
  private:
   friend internal::RunAccess;
-  Run(std::shared_ptr<const internal::RunOrder> order, std::shared_ptr<const internal::RunSteps> steps,
-      std::int64_t global_batch_size);
+  Run(std::shared_ptr<const internal::RunOrder> order, std::shared_ptr<const internal::RunPath> path);
 
   template <typename Work>
   auto with_planner(Work work) const;
 
   std::shared_ptr<const internal::RunOrder> order_;
-  std::shared_ptr<const internal::RunSteps> steps_;  // by tail, epochs and weights
-  std::int64_t global_batch_size_;
+  std::shared_ptr<const internal::RunPath> path_;
   Position position_ = {};
-  Position origin_ = {};  // from which on batches are as they are now
   std::shared_ptr<const std::vector<internal::OpenTurn>> open_ = {};
   std::int64_t again_ = 0;                        // of these, handed out again
   std::shared_ptr<const std::string> text_ = {};  // that it was made of

@@ -150,7 +150,7 @@ struct PyRun::Texts {
         skipped(of.skipped),
         but_position(json_of_state(of), "position") {}
   [[nodiscard]] bool are_of(const PyRun& run, const Run& its_origin) const {
-    return at_origin == its_origin && world_size == run.world.size && skipped == run.skipped;
+    return &RunAccess::path(at_origin) == &RunAccess::path(its_origin) && at_origin == its_origin && world_size == run.world.size && skipped == run.skipped;
   }
 
   Run at_origin;
@@ -276,7 +276,7 @@ void define_moves(RunClass& run) {
             return true;
           })
       .def("_behind", [](const PyRun& self, const Batch& batch, bool is_over) {
-        if (batch.start().step < RunAccess::origin(self).step)
+        if (batch.start().step < RunAccess::path(self).begin().step)
           throw Error(ErrorCode::invalid_argument,
                       "take the state behind a batch: batches were changed since");
         keep_texts(self);  // for those of other copies, too

@@ -15,6 +15,7 @@ inline constexpr std::array<std::string_view, 2> kFits{"concat", "best"};
 inline constexpr std::array<std::string_view, 2> kSettles{"at_delivery", "by_hand"};
 inline constexpr std::array<std::string_view, 2> kPolicies{"fail", "skip"};  // BadSamples::Policy
 inline constexpr std::array<std::string_view, 3> kMixtureEnds{"first_exhausted", "all_exhausted", "steps"};
+inline constexpr std::array<std::string_view, 3> kStageUnits{"steps", "samples", "tokens"};
 inline constexpr std::array<std::string_view, 2> kChangeDetections{"by_size", "by_name"};
 inline constexpr std::array<std::string_view, 3> kFolderLayouts{"round_robin", "blocks", "restart"};
 inline constexpr std::array<std::string_view, 3> kShardFormats{"tar", "mds", "tfrecord"};

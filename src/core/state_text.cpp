@@ -5,6 +5,7 @@
 #include <cereal/external/base64.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <set>
 #include <utility>
 #include <vector>
@@ -15,10 +16,29 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::int64_t kNewest = 2;
+constexpr std::int64_t kNewest = 3;
 constexpr std::size_t kDeepest = 8;
 
 }  // namespace
+
+Json parse_json(std::string_view text, const std::function<void(std::string_view why)>& refuse) {
+  using Event = Json::parse_event_t;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  const auto watch = [&](int /*depth*/, Event event, const Json& parsed) {
+    if (event == Event::object_start || event == Event::array_start) keys.emplace_back();
+    if (event == Event::object_end || event == Event::array_end) keys.pop_back();
+    if (keys.size() > kDeepest) refuse(fmt::format("its JSON is nested deeper than {} levels", kDeepest));
+    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second)
+      refuse(fmt::format("its key \"{}\" comes twice", parsed.get<std::string>()));
+    return true;
+  };
+  try {
+    return Json::parse(text, watch);
+  } catch (const Json::exception& error) {
+    refuse(fmt::format("it is no JSON ({})", error.what()));
+    std::terminate();
+  }
+}
 
 std::string digest_of(Json state) {
   state.erase("digest");
@@ -68,7 +88,8 @@ std::string from_base64(const JsonObject& object, std::string_view key) {
 }
 
 StateText::StateText(std::string task, std::string_view kind, std::string_view text)
-    : task_(std::move(task)), json_(parse(text)) {
+    : task_(std::move(task)),
+      json_(parse_json(text, [this](std::string_view why) { fail(why); })) {
   const JsonObject head = object();
   if (const std::int64_t version = head.number("rota_state"); version < 1 || version > kNewest) {
     fail(version > kNewest ? ErrorCode::unsupported : ErrorCode::corrupt,
@@ -79,26 +100,6 @@ StateText::StateText(std::string task, std::string_view kind, std::string_view t
        fmt::format(
            "it has the state of a {} there, and this is a {}; restore each state into a loader of its kind",
            head.text("kind"), kind));
-}
-
-// Refuses also what the parser would take: keys that come twice, and any depth.
-Json StateText::parse(std::string_view text) const {
-  using Event = Json::parse_event_t;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  const auto watch = [&](int /*depth*/, Event event, const Json& parsed) {
-    if (event == Event::object_start || event == Event::array_start) keys.emplace_back();
-    if (event == Event::object_end || event == Event::array_end) keys.pop_back();
-    if (keys.size() > kDeepest) fail(fmt::format("its JSON is nested deeper than {} levels", kDeepest));
-    if (event == Event::key && !keys.back().insert(parsed.get<std::string>()).second) {
-      fail(fmt::format("its key \"{}\" comes twice", parsed.get<std::string>()));
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, watch);
-  } catch (const Json::exception& error) {
-    fail(fmt::format("it is no JSON ({})", error.what()));
-  }
 }
 
 JsonObject StateText::object() const {

@@ -4,6 +4,7 @@
 //   {"rota_state": 1, "kind": "Loader", ...}
 // Numbers are whole. What may need all 64 bits is text, for readers that know no more than floating point.
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -14,6 +15,9 @@
 namespace rota::internal {
 
 using OrderedJson = nlohmann::ordered_json;  // to be written
+
+/// Refuses also what the parser would take: keys that come twice, and any depth. `refuse` throws.
+[[nodiscard]] Json parse_json(std::string_view text, const std::function<void(std::string_view why)>& refuse);
 
 /// Kinds of loaders, as states have them.
 inline constexpr std::string_view kLoaderKind = "Loader";
@@ -70,8 +74,6 @@ class StateText {
   [[noreturn]] void fail(std::string_view why) const;
 
  private:
-  [[nodiscard]] Json parse(std::string_view text) const;
-
   std::string task_;
   Json json_;
 };

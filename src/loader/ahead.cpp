@@ -46,7 +46,9 @@ void require_groups(const LoaderOptions& options, Sharing sharing) {
 }  // namespace
 
 std::unique_ptr<ReadPlan> plan_reads(const Source& source, const LoaderOptions& options) {
-  return PlannedSource::plan_of(source, (options.read_ahead_batches + 2) * options.global_batch_size);
+  std::int64_t batch = options.global_batch_size;
+  for (const Stage& stage : options.plan.stages) batch = std::max(batch, stage.global_batch_size);
+  return PlannedSource::plan_of(source, (options.read_ahead_batches + 2) * batch);
 }
 
 bool slice_of(const Run& run, RunSlice& out, World world, const LoaderOptions& options) {

@@ -172,7 +172,8 @@ void Loader::Impl::tell_what_outweighs(const BatchMemory& batch) {
                     batch.start.step, batch.costs.largest, limit));
   }
   const double share = batch.costs.global / world.size;
-  const bool is_whole = batch.global_size >= options.global_batch_size;  // the last may be short
+  const bool is_whole =  // the last may be short
+      batch.global_size >= RunAccess::path(delivered).at(batch.start.step).batch_size;
   if (has_told_outweighs || world.rank != 0 || !is_whole || batch.costs.largest <= share) return;
   has_told_outweighs = true;
   internal::tell(fmt::format(
@@ -298,6 +299,13 @@ void Loader::set_global_batch_size(std::int64_t size) {
   Impl& run = impl();
   run.delivered.set_global_batch_size(size);
   run.options.global_batch_size = size;
+  run.change_and_restart();
+}
+
+void Loader::replan(const RunPlan& plan) {
+  Impl& run = impl();
+  run.delivered.replan(plan);
+  run.options.plan = plan;
   run.change_and_restart();
 }
 

@@ -30,7 +30,7 @@ constexpr std::chrono::milliseconds kDay = std::chrono::hours(24);
 // option").
 [[maybe_unused]] void know_every_option(const LoaderOptions& options) {
   [[maybe_unused]] const auto& [global_batch_size, shards, interleave, shuffle, seed, block, tail, rank_split,
-                                balance, worker_split, epochs, evaluation, settle, open_limit, workers,
+                                balance, worker_split, epochs, plan, evaluation, settle, open_limit, workers,
                                 read_ahead_batches, read_ahead_bytes, deadline, slow_after, on_slow,
                                 transform, collate, allocator, bad_samples] = options;
 }
@@ -58,7 +58,8 @@ RunOptions LoaderOptions::run() const {
           .seed = seed,
           .block = block,
           .tail = tail,
-          .epochs = epochs};
+          .epochs = epochs,
+          .plan = plan};
 }
 
 void LoaderOptions::validate() const {
@@ -77,6 +78,7 @@ void LoaderOptions::validate() const {
   if (evaluation && (epochs != 1 || loses)) {
     kCheck.refuse("evaluation", "true", "false unless epochs is 1, and tail partial or pad");
   }
+  if (evaluation && !plan.empty()) kCheck.refuse("evaluation", "true", "false where there is a plan");
   kCheck.one_of("settle", settle, internal::kSettles);
   kCheck.in_range("open_limit", open_limit, 1);
   if (evaluation && settle == Settle::by_hand)

@@ -104,11 +104,24 @@ void Mixture::validate() const {
     if (internal::ask("mix datasets", "size", [&] { return source.size(); }) == 0)
       refuse(fmt::format("number {} has no samples; leave it out", d));
   }
+  std::vector<std::string> all = names();
+  const bool has_names = std::ranges::any_of(all, [](const std::string& name) { return !name.empty(); });
+  std::ranges::sort(all);
+  if (const auto twice = std::ranges::adjacent_find(all); has_names && twice != all.end())
+    refuse(twice->empty() ? "some have names, and one has none"
+                          : fmt::format("two are called \"{}\"; give each another name", *twice));
+  if (has_names && all.front().empty()) refuse("some have names, and one has none");
   const bool ends_by_steps = end == MixtureEnd::steps;
   if (ends_by_steps) kMixCheck.in_range("steps", steps, 1);
   if (!ends_by_steps && steps != 0) {
     refuse(fmt::format("steps is {}; leave it, or let its end be steps", steps));
   }
+}
+
+std::vector<std::string> Mixture::names() const {
+  std::vector<std::string> all;
+  for (const Part& part : datasets) all.push_back(part.name);
+  return all;
 }
 
 namespace internal {

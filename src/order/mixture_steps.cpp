@@ -78,7 +78,7 @@ bool MixtureSteps::batch(const Position& at, std::int64_t batch_size, GlobalBatc
   return out.next.is_countable();
 }
 
-std::int64_t MixtureSteps::count(std::int64_t /*batch_size*/) const {
+std::int64_t MixtureSteps::count(const Position& /*from*/, std::int64_t /*batch_size*/) const {
   if (rules_.end == MixtureEnd::steps) return rules_.steps;
   throw failure(ErrorCode::unsupported,
                 "count the steps of a run: datasets of a mixture have epochs of their own");

@@ -38,7 +38,7 @@ class MixtureSteps {
   void require(const Position& at) const;
   bool batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const;
   /// Throws Error{unsupported} where datasets end it.
-  [[nodiscard]] std::int64_t count(std::int64_t batch_size) const;
+  [[nodiscard]] std::int64_t count(const Position& from, std::int64_t batch_size) const;
   [[nodiscard]] bool lead(const Position& from, std::int64_t batch_size, const Position& at) const;
   [[nodiscard]] std::optional<Position> start_of(const Position& from, std::int64_t batch_size,
                                                  std::int64_t step) const;

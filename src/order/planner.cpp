@@ -19,11 +19,6 @@ int rank_of(std::int64_t slot, std::int64_t slots, ShardId shard, int ranks, Spl
   return static_cast<int>((i128{slot + 1} * ranks - 1) / slots);  // the last whose slice begins there
 }
 
-bool batch_of(const Run& run, const Position& at, GlobalBatch& out) {
-  return std::visit([&](const auto& steps) { return steps.batch(at, run.global_batch_size(), out); },
-                    RunAccess::steps(run));
-}
-
 [[noreturn]] void refuse_past(SampleId id, std::int64_t epoch, const Run& run) {
   throw failure(ErrorCode::unsupported, "find the batch of sample {} in epoch {}: {}", id.value, epoch,
                 RunAccess::past(run));
@@ -150,19 +145,24 @@ void Planner::take_in_balance(World world, const Balance& balance, RunSlice& out
   }
 }
 
+// Where its batch begins, skipped ones included.
 std::optional<Position> Planner::find(const Run& run, std::size_t dataset, std::int64_t epoch, SampleId id) {
   const Turn turn = schedules_[dataset].turn(epoch, {id.value - order_->firsts[dataset]});
-  const Position from = RunAccess::origin(run);
-  const std::int64_t size = run.global_batch_size();
-  if (const auto* steps = std::get_if<Steps>(&RunAccess::steps(run))) {
-    if (std::pair(turn.epoch, turn.consumed) < std::pair(from.epoch, from.consumed))
-      refuse_past(id, epoch, run);
-    return steps->find(from, size, turn);
-  }
-  const auto& steps = std::get<MixtureSteps>(RunAccess::steps(run));
-  const auto before = steps.turns_before(dataset, turn);
-  if (!before || *before < from.consumed) refuse_past(id, epoch, run);
-  return *before == WeightedTurns::kNever ? std::nullopt : steps.find(from, size, *before);
+  const std::vector<Stretch>& all = RunAccess::path(run).stretches();
+  const auto has_turn = [&](const Stretch& one) {  // or one behind it
+    if (const auto* mixed = std::get_if<MixtureSteps>(one.steps.get())) {
+      const auto before = mixed->turns_before(dataset, turn);
+      return before && *before >= one.begin.consumed;
+    }
+    return std::pair(turn.epoch, turn.consumed) >= std::pair(one.begin.epoch, one.begin.consumed);
+  };
+  const auto next = std::ranges::partition_point(all, has_turn);
+  if (next == all.begin()) refuse_past(id, epoch, run);
+  const Stretch& in = *std::prev(next);
+  if (const auto* steps = std::get_if<Steps>(in.steps.get())) return steps->find(in.begin, in.batch_size, turn);
+  const auto& mixed = std::get<MixtureSteps>(*in.steps);
+  const std::int64_t before = mixed.turns_before(dataset, turn).value();
+  return before == WeightedTurns::kNever ? std::nullopt : mixed.find(in.begin, in.batch_size, before);
 }
 
 std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t epoch, int ranks,
@@ -178,7 +178,12 @@ std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t
   const auto next = std::ranges::upper_bound(order_->firsts, id.value);
   const auto d = static_cast<std::size_t>(next - order_->firsts.begin()) - 1;
   const auto start = find(run, d, epoch, id);
-  if (!start || !start->is_countable() || !batch_of(run, *start, batch_)) return std::nullopt;
+  if (!start || !start->is_countable()) return std::nullopt;
+  const Stretch& in = RunAccess::path(run).at(start->step);
+  const bool is_there =
+      std::visit([&](const auto& steps) { return steps.batch(*start, in.batch_size, batch_); }, *in.steps);
+  if (!is_there) return std::nullopt;
+  const bool is_skipped = RunAccess::path(run).is_skipped(start->step);
   Schedule::slice(schedules_, batch_, 0, batch_.size, all_);
   const ShardPosition found = order_->orders[d].epoch(epoch).locate({id.value - order_->firsts[d]});
   std::int64_t slot = 0;
@@ -188,9 +193,10 @@ std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t
         span.shard == found.shard && offset >= 0 && offset < span.count) {
       slot += offset;
       if (split != Split::balanced)
-        return BatchSlot{start->step, rank_of(slot, batch_.size, found.shard, ranks, split), slot};
+        return BatchSlot{start->step, rank_of(slot, batch_.size, found.shard, ranks, split), slot,
+                         is_skipped};
       deal(ranks, balance);
-      return BatchSlot{start->step, balanced_.rank_of(static_cast<std::size_t>(slot)), slot};
+      return BatchSlot{start->step, balanced_.rank_of(static_cast<std::size_t>(slot)), slot, is_skipped};
     }
     slot += span.count;
   }

@@ -16,24 +16,14 @@ using internal::Order;
 using internal::Planner;
 using internal::RunAccess;
 using internal::RunOrder;
-using internal::RunSteps;
+using internal::RunPath;
 using internal::ShardPlan;
 using internal::Steps;
 
-namespace {
-
-template <typename Call>
-auto ask(const Run& run, Call call) {
-  return std::visit(call, RunAccess::steps(run));
-}
-
-}  // namespace
-
 // ---- how runs are made ----
 
-Run::Run(std::shared_ptr<const RunOrder> order, std::shared_ptr<const RunSteps> steps,
-         std::int64_t global_batch_size)
-    : order_(std::move(order)), steps_(std::move(steps)), global_batch_size_(global_batch_size) {}
+Run::Run(std::shared_ptr<const RunOrder> order, std::shared_ptr<const RunPath> path)
+    : order_(std::move(order)), path_(std::move(path)) {}
 
 Run::Run(std::int64_t samples, const RunOptions& options)
     : Run(std::vector<RunData>{{.samples = samples}}, options) {}
@@ -45,7 +35,7 @@ Run::Run(const std::vector<RunData>& data, const RunOptions& options)
 
 RunOptions Run::options() const {
   const Order& order = order_->orders.front();
-  RunOptions options{.global_batch_size = global_batch_size_,
+  RunOptions options{.global_batch_size = global_batch_size(),
                      .shards = order.plan().shards(),
                      .interleave = order.plan().interleave(),
                      .shuffle = order.shuffle(),
@@ -53,8 +43,9 @@ RunOptions Run::options() const {
                      .block = order_->block,
                      .tail = RunAccess::tail(*this),
                      .epochs = RunAccess::epochs(*this),
+                     .plan = plan(),
                      .fingerprint = order_->fingerprint};
-  if (const auto* mixed = std::get_if<MixtureSteps>(steps_.get())) {
+  if (const auto* mixed = std::get_if<MixtureSteps>(&RunAccess::steps(*this))) {
     options.weights.assign(mixture()->weights.begin(), mixture()->weights.end());
     options.end = mixed->rules().end;
     options.steps = mixed->rules().steps;
@@ -79,6 +70,8 @@ std::vector<RunData> Run::data() const {
 }
 
 std::int64_t Run::samples() const noexcept { return order_->firsts.back(); }
+const RunPlan& Run::plan() const noexcept { return *path_->plan(); }
+std::int64_t Run::global_batch_size() const noexcept { return RunAccess::stretch(*this).batch_size; }
 
 // ---- what they answer ----
 
@@ -153,29 +146,28 @@ RunSlice Run::open() const {
   RunSlice all;
   if (RunAccess::open(*this).empty()) return all;
   Run whole = *this;
-  whole.global_batch_size_ = std::ssize(RunAccess::open(*this));
+  whole.path_ = std::make_shared<const RunPath>(
+      internal::Stretch{position_, std::ssize(RunAccess::open(*this)), RunAccess::stretch(*this).steps}, false,
+      std::make_shared<const RunPlan>());
   static_cast<void>(whole.slice(all));
   return all;
 }
 
 std::string internal::RunAccess::past(const Run& run) {
-  const Position& at = run.origin_;
+  const Stretch& first = run.path_->stretches().front();
+  const MixtureState* const mixture = first.mixture();
   return fmt::format(
       "it came before epoch {}, sample {}, step {}, from which on batches are of {} samples{}; what they "
       "were before is not known; ask where the run was then",
-      at.epoch, at.consumed, at.step, run.global_batch_size_,
-      run.mixture() != nullptr
-          ? fmt::format(", and weights as they were set at sample {}", run.mixture()->changed_at)
-          : "");
+      first.begin.epoch, first.begin.consumed, first.begin.step, first.batch_size,
+      mixture == nullptr ? "" : fmt::format(", and weights as they were set at sample {}", mixture->changed_at));
 }
 
 std::optional<Position> Run::position_of(std::int64_t step) const {
   if (step < 0) throw internal::failure(ErrorCode::out_of_range, "find step {}: steps begin with 0", step);
-  if (step < origin_.step)
+  if (step < path_->stretches().front().begin.step)
     throw internal::failure(ErrorCode::unsupported, "find step {}: {}", step, RunAccess::past(*this));
-  const auto at =
-      ask(*this, [&](const auto& steps) { return steps.start_of(origin_, global_batch_size_, step); });
-  return at && at->is_countable() && at->step < kMaxCount ? at : std::nullopt;
+  return path_->start_of(step);
 }
 
 std::optional<Run> Run::at(std::int64_t step) const {
@@ -188,17 +180,13 @@ std::optional<Run> Run::at(std::int64_t step) const {
 }
 
 std::int64_t Run::steps_per_epoch() const {
-  if (const auto* steps = std::get_if<Steps>(steps_.get()))
-    return Steps(samples(), steps->tail(), 1).count(global_batch_size_);
-  return steps();
+  const Steps* const steps = std::get_if<Steps>(&RunAccess::steps(*this));
+  return steps == nullptr ? this->steps() : Steps(samples(), steps->tail(), 1).count({}, global_batch_size());
 }
-std::int64_t Run::steps() const {
-  return ask(*this, [&](const auto& steps) { return steps.count(global_batch_size_); });
-}
+std::int64_t Run::steps() const { return path_->count(); }
 
 const MixtureState* Run::mixture() const noexcept {
-  const auto* mixed = std::get_if<MixtureSteps>(steps_.get());
-  return mixed == nullptr ? nullptr : &mixed->turns().state();
+  return RunAccess::stretch(*this).mixture();
 }
 
 // ---- how they are moved ----
@@ -210,28 +198,55 @@ void internal::RunAccess::require_mixture(const Run& run, std::string_view verb,
                 own == 0 ? "mixes none" : fmt::format("mixes {}", own));
 }
 
+namespace {
+
+// By the rules of these steps.
+std::shared_ptr<const internal::RunSteps> steps_by(const std::shared_ptr<const internal::RunSteps>& steps,
+                                                   const std::optional<MixtureState>& mixture) {
+  const auto* mixed = std::get_if<MixtureSteps>(steps.get());
+  if (mixed == nullptr || !mixture || *mixture == mixed->turns().state()) return steps;
+  return std::make_shared<const internal::RunSteps>(mixed->with(*mixture));
+}
+
+}  // namespace
+
 void internal::RunAccess::go_to(Run& run, const RunPlace& place, bool are_same) {
-  std::shared_ptr<const RunSteps> steps = run.steps_;
-  if (place.mixture || run.mixture() != nullptr) {
+  if (place.mixture || run.mixture() != nullptr)
     require_mixture(run, "go to a place", place.mixture ? place.mixture->weights.size() : 0);
-    if (*place.mixture != *run.mixture())
-      steps = std::make_shared<const RunSteps>(std::get<MixtureSteps>(*steps).with(*place.mixture));
+  const auto steps = steps_by(stretch(run).steps, place.mixture);
+  std::visit([&](const auto& of) { of.require(place.position); }, *steps);
+  const Stretch here{place.position, place.batch_size, steps};
+  Stretch before{place.origin, place.batch_size, steps};
+  const auto plan = std::make_shared<const RunPlan>(place.way ? place.way->plan : RunPlan());
+  std::shared_ptr<const RunPath> path;
+  if (place.way && are_same) {
+    const Stretch first{place.way->begin, place.way->batch_size, steps_by(steps, place.way->mixture)};
+    path = std::make_shared<const RunPath>(first, place.way->takes_stages, plan, place.way->changes);
+    const Stretch& there = path->at(place.position.step);
+    const bool is_way = path->is_whole() && path->lead(place.position) &&
+                        there.batch_size == here.batch_size && *there.steps == *steps;
+    if (!is_way) path = nullptr;  // the text was made by a rota that knows of no ways, or for other epochs
   }
-  const bool lead = std::visit(
-      [&](const auto& of) {
-        of.require(place.position);
-        return are_same && of.lead(place.origin, run.global_batch_size_, place.position);
-      },
-      *steps);
-  run.steps_ = std::move(steps);
+  const bool lead = are_same && before.lead(place.position);
+  if (!path)
+    path = std::make_shared<const RunPath>(lead ? before : here, lead && place.origin == Position(), plan);
+  run.path_ = std::move(path);
   run.position_ = place.position;
-  run.origin_ = lead ? place.origin : place.position;
   set_open(run, {});
 }
 
 void internal::RunAccess::go_back(Run& run, const Position& at) {
+  const RunPath& path = *run.path_;
   run.position_ = at;
-  if (at.step < run.origin_.step) run.origin_ = at;
+  if (at.step >= path.begin().step) return;
+  Stretch first = path.stretches().front();
+  first.begin = at;
+  run.path_ = std::make_shared<const RunPath>(first, false, path.plan(), path.changes());
+}
+
+void internal::RunAccess::change(Run& run, std::int64_t batch_size, std::vector<std::int64_t> weights) {
+  run.path_ = std::make_shared<const RunPath>(
+      run.path_->with({run.position_, batch_size, std::move(weights)}));
 }
 
 void internal::RunAccess::add_open(Run& run, const OpenTurns& more) {
@@ -247,35 +262,83 @@ internal::OpenTurns internal::RunAccess::turns_of(const Run& run, std::span<cons
 }
 
 void Run::seek(const Position& position) {
-  RunAccess::go_to(
-      *this, {position, mixture() != nullptr ? std::optional(*mixture()) : std::nullopt, origin_}, true);
+  // What was changed by hand since goes with it.
+  const bool is_known = std::ranges::none_of(
+      path_->changes(), [&](const internal::ChangeByHand& one) { return one.at.step > position.step; });
+  const internal::Stretch& now = RunAccess::stretch(*this);
+  const internal::Stretch& there = is_known ? path_->at(position.step) : now;
+  std::visit([&](const auto& steps) { steps.require(position); }, *there.steps);
+  if (!is_known || !path_->lead(position)) {
+    const bool is_planned = !plan().stages.empty();
+    const bool takes_stages = is_planned && mixture() == nullptr;
+    const std::int64_t size = takes_stages ? order_->given_batch_size
+                              : is_planned ? there.batch_size
+                                           : now.batch_size;
+    path_ = std::make_shared<const RunPath>(internal::Stretch{position, size, there.steps}, takes_stages,
+                                            path_->plan());
+  }
+  position_ = position;
+  RunAccess::set_open(*this, {});
 }
+
 void Run::seek(const Position& position, const MixtureState& mixture) {
-  const bool are_same = this->mixture() != nullptr && mixture == *this->mixture();
-  RunAccess::go_to(*this, {position, mixture, are_same ? origin_ : Position()}, true);
+  RunAccess::require_mixture(*this, "go to a place", mixture.weights.size());
+  const internal::Stretch& there = plan().stages.empty() ? RunAccess::stretch(*this) : path_->at(position.step);
+  if (*there.mixture() == mixture) return seek(position);
+  const auto steps = steps_by(there.steps, mixture);
+  std::get<MixtureSteps>(*steps).require(position);
+  path_ = std::make_shared<const RunPath>(internal::Stretch{position, there.batch_size, steps}, false,
+                                          path_->plan());
+  position_ = position;
+  RunAccess::set_open(*this, {});
 }
 
 void Run::restart() {
-  if (mixture() == nullptr) return RunAccess::go_to(*this, {}, true);
-  seek({}, {.weights = order_->given, .counts = std::vector<std::int64_t>(order_->given.size())});
+  const internal::Stretch& now = RunAccess::stretch(*this);
+  std::optional<MixtureState> mixture;
+  if (this->mixture() != nullptr)
+    mixture = {.weights = order_->given, .counts = std::vector<std::int64_t>(order_->given.size())};
+  path_ = std::make_shared<const RunPath>(
+      internal::Stretch{{}, plan().stages.empty() ? now.batch_size : order_->given_batch_size,
+                        steps_by(now.steps, mixture)},
+      true, path_->plan());
+  position_ = {};
+  RunAccess::set_open(*this, {});
 }
 
 void Run::set_global_batch_size(std::int64_t size) {
   internal::OptionCheck("set a batch size").in_range("global_batch_size", size, 1, kMaxBatchSize);
-  if (size == std::exchange(global_batch_size_, size)) return;
-  origin_ = position_;
+  if (size != global_batch_size()) RunAccess::change(*this, size, {});
 }
 
 void Run::set_weights(std::span<const double> weights) {
   RunAccess::require_mixture(*this, "set weights", weights.size());
-  RunAccess::set_weights(*this, internal::quantise(weights));
+  RunAccess::change(*this, 0, internal::quantise(weights));
 }
 
-void internal::RunAccess::set_weights(Run& run, std::vector<std::int64_t> weights) {
-  const WeightedTurns& turns = std::get<MixtureSteps>(*run.steps_).turns();
-  keep_open(run, [&] {
-    go_to(run, {run.position_, turns.changed(std::move(weights), run.position_.consumed)}, false);
-  });
+bool internal::RunAccess::replan(Run& run, const RunPlan& plan) {
+  const RunPath& before = *run.path_;
+  const bool is_known = before.begin() == Position() || !before.plan()->stages.empty();
+  auto made = std::make_shared<const RunPlan>(plan);
+  auto path = std::make_shared<const RunPath>(
+      is_known ? before.with(std::move(made))
+               : RunPath({run.position_, run.global_batch_size(), stretch(run).steps}, true, std::move(made)));
+  if (!path->is_whole() || !path->lead(run.position_) || (is_known && !path->is_same_until(before, run.position_)))
+    return false;
+  run.path_ = std::move(path);
+  return true;
+}
+
+void Run::replan(const RunPlan& plan) {
+  if (RunAccess::replan(*this, plan)) return;
+  throw internal::failure(ErrorCode::mismatch, "go on by another plan: {}", RunAccess::other_past(*this));
+}
+
+std::string internal::RunAccess::other_past(const Run& run) {
+  return fmt::format(
+      "what it says of steps before {} is not what they were; leave stages and skipped steps as they are that "
+      "have begun, and add others behind",
+      run.position_.step);
 }
 
 bool operator==(const Run& a, const Run& b) {
@@ -284,8 +347,8 @@ bool operator==(const Run& a, const Run& b) {
     return std::tuple(of.fingerprint, of.lengths, of.firsts, of.seed, first.plan().shards(),
                       first.plan().interleave(), first.shuffle(), of.block);
   };
-  return (a.order_ == b.order_ || order(*a.order_) == order(*b.order_)) && *a.steps_ == *b.steps_ &&
-         a.global_batch_size_ == b.global_batch_size_ && a.position_ == b.position_ &&
+  return (a.order_ == b.order_ || order(*a.order_) == order(*b.order_)) && a.position_ == b.position_ &&
+         a.path_->is_same_from(*b.path_, a.position_) &&
          std::ranges::equal(RunAccess::open(a), RunAccess::open(b));
 }
 

@@ -155,9 +155,7 @@ bool internal::RunAccess::batch(const Run& run, GlobalBatch& out) {
       return true;
     }
   }
-  return std::visit(
-      [&](const auto& steps) { return steps.batch(run.position(), run.global_batch_size(), out); },
-      steps(run));
+  return run.path_->batch(run.position_, out);
 }
 
 Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions& how,
@@ -183,17 +181,21 @@ Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions
   order->seed = options.seed;
   order->block = options.block;
   order->given = given;
-  if (!is_mixture) {
-    auto steps = std::make_shared<const RunSteps>(Steps(order->firsts.back(), options.tail, options.epochs));
-    return {std::move(order), std::move(steps), options.global_batch_size};
+  order->given_batch_size = options.global_batch_size;
+  Stretch first{.begin = {}, .batch_size = options.global_batch_size, .steps = nullptr};
+  if (is_mixture) {
+    std::vector<std::int64_t> lengths(data.size());
+    std::ranges::transform(data, lengths.begin(), &RunData::samples);
+    const MixtureRules rules{
+        .end = options.end, .steps = options.steps, .passes = options.epochs, .tail = options.tail};
+    WeightedTurns turns({.weights = std::move(given), .counts = std::vector<std::int64_t>(data.size())});
+    first.steps = std::make_shared<const RunSteps>(MixtureSteps(std::move(lengths), rules, std::move(turns)));
+  } else {
+    first.steps = std::make_shared<const RunSteps>(Steps(order->firsts.back(), options.tail, options.epochs));
   }
-  std::vector<std::int64_t> lengths(data.size());
-  std::ranges::transform(data, lengths.begin(), &RunData::samples);
-  const MixtureRules rules{
-      .end = options.end, .steps = options.steps, .passes = options.epochs, .tail = options.tail};
-  WeightedTurns turns({.weights = std::move(given), .counts = std::vector<std::int64_t>(data.size())});
-  auto steps = std::make_shared<const RunSteps>(MixtureSteps(std::move(lengths), rules, std::move(turns)));
-  return {std::move(order), std::move(steps), options.global_batch_size};
+  auto path =
+      std::make_shared<const RunPath>(std::move(first), true, std::make_shared<const RunPlan>(options.plan));
+  return {std::move(order), std::move(path)};
 }
 
 }  // namespace rota

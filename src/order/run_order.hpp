@@ -1,6 +1,6 @@
 #pragma once
 
-// What a run goes through, and by which steps. Next: planner.hpp.
+// What a run goes through. Next: planner.hpp.
 
 #include <cstdint>
 #include <memory>
@@ -9,22 +9,15 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "core/option.hpp"
-#include "order/mixture_steps.hpp"
 #include "order/order.hpp"
-#include "order/steps.hpp"
+#include "order/run_path.hpp"
 #include "rota/fingerprint.hpp"
 #include "rota/run.hpp"
 
 namespace rota::internal {
-
-/// Of one dataset, or of a mixture.
-struct RunSteps : std::variant<Steps, MixtureSteps> {
-  using variant::variant;
-};
 
 /// What makes the order of a run: the order of its dataset, or of each of those that are mixed. *Immutable.*
 struct RunOrder {
@@ -35,29 +28,44 @@ struct RunOrder {
   std::uint64_t seed = 0;
   BlockShape block;
   std::vector<std::int64_t> given;  // the weights that the program began with, quantised
+  std::int64_t given_batch_size = 0;
 };
 
 /// Refuses what no run has, of the options that a loader has, too.
 void check(const RunOptions& options, const OptionCheck& with);
 
-/// A position, and what else it takes to go there.
+/// A place, and what else a state has of the way to it.
 struct RunPlace {
+  /// As a RunPath is made, but of the steps.
+  struct Way {
+    Position begin;
+    std::int64_t batch_size = 0;
+    std::optional<MixtureState> mixture = {};
+    bool takes_stages = false;
+    RunPlan plan = {};
+    std::vector<ChangeByHand> changes = {};
+    std::int64_t given_batch_size = 0;  ///< of the program
+  };
   Position position;
+  std::int64_t batch_size = 0;
   std::optional<MixtureState> mixture = {};  // of a run that mixes
   Position origin = {};                      // from which on batches were as they were there
+  std::optional<Way> way = {};               // of a run with a plan, or with changes by hand
 };
 
 /// What is behind a Run.
 struct RunAccess {
   static const std::shared_ptr<const RunOrder>& order(const Run& run) { return run.order_; }
-  static const RunSteps& steps(const Run& run) { return *run.steps_; }
+  static const RunPath& path(const Run& run) { return *run.path_; }
+  /// Where the run is.
+  static const Stretch& stretch(const Run& run) { return run.path_->at(run.position_.step); }
+  static const RunSteps& steps(const Run& run) { return *stretch(run).steps; }
   static Tail tail(const Run& run) {
-    return std::visit([](const auto& steps) { return steps.tail(); }, *run.steps_);
+    return std::visit([](const auto& steps) { return steps.tail(); }, steps(run));
   }
   static std::int64_t epochs(const Run& run) {
-    return std::visit([](const auto& steps) { return steps.epochs(); }, *run.steps_);
+    return std::visit([](const auto& steps) { return steps.epochs(); }, steps(run));
   }
-  static Position origin(const Run& run) { return run.origin_; }
   /// The next batch.
   static bool batch(const Run& run, GlobalBatch& out);
   /// What is open and comes first.
@@ -97,12 +105,15 @@ struct RunAccess {
     run.position_ = batch.end;
   }
   /// To where batches began to be as they are.
-  static void go_to_origin(Run& run) { run.position_ = run.origin_; }
+  static void go_to_origin(Run& run) { run.position_ = stretch(run).begin; }
   static void require_mixture(const Run& run, std::string_view verb, std::size_t datasets);
-  /// Goes there, behind batches of `place` as they are in this run, or, unless `are_same`, were of others.
+  /// Goes to where a state was made; its way was one of other batches unless `are_same`.
   static void go_to(Run& run, const RunPlace& place, bool are_same);
-  /// As Run::set_weights, of weights that are quantised.
-  static void set_weights(Run& run, std::vector<std::int64_t> weights);
+  /// Goes on from here with what is not 0 or empty.
+  static void change(Run& run, std::int64_t batch_size, std::vector<std::int64_t> weights);
+  /// As Run::replan; false, and nothing done, for one of another past, which `other_past` says.
+  static bool replan(Run& run, const RunPlan& plan);
+  static std::string other_past(const Run& run);
   /// As the constructor, of these weights, quantised.
   static Run make(const std::vector<RunData>& data, const RunOptions& how, std::vector<std::int64_t> given);
 };

@@ -35,27 +35,55 @@ OrderedJson order_of(const Run& run) {
           {"block_blocks", std::min(all.block.blocks, kMaxCount)}};
 }
 
+constexpr std::string_view kWay = "way";
+constexpr std::int64_t kVersionOfPlans = 3;
+
+void put_mixture(const MixtureState& mixture, OrderedJson& json) {
+  json["weights"] = mixture.weights;
+  json["changed_at"] = mixture.changed_at;
+  json["counts"] = mixture.counts;
+}
+
+// By which stages and changes a run came here, and goes on, where there are any.
+void put_way(const Run& run, OrderedJson& state) {
+  const RunPath& path = RunAccess::path(run);
+  if (path.plan()->empty() && path.stretches().size() == 1) {
+    state.erase(std::string(kWay));
+    return;
+  }
+  if (!path.plan()->empty()) state["rota_state"] = kVersionOfPlans;
+  OrderedJson way{{"begin", json_of(path.begin())},
+                  {"global_batch_size", path.first().batch_size},
+                  {"takes_stages", path.takes_stages() ? 1 : 0},
+                  {"given_batch_size", RunAccess::order(run)->given_batch_size}};
+  if (const MixtureState* const mixture = path.first().mixture()) put_mixture(*mixture, way["mixture"]);
+  if (!path.plan()->empty()) way["plan"] = OrderedJson::parse(to_string(*path.plan()));
+  for (const ChangeByHand& change : path.changes()) {
+    OrderedJson one = json_of(change.at);
+    if (change.batch_size != 0) one["global_batch_size"] = change.batch_size;
+    if (!change.weights.empty()) one["weights"] = change.weights;
+    way["changes"].push_back(std::move(one));
+  }
+  state[std::string(kWay)] = std::move(way);
+}
+
 // What changes as a run goes on.
 void put_place(const Run& run, OrderedJson& state) {
   state["position"] = json_of(run.position());
-  if (const MixtureState* const mixture = run.mixture()) {
-    OrderedJson& json = state["mixture"];
-    json["weights"] = mixture->weights;
-    json["changed_at"] = mixture->changed_at;
-    json["counts"] = mixture->counts;
-  }
+  if (const MixtureState* const mixture = run.mixture()) put_mixture(*mixture, state["mixture"]);
   put_open(run, state);
 }
 
 void put_batches(const Run& run, OrderedJson& state) {
   OrderedJson& json = state["run"];
   json["global_batch_size"] = run.global_batch_size();
-  const Position origin = RunAccess::origin(run);
+  const Position origin = RunAccess::stretch(run).begin;
   if (origin == Position()) {
     json.erase("since");
   } else {
     json["since"] = json_of(origin);
   }
+  put_way(run, state);
 }
 
 Fingerprint fingerprint_in(const JsonObject& json, std::string_view key) {
@@ -142,6 +170,7 @@ RunOptions read_options(const JsonObject& state) {
       .tail = static_cast<Tail>(index_in(run, "tail", kTails)),
       .epochs = epochs == kEndlessName ? kEndless : number_of<std::int64_t>(run, "epochs", epochs),
       .fingerprint = fingerprint_in(order, "dataset")};
+  if (state.has(kWay)) options.global_batch_size = state.object(kWay).number("given_batch_size");
   if (!state.has("mixture")) return options;
   const JsonObject mixture = state.object("mixture");
   for (const std::int64_t weight : mixture.numbers("weights"))
@@ -219,22 +248,60 @@ Run steps_of(const StateText& saved) {
   }
 }
 
+namespace {
+
+MixtureState mixture_in(const JsonObject& mixture) {
+  return {.weights = mixture.numbers("weights"),
+          .changed_at = mixture.number("changed_at"),
+          .counts = mixture.numbers("counts")};
+}
+
+std::int64_t size_in(const JsonObject& json, std::string_view key) {
+  return json.number_in(json.at(key), key, 1, kMaxBatchSize);
+}
+
+RunPlace::Way way_in(const JsonObject& json) {
+  RunPlace::Way way{.begin = position_in(json.object("begin")),
+                    .batch_size = size_in(json, "global_batch_size"),
+                    .takes_stages = json.number("takes_stages", 1) == 1,
+                    .given_batch_size = size_in(json, "given_batch_size")};
+  if (json.has("mixture")) way.mixture = mixture_in(json.object("mixture"));
+  try {
+    if (json.has("plan")) way.plan = parse_plan(json.at("plan").dump());
+  } catch (const Error& error) {
+    json.fail("plan", fmt::format("cannot be ({})", error.what()));
+  }
+  if (!json.has("changes")) return way;
+  for (const Json& one : json.array("changes")) {
+    const JsonObject change(one, [&](std::string_view member, std::string_view why) {
+      json.fail("changes", fmt::format("\"{}\" {}", member, why));
+    });
+    way.changes.push_back({.at = position_in(change)});
+    if (change.has("global_batch_size"))
+      way.changes.back().batch_size = size_in(change, "global_batch_size");
+    if (change.has("weights")) way.changes.back().weights = change.numbers("weights");
+    const bool is_later = way.changes.size() < 2 || way.changes.end()[-2].at.step < way.changes.back().at.step;
+    if (!is_later || way.changes.size() > RunPath::kMostChanges)
+      json.fail("changes", "are out of order, or too many");
+    if (!way.changes.back().weights.empty() && !way.mixture) json.fail("changes", "have weights of no mixture");
+  }
+  return way;
+}
+
+}  // namespace
+
 RunPlace place_of(const JsonObject& state) {
   RunPlace place{.position = position_in(state.object("position"))};
   const JsonObject run = state.object("run");
+  place.batch_size = size_in(run, "global_batch_size");
   if (run.has("since")) place.origin = position_in(run.object("since"));
-  if (!state.has("mixture")) return place;
-  const JsonObject mixture = state.object("mixture");
-  place.mixture = {.weights = mixture.numbers("weights"),
-                   .changed_at = mixture.number("changed_at"),
-                   .counts = mixture.numbers("counts")};
+  if (state.has("mixture")) place.mixture = mixture_in(state.object("mixture"));
+  if (state.has(kWay)) place.way = way_in(state.object(kWay));
   return place;
 }
 
-bool has_batches_of(const JsonObject& state, const Run& run) {
-  const JsonObject then = state.object("run");
-  return then.number("global_batch_size") == run.global_batch_size() &&
-         then.text("tail") == to_string(RunAccess::tail(run));
+bool has_tail_of(const JsonObject& state, const Run& run) {
+  return state.object("run").text("tail") == to_string(RunAccess::tail(run));
 }
 
 Run run_of(const StateText& saved, const std::vector<RunData>& given) {
@@ -283,6 +350,10 @@ Run run_of(const StateText& saved, const std::vector<RunData>& given) {
   }
 }
 
+std::string digest_of_plan(const RunPlan& plan) {
+  return to_string(FingerprintBuilder().add(to_string(plan)).finish());
+}
+
 std::string described(const Run& run) {
   const RunOrder& all = *RunAccess::order(run);
   const RunOptions options = run.options();
@@ -299,6 +370,7 @@ std::string described(const Run& run) {
                          fmt::join(state->weights, ":"), state->changed_at, static_cast<int>(options.end),
                          options.steps);
   }
+  if (!run.plan().empty()) lines += fmt::format("plan {}\n", digest_of_plan(run.plan()));
   if (const auto open = RunAccess::open(run); !open.empty())
     lines += fmt::format("{} samples that come again, from turn {} of epoch {} on\n", open.size(),
                          open.front().turn, open.front().epoch);
@@ -312,7 +384,9 @@ std::string describe_dataset(const JsonObject& order) {
 std::string describe(const JsonObject& state) {
   const JsonObject order = state.object("order");
   const JsonObject run = state.object("run");
-  const auto [at, mixture, origin] = place_of(state);
+  const RunPlace place = place_of(state);
+  const Position at = place.position;
+  const auto& mixture = place.mixture;
   std::string text = fmt::format(
       "{}, {} shards, interleave {}, seed {}, shuffle {} (blocks {} x {}), batch {}, tail {}, {} epochs, "
       "at epoch {}, sample {}, step {}, in a world of {}",
@@ -324,6 +398,8 @@ std::string describe(const JsonObject& state) {
     text += fmt::format(", weights {} since sample {} (of each dataset {})", fmt::join(mixture->weights, ":"),
                         mixture->changed_at, fmt::join(mixture->counts, ", "));
   }
+  if (place.way && !place.way->plan.empty())
+    text += fmt::format(", plan {}", digest_of_plan(place.way->plan));
   return text;
 }
 
@@ -344,7 +420,7 @@ std::string Run::state() const {
   const auto then = state["position"];
   internal::put_place(*this, state);
   // Older texts do not say since when batches are as they are.
-  if (then != state["position"] || state["run"]["global_batch_size"] != global_batch_size_)
+  if (then != state["position"] || state["run"]["global_batch_size"] != global_batch_size() || state.contains(internal::kWay) || !plan().empty())
     internal::put_batches(*this, state);
   return internal::sealed(std::move(state));
 }

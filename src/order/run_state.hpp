@@ -26,8 +26,10 @@ void put_where(const Run& run, OrderedJson& state);
 /// Where a saved state says that the run was. Throws Error{corrupt}.
 [[nodiscard]] RunPlace place_of(const JsonObject& state);
 
-/// Whether its batches were as those of `run`.
-[[nodiscard]] bool has_batches_of(const JsonObject& state, const Run& run);
+/// Whether its batches were cut as those of `run`.
+[[nodiscard]] bool has_tail_of(const JsonObject& state, const Run& run);
+
+[[nodiscard]] std::string digest_of_plan(const RunPlan& plan);
 
 /// As Run::from.
 [[nodiscard]] Run run_of(const StateText& saved, const std::vector<RunData>& given = {});

@@ -58,13 +58,15 @@ bool Steps::batch(const Position& at, std::int64_t size, GlobalBatch& out) const
   return p.is_countable();
 }
 
-std::int64_t Steps::count(std::int64_t size) const {
+std::int64_t Steps::count(const Position& from, std::int64_t size) const {
   if (epochs_ == kEndless)
     throw failure(ErrorCode::unsupported, "count the steps of a run: it has no last epoch");
-  const bool are_joined = tail_ == Tail::carry;
-  const i128 steps =
-      are_joined ? (i128{samples_} * epochs_ + size - 1) / size : i128{steps_of(samples_, size)} * epochs_;
-  return static_cast<std::int64_t>(std::min<i128>(steps, kMost));
+  if (from.epoch >= epochs_) return from.step;
+  const i128 more = epochs_ - from.epoch - 1;  // epochs behind this one
+  const std::int64_t left = samples_ - from.consumed;
+  const i128 steps = tail_ == Tail::carry ? (more * samples_ + left + size - 1) / size
+                                          : more * steps_of(samples_, size) + steps_of(left, size);
+  return static_cast<std::int64_t>(std::min<i128>(from.step + steps, kMost));
 }
 
 std::int64_t Steps::steps_of(std::int64_t left, std::int64_t size) const noexcept {

@@ -64,9 +64,9 @@ class Steps {
   /// of the last epoch, and at step 2^62. Throws as `require`.
   bool batch(const Position& at, std::int64_t batch_size, GlobalBatch& out) const;
 
-  /// How many there are of `batch_size`, in all epochs; 2^63 - 1 where there are as many or more. Throws
-  /// Error{unsupported} without a last epoch.
-  [[nodiscard]] std::int64_t count(std::int64_t batch_size) const;
+  /// The number of the step that is behind the last one, in a run that goes on from there with batches of
+  /// `batch_size`; 2^63 - 1 where it is as high or higher. Throws Error{unsupported} without a last epoch.
+  [[nodiscard]] std::int64_t count(const Position& from, std::int64_t batch_size) const;
 
   /// Do batches of `batch_size` from `from` on lead to `at`?
   [[nodiscard]] bool lead(const Position& from, std::int64_t batch_size, const Position& at) const;
@@ -81,6 +81,7 @@ class Steps {
   [[nodiscard]] std::optional<Position> start_of(const Position& from, std::int64_t batch_size,
                                                  std::int64_t step) const;
 
+  [[nodiscard]] std::int64_t samples() const noexcept { return samples_; }
   [[nodiscard]] Tail tail() const noexcept { return tail_; }
   [[nodiscard]] std::int64_t epochs() const noexcept { return epochs_; }
   friend bool operator==(const Steps&, const Steps&) = default;

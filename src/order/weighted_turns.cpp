@@ -18,29 +18,10 @@ constexpr std::size_t kMostDatasets = 4096;
 constexpr std::int64_t kLongestPeriod = 65'536;
 constexpr double kExact = 1e-9;
 
-void check(std::span<const double> weights) {
-  const auto refuse = [&](std::string_view why) {
-    throw failure(ErrorCode::invalid_argument, "set the weights of a mixture to {:.6}: {}",
-                  fmt::join(weights, ", "), why);
-  };
-  if (weights.empty() || weights.size() > kMostDatasets) {
-    throw failure(ErrorCode::invalid_argument,
-                  "set {} weights of a mixture: there must be 1 to {}, one for each dataset", weights.size(),
-                  kMostDatasets);
-  }
-  double sum = 0;
-  for (const double weight : weights) {
-    if (!(weight >= 0)) refuse("each must be 0 or more");
-    sum += weight;
-  }
-  if (sum == 0) refuse("one of them must be above 0");
-  if (!std::isfinite(sum)) refuse("they must be finite, and so must their sum");
-}
-
 // The weights by such a power of two that the largest is 1 to 2, which changes no ratio; none that is above 0
 // is so small that a ratio has no number.
 std::vector<double> near_one(std::span<const double> weights) {
-  check(weights);
+  require_weights(weights);
   constexpr double kLeast = 1e-300;
   const int exponent = std::ilogb(std::ranges::max(weights));
   std::vector<double> scaled;
@@ -100,6 +81,25 @@ MixtureState checked(MixtureState state) {
 
 }  // namespace
 
+void require_weights(std::span<const double> weights) {
+  const auto refuse = [&](std::string_view why) {
+    throw failure(ErrorCode::invalid_argument, "set the weights of a mixture to {:.6}: {}",
+                  fmt::join(weights, ", "), why);
+  };
+  if (weights.empty() || weights.size() > kMostDatasets) {
+    throw failure(ErrorCode::invalid_argument,
+                  "set {} weights of a mixture: there must be 1 to {}, one for each dataset", weights.size(),
+                  kMostDatasets);
+  }
+  double sum = 0;
+  for (const double weight : weights) {
+    if (!(weight >= 0)) refuse("each must be 0 or more");
+    sum += weight;
+  }
+  if (sum == 0) refuse("one of them must be above 0");
+  if (!std::isfinite(sum)) refuse("they must be finite, and so must their sum");
+}
+
 std::vector<std::int64_t> quantise(std::span<const double> weights) {
   const std::vector<double> scaled = near_one(weights);
   const double sum = std::accumulate(scaled.begin(), scaled.end(), 0.0);
@@ -120,6 +120,21 @@ std::vector<std::int64_t> quantise(std::span<const double> weights) {
     best = quantised;
   }
   return best;
+}
+
+std::vector<std::int64_t> quantise_roughly(std::span<const double> weights) {
+  constexpr double kPeriod = 2048;
+  const std::vector<double> scaled = near_one(weights);
+  const double sum = std::accumulate(scaled.begin(), scaled.end(), 0.0);
+  std::vector<std::int64_t> rounded;
+  std::int64_t common = 0;
+  for (const double weight : scaled) {
+    const std::int64_t parts = std::llround(weight / sum * kPeriod);
+    rounded.push_back(weight == 0 ? 0 : std::max<std::int64_t>(parts, 1));
+    common = std::gcd(common, rounded.back());
+  }
+  for (std::int64_t& weight : rounded) weight /= common;
+  return rounded;
 }
 
 WeightedTurns::WeightedTurns(MixtureState state)

@@ -17,6 +17,12 @@ namespace rota::internal {
 /// with a finite sum, none below 0 and one above.
 std::vector<std::int64_t> quantise(std::span<const double> weights);
 
+/// Throws what `quantise` throws.
+void require_weights(std::span<const double> weights);
+/// The same in O(weights), with a sum near 2,048, and of none below 1/2,048 of it exact: for weights that are
+/// rounded on their way to others.
+std::vector<std::int64_t> quantise_roughly(std::span<const double> weights);
+
 /// Whose turn it is among the datasets of a mixture, from where their weights were last set on: one period of
 /// as many turns as the sum of the weights, again and again. Any place is found without going through those
 /// before. A value: copies share the period, 2 bytes a turn. *Immutable.*

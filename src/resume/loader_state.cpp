@@ -89,16 +89,25 @@ Run moved_to(const SavedState& saved, const Run& run, const AskContent& ask_cont
                      mixed(run.mixture()));
   Run moved = run;
   try {
-    RunAccess::go_to(moved, place, has_batches_of(state, run));
+    RunAccess::go_to(moved, place, has_tail_of(state, run));
   } catch (const Error& error) {
     saved.fail(fmt::format("its place cannot be ({})", error.what()));
   }
   RunAccess::set_open(moved, open_in(state, moved));
-  if (!place.mixture) return moved;
-  // The program's own weights count from here on, if they are others than those of the program that saved.
-  const JsonObject mixture = state.object("mixture");
-  const std::vector<std::int64_t>& own = RunAccess::order(run)->given;
-  if (mixture.has("given") && mixture.numbers("given") != own) RunAccess::set_weights(moved, own);
+  if (!run.plan().empty() && !RunAccess::replan(moved, run.plan()))
+    saved.fail(ErrorCode::mismatch, fmt::format("the plan differs: {}", RunAccess::other_past(moved)));
+  // The program's own batch size and weights count from here on, if they are others: the size, under a plan, which
+  // may have set another since, than that of the program that saved.
+  const RunOrder& own = *RunAccess::order(run);
+  std::int64_t size = moved.plan().stages.empty() ? run.global_batch_size() : 0;
+  if (place.way && size == 0 && place.way->given_batch_size != own.given_batch_size) size = own.given_batch_size;
+  if (size == moved.global_batch_size()) size = 0;
+  std::vector<std::int64_t> weights;
+  if (place.mixture) {
+    const JsonObject mixture = state.object("mixture");
+    if (mixture.has("given") && mixture.numbers("given") != own.given) weights = own.given;
+  }
+  if (size != 0 || !weights.empty()) RunAccess::change(moved, size, std::move(weights));
   return moved;
 }
 

@@ -3,6 +3,7 @@
 // What loaders hand out, step by step, in worlds that take turns.
 
 #include "loader/ahead.hpp"
+#include "order/random_plan.hpp"
 #include "source/documents.hpp"
 #include "source/numbered_rows.hpp"
 #include "source/reading.hpp"
@@ -195,9 +196,9 @@ struct Course {
  private:
   void prepare(Loader& loader) const {
     const std::int64_t step = loader.position().step;
-    if (!batch_sizes.empty()) {
+    if (!batch_sizes.empty() && (options.plan.empty() || step % 3 == 0)) {
       const std::int64_t size = batch_sizes[static_cast<std::size_t>(step) / 3 % batch_sizes.size()];
-      if (loader.options().global_batch_size != size) loader.set_global_batch_size(size);
+      if (loader.run().global_batch_size() != size) loader.set_global_batch_size(size);
     }
     if (const auto found = weights.find(step); found != weights.end()) loader.set_weights(found->second);
   }
@@ -304,7 +305,10 @@ inline Course random_course(const std::string& of, std::mt19937_64& random) {
     course.options.balance = random_balance(random, samples);
   }
   course.mixture.end = draw(random, 0, 1) == 0 ? MixtureEnd::all_exhausted : MixtureEnd::first_exhausted;
-  for (std::int64_t i = draw(random, 1, 3); i > 0; --i) course.batch_sizes.push_back(draw(random, 1, 40));
+  const bool is_planned = draw(random, 0, 2) == 0;
+  if (is_planned) course.options.plan = random_plan(random, course.mixture.datasets.size());
+  course.options.plan.skip.clear();  // of a course each sample is read
+  for (std::int64_t i = draw(random, is_planned ? 0 : 1, 3); i > 0; --i) course.batch_sizes.push_back(draw(random, 1, 40));
   return course;
 }
 

@@ -156,12 +156,14 @@ TEST(Loader, KnowsWhereEachOfItsStepsBegins) {
   }
 }
 
-TEST(Loader, KnowsNoStepOfAPastThatWasAnother) {
+TEST(Loader, KnowsTheStepsBeforeAChangeAndNoneOfAnotherPast) {
   Loader loader(counting(30), {.global_batch_size = 4});
   (void)loader.next();
   loader.seek(loader.position());
   EXPECT_EQ(loader.position_of(0), Position{});
   loader.set_global_batch_size(2);
+  EXPECT_EQ(loader.position_of(0), Position{});
+  loader.seek({.consumed = 5, .step = 1});
   EXPECT_ERROR(loader.position_of(0), unsupported, {"find step 0", "step 1"});
   EXPECT_ERROR(loader.position_of(-1), out_of_range, {"begin with 0"});
 }

@@ -151,7 +151,7 @@ TEST_F(RefusedRestore, OfADamagedStateMovesNothing) {
   refuses(corrupt, "it is no JSON", "");
   refuses(corrupt, "\"order.seed\" of its state is missing",
           changed([](json& s) { s["order"].erase("seed"); }));
-  refuses(unsupported, "is of version 7, and this rota reads up to 2",
+  refuses(unsupported, "is of version 7, and this rota reads up to 3",
           changed([](json& s) { s["rota_state"] = 7; }));
   refuses(mismatch, "it has the state of a StreamLoader there, and this is a Loader",
           changed([](json& s) { s["kind"] = "StreamLoader"; }));

@@ -234,8 +234,8 @@ TEST_F(HostileText, WithAMixtureThatIsNoneIsRefused) {
 }
 
 TEST_F(HostileText, OfANewerVersionIsUnsupportedWhateverElseIsInIt) {
-  EXPECT_ERROR(restore(loader_, R"({"rota_state":3,"place":[]})"), unsupported,
-               {"is of version 3", "reads up to 2"});
+  EXPECT_ERROR(restore(loader_, R"({"rota_state":4,"place":[]})"), unsupported,
+               {"is of version 4", "reads up to 3"});
 }
 
 }  // namespace rota::test::state_test

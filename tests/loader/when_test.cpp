@@ -130,17 +130,24 @@ TEST(When, RefusesSamplesThereAreNotAndAPastThatCannotBeKnown) {
   (void)loader.next();
   EXPECT_EQ(loader.when({0}, 0), (BatchSlot{.step = 0, .rank = 0, .slot = 0}));
   loader.set_global_batch_size(3);
+  EXPECT_EQ(loader.when({0}, 0), (BatchSlot{.step = 0, .rank = 0, .slot = 0}));
+  loader.seek({.consumed = 5, .step = 1});  // to which no batches of its own lead
   EXPECT_ERROR(loader.when({0}, 0), unsupported, {"from which on batches are of 3"});
 }
 
-TEST(When, RefusesThePastOfAMixtureWhoseWeightsHaveChanged) {
-  const auto source = counting(50);
+TEST(When, KnowsThePastOfAMixtureWhoseWeightsHaveChangedUpTo64Times) {
+  const auto source = counting(500);
   Loader loader({.datasets = {{source, 0.5}, {source, 0.5}}},
                 {.global_batch_size = 4, .shuffle = Shuffle::none});
   const auto first = loader.next();
   const SampleId id = first->ids()[0];
   EXPECT_TRUE(loader.when(id, 0).has_value());
-  loader.set_weights(std::vector<double>{0.25, 0.75});
+  for (int times = 0; times < 64; ++times) {
+    loader.set_weights(std::vector<double>{1, times % 2 + 2.0});
+    EXPECT_EQ(loader.when(id, 0)->step, 0);
+    EXPECT_TRUE(loader.next());
+  }
+  loader.set_weights(std::vector<double>{1, 1});
   EXPECT_ERROR(loader.when(id, 0), unsupported, {"weights as they were set at sample 4"});
 }
 
