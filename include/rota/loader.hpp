@@ -138,8 +138,8 @@ class Loader {
   /// Error{invalid_argument} as Mixture::validate does, for a wrong number of weights, and without a mixture.
   void set_weights(std::span<const double> weights);
   /// Goes on by another plan, of which all is the same that is past. Every rank must do so at the same step:
-  /// `read_plan` gives all the same. Throws Error{invalid_argument} from `plan.validate()`, Error{mismatch} for
-  /// another past.
+  /// `read_plan` gives all the same. Throws Error{invalid_argument} from `plan.validate()`, Error{mismatch}
+  /// for another past.
   void replan(const RunPlan& plan);
   /// The state of the mixture; null without one. Valid until it changes.
   [[nodiscard]] const MixtureState* mixture() const;
@@ -204,8 +204,9 @@ class Loader {
   std::unique_ptr<Impl, internal::DeleteWhereMade> impl_;
 };
 
-/// The plan in a file, as parse_plan has it, which rank 0 reads for all of `comm`. **Collective.** Throws on all
-/// ranks Error{invalid_argument} for what is no plan, Error{io} and Error{not_found}.
-RunPlan read_plan(const Communicator& comm, const std::string& path, const std::vector<std::string>& names = {});
+/// The plan in a file, as parse_plan has it, which rank 0 reads for all of `comm`. **Collective.** Throws on
+/// all ranks Error{invalid_argument} for what is no plan, Error{io} and Error{not_found}.
+RunPlan read_plan(const Communicator& comm, const std::string& path,
+                  const std::vector<std::string>& names = {});
 
 }  // namespace rota

@@ -30,7 +30,7 @@ struct Mixture {
   /// One dataset of a mixture.
   struct Part {
     std::shared_ptr<const Source> source = nullptr;
-    double weight = 1;  ///< its share of the samples, relative to the other weights; 0: none
+    double weight = 1;      ///< its share of the samples, relative to the other weights; 0: none
     std::string name = {};  ///< for plans and messages; empty, or another than those of the others
   };
   std::vector<Part> datasets = {};
@@ -142,8 +142,8 @@ struct LoaderOptions {
   /// goes to worker s % W, or to s / R % W where ranks are also split by shard.
   Split worker_split = Split::by_sample;
   std::int64_t epochs = 1;  ///< passes over the dataset, or kEndless
-  /// What the run changes on its way. May be another on resume, but not of steps that are past; a state has its
-  /// own, by which a loader without one goes on. Not of `evaluation`.
+  /// What the run changes on its way. May be another on resume, but not of steps that are past; a state has
+  /// its own, by which a loader without one goes on. Not of `evaluation`.
   RunPlan plan = {};
   /// For validation: each `for` over the loader begins at the first sample, whatever was left before, and
   /// gives each once. Such a loader has no state. It has one epoch, Tail::partial or pad, and no mixture.

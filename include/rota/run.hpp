@@ -76,9 +76,9 @@ struct RunOptions {
 
 /// The place of a sample in a run: its batch, rank and slot.
 struct BatchSlot {
-  std::int64_t step = 0;  ///< of the batch: Batch::start().step
-  int rank = 0;           ///< the rank that reads it
-  std::int64_t slot = 0;  ///< of the global batch, as in Batch::slots()
+  std::int64_t step = 0;    ///< of the batch: Batch::start().step
+  int rank = 0;             ///< the rank that reads it
+  std::int64_t slot = 0;    ///< of the global batch, as in Batch::slots()
   bool is_skipped = false;  ///< RunPlan::skip leaves that step out
   friend bool operator==(const BatchSlot&, const BatchSlot&) = default;
 };
@@ -157,8 +157,8 @@ class Run {
 
   /// The run at another step, in the future or the past. Nothing past the last step. O(1); where shards are
   /// of several lengths its first `slice` takes O(L). Throws Error{out_of_range} below 0. Throws
-  /// Error{unsupported} for a step before the last 64 changes by `set_weights` and `set_global_batch_size`, or
-  /// before a place that was gone to and to which these batches do not lead.
+  /// Error{unsupported} for a step before the last 64 changes by `set_weights` and `set_global_batch_size`,
+  /// or before a place that was gone to and to which these batches do not lead.
   [[nodiscard]] std::optional<Run> at(std::int64_t step) const;
   /// Where that is.
   [[nodiscard]] std::optional<Position> position_of(std::int64_t step) const;
@@ -168,8 +168,8 @@ class Run {
   [[nodiscard]] std::optional<BatchSlot> when(SampleId id, std::int64_t epoch, int ranks = 1,
                                               Split split = Split::by_sample,
                                               const Balance& balance = {}) const;
-  /// Steps of an epoch at this batch size, and of all stages and epochs, with those that are left out. Throws Error{unsupported} for a mixture that
-  /// datasets end, and of `steps` without a last epoch.
+  /// Steps of an epoch at this batch size, and of all stages and epochs, with those that are left out. Throws
+  /// Error{unsupported} for a mixture that datasets end, and of `steps` without a last epoch.
   [[nodiscard]] std::int64_t steps_per_epoch() const;
   [[nodiscard]] std::int64_t steps() const;
   /// Whether there is no next batch.

@@ -1,6 +1,7 @@
 #pragma once
 
-// What a run changes on its way: batch sizes and weights by stages, and steps that it leaves out. Next: run.hpp.
+// What a run changes on its way: batch sizes and weights by stages, and steps that it leaves out. Next:
+// run.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,8 +24,8 @@ struct Stage {
   std::int64_t global_batch_size = 0;  ///< 0: as before
   /// Of a mixture, one for each dataset; 0: it takes no part. Empty: as before.
   std::vector<double> weights = {};
-  /// To these they go until the next stage begins, which counts the same unit: in a line, by 32 jumps at equal
-  /// distances, each to the mean of its part.
+  /// To these they go until the next stage begins, which counts the same unit: in a line, by 32 jumps at
+  /// equal distances, each to the mean of its part.
   std::vector<double> toward = {};
   friend bool operator==(const Stage&, const Stage&) = default;
 };

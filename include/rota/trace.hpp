@@ -21,9 +21,9 @@ class TraceLines;
 
 /// Writes what one rank is given: a file for each phase and rank, a line for each batch.
 ///
-/// A *phase* is a part of a run with one world and one batch size. Begin a writer after the restore, and
-/// another one after `rescale`, `seek` or `set_global_batch_size`. Keep all phases of a run in one directory,
-/// over all of its starts. A phase that goes back to a checkpoint undoes the steps behind it.
+/// A *phase* is a part of a run with one world, and one batch size or plan. Begin a writer after the restore,
+/// and another one after `rescale`, `seek`, `replan` or `set_global_batch_size`. Keep all phases of a run in
+/// one directory, over all of its starts. A phase that goes back to a checkpoint undoes the steps behind it.
 ///
 /// When `write` returns, the operating system has the line. So a killed process loses at most the line that
 /// it was writing, and `rota audit` ignores that one. A failed write throws, and may be tried again. Two
@@ -58,8 +58,9 @@ class TraceWriter {
   TraceWriter(TraceWriter&& other) noexcept;
   TraceWriter& operator=(TraceWriter&& other) noexcept;
 
-  /// Adds a batch of the loader; add empty ones, too. Throws Error{io}, and Error{invalid_argument} after
-  /// `end` or for the other kind of loader's batch.
+  /// Adds a batch of the loader; add empty ones, too. Steps before it that the plan leaves out are added as
+  /// steps of skipped samples. Throws Error{io}, and Error{invalid_argument} after `end` or for the other
+  /// kind of loader's batch.
   void write(const Batch& batch);
 
   /// Records that the phase ended in order, where the loader stands now, and closes the file. A phase without
@@ -72,6 +73,8 @@ class TraceWriter {
 
  private:
   [[nodiscard]] bool may_write(bool is_stream) const;
+  void write_line(const Batch& batch);
+  std::optional<Position> write_left_out(std::int64_t end);
   void end(const Position& position);
 
   std::unique_ptr<internal::TraceLines, internal::DeleteWhereMade> lines_;  // null on replicas
@@ -80,6 +83,7 @@ class TraceWriter {
   Split split_ = Split::by_sample;
   bool is_mixture_ = false;
   bool is_stream_ = false;
+  std::int64_t next_step_ = 0;
   std::int64_t steps_ = 0;
   std::int64_t samples_ = 0;
 };

@@ -18,6 +18,7 @@ from typing import Any
 
 from rota import _rota
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
+from rota._plan import by_order
 from rota._values import Mixture
 
 
@@ -237,6 +238,7 @@ class Known:
             raise InvalidArgumentError("make a sampler: end= and steps= are of a mixture; give weights, too")
         if weights is not None and fingerprint is not None:
             raise UnsupportedError("make a sampler: fingerprint= of a mixture; leave it out")
+        dataset, weights, self.called = by_order("make a sampler", dataset, weights)
         self.lengths = _lengths(dataset, weights)
         self.mixing = None if weights is None else (weights, _rota.MixtureOptions.plain(end=end, steps=steps))
         self.fingerprint = fingerprint or None

@@ -14,6 +14,7 @@ from rota._communicator import Communicator, as_communicator, as_world, check_wo
 from rota._datasets import names_of
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
+from rota._plan import by_order, plan_text, read_plan, weights_by_order
 from rota._run import Run
 from rota._settle import Settling
 from rota._sources import Source
@@ -36,7 +37,9 @@ Batch.__repr__ = lambda self: f"<rota.Batch of {self.size} samples: {', '.join(s
 def _taken(source: Any, types: Mapping[str, DTypeLike] | None) -> Any:
     """`source` with those types, or each of a mixture."""
     if isinstance(source, Mixture):
-        return source._replace(sources=[_taken(one, types) for one in source.sources])
+        sources, weights, names = by_order("mix datasets", source.sources, source.weights)
+        taken = [_taken(one, types) for one in sources]
+        return source._replace(sources=dict(zip(names, taken)) if names else taken, weights=weights)
     source = _sources._as_source("make a loader", source)
     return source if types is None else _sources.cast(source, types)
 
@@ -137,6 +140,8 @@ class Loader(Placed, Settling, _rota.Loader):
     - `world` is this process among those that share the data, which then exchange nothing: (rank, size), or what
       `rota.torch.world` returns.
     - `rank_split="balanced"` deals each batch so that ranks have as much to do, as `balance` says.
+    - `plan` says what the run changes on its way: batch sizes, weights, steps that are left out (docs/change.md). It is
+      a dict, or the path of a file of JSON, which one rank reads.
     - A message of the logger "rota" says what workers are reading, each time that a batch has been waited for
       `slow_after` seconds.
     - A `for` gives what is left of the run. `evaluation=True`, for validation: each `for` begins at the first sample.
@@ -168,6 +173,7 @@ class Loader(Placed, Settling, _rota.Loader):
         balance: Balance | None = None,
         worker_split: str = "by_sample",
         epochs: int | None = 1,
+        plan: Mapping[str, Any] | str | os.PathLike | None = None,
         evaluation: bool = False,
         settle: str = "at_delivery",
         open_limit: int = 16_384,
@@ -188,15 +194,19 @@ class Loader(Placed, Settling, _rota.Loader):
         retry_wait: float = 0.01,
     ) -> None:
         options = dict(locals(), transform=_weakly(transform), collate=_weakly(collate))
-        for name in ("self", "source", "world", "comm", "cast", "__class__"):
+        for name in ("self", "source", "world", "comm", "cast", "plan", "__class__"):
             options.pop(name, None)
         place = _place(world, comm)
-        with compared(place if isinstance(place, Communicator) else None, "make a loader") as describe:
-            given = _rota.LoaderOptions(**options)
+        self._ranks = place if isinstance(place, Communicator) else None
+        plan = read_plan(plan, source.sources if isinstance(source, Mixture) else None, self._ranks)
+        self._names: list[str] = []
+        with compared(self._ranks, "make a loader") as describe:
             self._source = _taken(source, cast)
+            sources = [self._source]
             if isinstance(self._source, Mixture):
                 _rota.check_mixture(self._source)
-            sources = self._source.sources if isinstance(self._source, Mixture) else [self._source]
+                sources, _, self._names = by_order("mix datasets", self._source.sources, self._source.weights)
+            given = _rota.LoaderOptions(**options, plan=plan_text(plan, self._names))
             describe("".join(f"{name}\n" for one in sources for name in names_of(one)))
         super().__init__(self._source, given, place)
         self._is_placed = world is not None or comm is not ...
@@ -217,8 +227,18 @@ class Loader(Placed, Settling, _rota.Loader):
 
     def rescale(self, world: Any = None, *, comm: Any = ...) -> None:
         """Goes on from the same position in another world: (rank, size); or that of `comm`, whose ranks all call it."""
-        self._rescale(_place(world, comm))
+        place = _place(world, comm)
+        self._rescale(place)
+        self._ranks = place if isinstance(place, Communicator) else None
         self._is_placed = world is not None or comm is not ...
+
+    def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
+        """Goes on by another plan, of which all is the same that is past, else MismatchError. All ranks at one step."""
+        self._replan(plan_text(read_plan(plan, dict.fromkeys(self._names), self._ranks), self._names))
+
+    def set_weights(self, weights: Any) -> None:
+        """Goes on with other weights of a mixture's datasets, in order or by name. All ranks do it at the same step."""
+        super().set_weights(weights_by_order("set weights", weights, self._names))
 
     def __repr__(self) -> str:
         if not hasattr(self, "_is_placed") or self.is_closed:

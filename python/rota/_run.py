@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from rota import _rota
 from rota._errors import InvalidArgumentError
 from rota._indices import BatchInfo
 from rota._options import in_rotas_words
+from rota._plan import by_order, plan_text, read_plan
 from rota._values import Mixture
 
 
@@ -43,7 +45,7 @@ class Run(_rota.Run):
     It is a value: `copy()` is cheap whatever there is to order, `==` compares order, batches and place, and it can be
     pickled. A `Loader` and an `ElasticBatchSampler` have one (`run`), and its `state()` is theirs.
 
-    - `data` is a number of samples, or a source; with `weights`, a list of those, for a mixture.
+    - `data` is a number of samples, or a source; with `weights`, a list of those, or a dict by name, for a mixture.
     - `shard_lengths`: samples of each shard, where they are files, say; else `shards` of equal length. `block_lengths`:
       of the blocks of `shuffle="block"` with `block=(0, n)`. A source is asked for them: `shards="files"` or "units".
     - All other options are those of `Loader`.
@@ -55,7 +57,7 @@ class Run(_rota.Run):
     >>> [run[step].ids.tolist() for step in range(len(run))]
     [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     >>> run.when(id=9)
-    BatchSlot(step=2, rank=0, slot=1)
+    BatchSlot(step=2, rank=0, slot=1, is_skipped=False)
     """
 
     @in_rotas_words
@@ -74,13 +76,16 @@ class Run(_rota.Run):
         weights: Sequence[float] | None = None,
         end: str = "first_exhausted",
         steps: int = 0,
+        plan: Mapping[str, Any] | str | os.PathLike | None = None,
         shard_lengths: Any = None,
         block_lengths: Any = None,
         fingerprint: str | None = None,
     ) -> None:
+        plan = read_plan(plan, data)
+        data, weights, names = by_order("make a run", data, weights)
         options = _rota.LoaderOptions(
             global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, seed=seed,
-            block=block, tail=tail, epochs=epochs,
+            block=block, tail=tail, epochs=epochs, plan=plan_text(plan, names),
         )  # fmt: skip
         if weights is None and (steps or end != "first_exhausted"):
             raise InvalidArgumentError(
@@ -148,10 +153,14 @@ class Run(_rota.Run):
 
     __copy__ = copy
 
+    def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
+        """Goes on by another plan, of which all is the same that is past; else MismatchError."""
+        self._replan(plan_text(read_plan(plan)))
+
     def at(self, step: int) -> Run | None:
         """The run at another step, in the future or the past; None past the end.
 
-        UnsupportedError for a past that is not known: before the batch size or weights were changed.
+        UnsupportedError for a past that is not known: before a place that it was sent to, or the last 64 changes.
         """
         made = self.copy()
         return made if made._go_to_step(step) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+import os
 import sys
 import threading
 from collections import deque
@@ -18,6 +19,7 @@ from rota._datasets import Known
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
 from rota._indices import BatchInfo, Index, Indices
 from rota._options import in_rotas_words
+from rota._plan import plan_text, read_plan, weights_by_order
 from rota._run import Run
 from rota._settle import Settling
 from rota._values import BatchSlot, Position, World
@@ -154,7 +156,7 @@ class _Computed:
         return self._run.when(id, epoch, self.world.size, self._options["rank_split"], self._options["balance"])
 
     def batch(self, step: int) -> BatchInfo | None:
-        """This rank's batch of `step`, computed; None past the end. Not of steps before a change of size or epoch."""
+        """This rank's batch of `step`, computed; None past the end. Not of steps before a change of epoch."""
         run: Any = _rota.Run(self._run)
         return BatchInfo(run._slice_here()) if run._go_to_step(step) else None
 
@@ -166,8 +168,10 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
     world, with the same global batches. `rota.torch.DataLoader` counts what it delivers; so use that one in a training
     loop, or ask the iterator for its `state_dict`.
 
-    - `dataset` is one, or its length; with `weights`, a list of those, whose samples are numbered as ConcatDataset
-      does.
+    - `dataset` is one, or its length; with `weights`, a list of those, or a dict by name, whose samples are numbered as
+      ConcatDataset does.
+    - `plan` says what the run changes on its way: batch sizes, weights, steps that are left out (docs/change.md). It is
+      a dict, or the path of a file of JSON, which one rank reads.
     - `epochs=None`: each `for` goes through the rest of one epoch, as torch's do. `epochs=3`: one `for` goes through
       all three.
     - `tail` "pad" fills up an epoch's last batch with samples that `BatchInfo.mask` masks; "drop" leaves it out;
@@ -207,9 +211,10 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         epochs: int | None = None,
         rank_split: str = "by_sample",
         balance: Balance | None = None,
-        weights: Sequence[float] | None = None,
+        weights: Sequence[float] | Mapping[str, float] | None = None,
         end: str = "first_exhausted",
         steps: int = 0,
+        plan: Mapping[str, Any] | str | os.PathLike | None = None,
         fingerprint: str | None = None,
         evaluation: bool = False,
         settle: str = "at_delivery",
@@ -221,6 +226,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         self._is_mixture, self._evaluation = weights is not None, bool(evaluation)
         ranks = torchs_ranks() if world is None else None
         balance = with_lengths(balance, dataset, ranks)
+        plan = read_plan(plan, dataset if weights is not None else None, ranks)
         with compared(ranks, "make samplers") as describe:
             if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
                 raise InvalidArgumentError(
@@ -233,7 +239,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
             self._options = _rota.LoaderOptions.plain(
                 global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
                 seed=seed, tail=tail, epochs=epochs, rank_split=rank_split, balance=balance, settle=settle,
-                open_limit=open_limit,
+                open_limit=open_limit, plan=plan_text(plan, self._known.called),
             )  # fmt: skip
             self._options["balance"] = balance
             self._has_parts = balance is not None and (balance.micro_batches > 1 or balance.micro_cost > 0)
@@ -464,9 +470,18 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         self._options["global_batch_size"] = self.global_batch_size
         self._changed()
 
-    def set_weights(self, weights: Sequence[float]) -> None:
-        """Goes on with other weights of the datasets. All ranks do it at the same step."""
-        self._run.set_weights(weights)
+    def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
+        """Goes on by another plan, of which all is the same that is past, else MismatchError. All ranks at one step."""
+        ranks = None if self._is_placed else torchs_ranks()
+        called = self._known.called
+        self._run._replan(plan_text(read_plan(plan, dict.fromkeys(called), ranks), called))
+        self._options["plan"] = self._run._plan
+        self._run._keep_ledger()
+        self._changed()
+
+    def set_weights(self, weights: Sequence[float] | Mapping[str, float]) -> None:
+        """Goes on with other weights of the datasets, in order or by name. All ranks do it at the same step."""
+        self._run.set_weights(weights_by_order("set weights", weights, self._known.called))
         self._run._keep_ledger()
         self._changed()
 

@@ -53,6 +53,8 @@ class BatchSlot(NamedTuple):
     rank: int
     slot: int
     """of the global batch"""
+    is_skipped: bool = False
+    """the plan leaves that step out"""
 
 
 class BatchCosts(NamedTuple):
@@ -71,11 +73,12 @@ class BatchCosts(NamedTuple):
 class Mixture(NamedTuple):
     """Datasets with the same fields that take turns by weight. Each has epochs of its own.
 
-    `end` is "first_exhausted", "all_exhausted", or "steps": then the run has `steps` steps.
+    They are a list, or a dict by name; then `weights` may be one, too. `end` is "first_exhausted", "all_exhausted", or
+    "steps": then the run has `steps` steps.
     """
 
-    sources: Sequence[Any]
-    weights: Sequence[float]
+    sources: Sequence[Any] | Mapping[str, Any]
+    weights: Sequence[float] | Mapping[str, float]
     end: str = "first_exhausted"
     steps: int = 0
 

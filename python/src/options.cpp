@@ -56,6 +56,17 @@ Option<PackOptions> packed_fields_option() {
           }};
 }
 
+/// The text that `to_string` makes of one, or None.
+Option<LoaderOptions> plan_option() {
+  return {"plan",
+          [](LoaderOptions& options, py::handle value, const Argument& as) {
+            options.plan = value.is_none() ? RunPlan() : parse_plan(take<std::string>(value, as));
+          },
+          [](const LoaderOptions& options) -> py::object {
+            return options.plan.empty() ? py::none() : py::object(py::str(to_string(options.plan)));
+          }};
+}
+
 const OptionTable<LoaderOptions> kLoaderOptions{
     "make a loader",
     {option("global_batch_size", &LoaderOptions::global_batch_size), shards_option(),
@@ -63,7 +74,7 @@ const OptionTable<LoaderOptions> kLoaderOptions{
      option("seed", &LoaderOptions::seed), option("block", &LoaderOptions::block),
      option("tail", &LoaderOptions::tail), option("rank_split", &LoaderOptions::rank_split),
      option("balance", &LoaderOptions::balance), option("worker_split", &LoaderOptions::worker_split),
-     epochs_option<LoaderOptions>(), option("evaluation", &LoaderOptions::evaluation),
+     epochs_option<LoaderOptions>(), plan_option(), option("evaluation", &LoaderOptions::evaluation),
      option("settle", &LoaderOptions::settle), option("open_limit", &LoaderOptions::open_limit),
      option("workers", &LoaderOptions::workers),
      option("read_ahead_batches", &LoaderOptions::read_ahead_batches),
@@ -163,7 +174,16 @@ MixtureOptions to_mixture_options(py::handle given) {
 
 Mixture to_mixture(py::handle given) {
   const MixtureOptions options = to_mixture_options(given);
-  const auto sources = given.attr("sources").cast<std::vector<PySource>>();
+  std::vector<std::string> names;
+  std::vector<PySource> sources;
+  if (const py::object all = given.attr("sources"); py::isinstance<py::dict>(all)) {
+    for (const auto& [name, source] : py::reinterpret_borrow<py::dict>(all)) {
+      names.push_back(name.cast<std::string>());
+      sources.push_back(source.cast<PySource>());
+    }
+  } else {
+    sources = all.cast<std::vector<PySource>>();
+  }
   const auto weights = to_weights(given.attr("weights"));
   if (sources.size() != weights.size()) {
     throw internal::failure(ErrorCode::invalid_argument, "mix datasets: {} datasets, but {} weights",
@@ -171,7 +191,8 @@ Mixture to_mixture(py::handle given) {
   }
   Mixture mixture{.end = options.end, .steps = options.steps};
   for (std::size_t d = 0; d < sources.size(); ++d) {
-    mixture.datasets.push_back({.source = sources[d].source, .weight = weights[d]});
+    mixture.datasets.push_back(
+        {.source = sources[d].source, .weight = weights[d], .name = names.empty() ? "" : names[d]});
   }
   return mixture;
 }

@@ -84,6 +84,10 @@ void define_changes(py::class_<Self>& made) {
             self.use([&](auto& run) { run.set_global_batch_size(to); });
           },
           py::arg("size"), "Goes on with batches of another size. All ranks do it at the same step.")
+      .def("_replan",
+           [](Self& self, const std::string& text) {
+             self.use([plan = parse_plan(text)](auto& run) { run.replan(plan); });
+           })
       .def(
           "set_weights",
           [](Self& self, py::handle weights) {

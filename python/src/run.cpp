@@ -150,7 +150,8 @@ struct PyRun::Texts {
         skipped(of.skipped),
         but_position(json_of_state(of), "position") {}
   [[nodiscard]] bool are_of(const PyRun& run, const Run& its_origin) const {
-    return &RunAccess::path(at_origin) == &RunAccess::path(its_origin) && at_origin == its_origin && world_size == run.world.size && skipped == run.skipped;
+    return &RunAccess::path(at_origin) == &RunAccess::path(its_origin) && at_origin == its_origin &&
+           world_size == run.world.size && skipped == run.skipped;
   }
 
   Run at_origin;
@@ -253,6 +254,11 @@ void define_answers(RunClass& run) {
                              "Samples of all ranks in a step.")
       .def_property_readonly(
           "seed", [](const PyRun& self) { return self.options().seed; }, "Of the order.")
+      .def_property_readonly("_plan",
+                             [](const PyRun& self) {
+                               return self.plan().empty() ? std::nullopt
+                                                          : std::optional(to_string(self.plan()));
+                             })
       .def("_data", &from_data)
       .def("state", &PyRun::state, "Where it is and what defines its order: a loader's state, a text.")
       .def("recipe", &PyRun::recipe,
@@ -367,6 +373,15 @@ void define_runs(py::module_& module) {
   define_sampling(made);
   define_handing_out(made);
   define_rules(module);
+  module.def("plan_text", [](const std::string& text, const std::vector<std::string>& names) {
+    return to_string(parse_plan(text, names));
+  });
+  module.def("read_plan",
+             [](const PyCommunicator* comm, const std::string& path, const std::vector<std::string>& names) {
+               const auto ranks = ranks_of(comm);
+               const Unlocked released;
+               return to_string(read_plan(*ranks, path, names));
+             });
   module.def("make_run", &make_run);
   module.def("make_run_over", &make_run_over);
   module.def("make_sampler_run", &make_sampler_run);

@@ -212,7 +212,9 @@ py::object package(const char* name) { return py::module_::import("rota").attr(n
 
 py::object to_python(const World& world) { return package("World")(world.rank, world.size, world.replica); }
 py::object to_python(const Position& at) { return package("Position")(at.epoch, at.consumed, at.step); }
-py::object to_python(const BatchSlot& slot) { return package("BatchSlot")(slot.step, slot.rank, slot.slot); }
+py::object to_python(const BatchSlot& slot) {
+  return package("BatchSlot")(slot.step, slot.rank, slot.slot, slot.is_skipped);
+}
 py::object to_python(const BatchCosts& costs) {
   return package("BatchCosts")(costs.global, costs.rank, costs.most, costs.most_by_sample, costs.largest);
 }

@@ -272,7 +272,7 @@ class Auditor {
   }
 
   void check_bytes(int rank, const TraceSlot& slot, std::int64_t epoch, std::uint64_t suspect = 0) {
-    if (slot.kind == SlotKind::skipped) return;
+    if (!slot.has_bytes()) return;
     std::vector<std::uint64_t>& digests = digests_[start_.changes_by_epoch ? epoch : 0];
     digests.resize(index(samples_));
     std::uint64_t& known = digests[index(slot.id)];  // inverted, so that 0 is unknown

@@ -132,9 +132,10 @@ OrderedJson samples_of(const RunSlice& slice, const Source* source) {
 }
 
 std::string step_text(const OrderedJson& step, bool has_source) {
-  std::string text = fmt::format("step {}: begins in epoch {} behind sample {}, and has {}\n\n",
-                                 step["step"].dump(), step["epoch"].dump(), step["consumed"].dump(),
-                                 counted(step["global_size"].get<std::int64_t>(), "slot"));
+  std::string text =
+      fmt::format("step {}{}: begins in epoch {} behind sample {}, and has {}\n\n", step["step"].dump(),
+                  step.value("is_skipped", false) ? ", which the plan leaves out" : "", step["epoch"].dump(),
+                  step["consumed"].dump(), counted(step["global_size"].get<std::int64_t>(), "slot"));
   std::vector<std::vector<std::string>> table{{"where", "slot", "sample", "epoch", "kind", "dataset"}};
   for (const OrderedJson& sample : step["samples"]) {
     table.push_back({shown(sample.value("where", "")), sample["slot"].dump(), sample["id"].dump(),
@@ -148,7 +149,8 @@ std::string step_text(const OrderedJson& step, bool has_source) {
 }
 
 int tell_step(const When& when, const Run& run, const Source* source) {
-  const auto then = run.at(when.step);
+  const bool is_skipped = internal::RunAccess::path(run).is_skipped(when.step);
+  const auto then = internal::RunAccess::without_skip(run).at(when.step);
   if (!then) {
     throw internal::failure(ErrorCode::out_of_range, "find step {}: the run has fewer steps", when.step);
   }
@@ -156,6 +158,7 @@ int tell_step(const When& when, const Run& run, const Source* source) {
   RunSlice slice;
   then->slice(slice, world, parse_split(when.split));
   const OrderedJson step{{"step", when.step},
+                         {"is_skipped", is_skipped},
                          {"epoch", slice.start.epoch},
                          {"consumed", slice.start.consumed},
                          {"rank", world.rank},
@@ -170,7 +173,8 @@ int tell_step(const When& when, const Run& run, const Source* source) {
 int tell_sample(const When& when, const Run& run, const Source* source) {
   const auto found = run.when({when.sample}, when.epoch, when.ranks, parse_split(when.split));
   const std::string where = where_of(source, {when.sample});
-  OrderedJson sample{{"sample", when.sample}, {"epoch", when.epoch}, {"is_read", found.has_value()}};
+  OrderedJson sample{
+      {"sample", when.sample}, {"epoch", when.epoch}, {"is_read", found && !found->is_skipped}};
   if (found)
     sample.update(
         {{"step", found->step}, {"rank", found->rank}, {"ranks", when.ranks}, {"slot", found->slot}});
@@ -180,11 +184,11 @@ int tell_sample(const When& when, const Run& run, const Source* source) {
   } else {
     fmt::print("sample {}{} in epoch {}: {}\n", when.sample,
                where.empty() ? "" : fmt::format(" ({})", shown(where)), when.epoch,
-               found ? fmt::format("step {}, rank {} of {}, slot {}", found->step, found->rank, when.ranks,
-                                   found->slot)
+               found ? fmt::format("step {}, rank {} of {}, slot {}{}", found->step, found->rank, when.ranks,
+                                   found->slot, found->is_skipped ? "; skipped, as the plan says" : "")
                      : "not read: it is dropped, or past the end of the run");
   }
-  return found ? 0 : kProblems;
+  return found && !found->is_skipped ? 0 : kProblems;
 }
 
 int tell(const When& when) {

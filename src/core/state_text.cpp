@@ -88,8 +88,7 @@ std::string from_base64(const JsonObject& object, std::string_view key) {
 }
 
 StateText::StateText(std::string task, std::string_view kind, std::string_view text)
-    : task_(std::move(task)),
-      json_(parse_json(text, [this](std::string_view why) { fail(why); })) {
+    : task_(std::move(task)), json_(parse_json(text, [this](std::string_view why) { fail(why); })) {
   const JsonObject head = object();
   if (const std::int64_t version = head.number("rota_state"); version < 1 || version > kNewest) {
     fail(version > kNewest ? ErrorCode::unsupported : ErrorCode::corrupt,

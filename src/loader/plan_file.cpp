@@ -15,8 +15,8 @@ std::string text_of_file(const std::string& path) {
   if (status.type() == std::filesystem::file_type::not_found)
     throw internal::failure(ErrorCode::not_found, "read the plan {}: there is no such file", path);
   if (!std::filesystem::is_regular_file(status) || std::filesystem::file_size(path, failed) > kMost)
-    throw internal::failure(ErrorCode::invalid_argument, "read the plan {}: it is no regular file of up to 64 MiB",
-                            path);
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "read the plan {}: it is no regular file of up to 64 MiB", path);
   std::ifstream file(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file.is_open() || file.bad())

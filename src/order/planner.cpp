@@ -159,7 +159,8 @@ std::optional<Position> Planner::find(const Run& run, std::size_t dataset, std::
   const auto next = std::ranges::partition_point(all, has_turn);
   if (next == all.begin()) refuse_past(id, epoch, run);
   const Stretch& in = *std::prev(next);
-  if (const auto* steps = std::get_if<Steps>(in.steps.get())) return steps->find(in.begin, in.batch_size, turn);
+  if (const auto* steps = std::get_if<Steps>(in.steps.get()))
+    return steps->find(in.begin, in.batch_size, turn);
   const auto& mixed = std::get<MixtureSteps>(*in.steps);
   const std::int64_t before = mixed.turns_before(dataset, turn).value();
   return before == WeightedTurns::kNever ? std::nullopt : mixed.find(in.begin, in.batch_size, before);

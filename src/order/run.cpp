@@ -147,8 +147,8 @@ RunSlice Run::open() const {
   if (RunAccess::open(*this).empty()) return all;
   Run whole = *this;
   whole.path_ = std::make_shared<const RunPath>(
-      internal::Stretch{position_, std::ssize(RunAccess::open(*this)), RunAccess::stretch(*this).steps}, false,
-      std::make_shared<const RunPlan>());
+      internal::Stretch{position_, std::ssize(RunAccess::open(*this)), RunAccess::stretch(*this).steps},
+      false, std::make_shared<const RunPlan>());
   static_cast<void>(whole.slice(all));
   return all;
 }
@@ -160,7 +160,8 @@ std::string internal::RunAccess::past(const Run& run) {
       "it came before epoch {}, sample {}, step {}, from which on batches are of {} samples{}; what they "
       "were before is not known; ask where the run was then",
       first.begin.epoch, first.begin.consumed, first.begin.step, first.batch_size,
-      mixture == nullptr ? "" : fmt::format(", and weights as they were set at sample {}", mixture->changed_at));
+      mixture == nullptr ? ""
+                         : fmt::format(", and weights as they were set at sample {}", mixture->changed_at));
 }
 
 std::optional<Position> Run::position_of(std::int64_t step) const {
@@ -185,9 +186,7 @@ std::int64_t Run::steps_per_epoch() const {
 }
 std::int64_t Run::steps() const { return path_->count(); }
 
-const MixtureState* Run::mixture() const noexcept {
-  return RunAccess::stretch(*this).mixture();
-}
+const MixtureState* Run::mixture() const noexcept { return RunAccess::stretch(*this).mixture(); }
 
 // ---- how they are moved ----
 
@@ -211,8 +210,11 @@ std::shared_ptr<const internal::RunSteps> steps_by(const std::shared_ptr<const i
 }  // namespace
 
 void internal::RunAccess::go_to(Run& run, const RunPlace& place, bool are_same) {
-  if (place.mixture || run.mixture() != nullptr)
-    require_mixture(run, "go to a place", place.mixture ? place.mixture->weights.size() : 0);
+  const auto require = [&](const std::optional<MixtureState>& mixture) {
+    if (mixture || run.mixture() != nullptr)
+      require_mixture(run, "go to a place", mixture ? mixture->weights.size() : 0);
+  };
+  require(place.mixture);
   const auto steps = steps_by(stretch(run).steps, place.mixture);
   std::visit([&](const auto& of) { of.require(place.position); }, *steps);
   const Stretch here{place.position, place.batch_size, steps};
@@ -220,7 +222,9 @@ void internal::RunAccess::go_to(Run& run, const RunPlace& place, bool are_same) 
   const auto plan = std::make_shared<const RunPlan>(place.way ? place.way->plan : RunPlan());
   std::shared_ptr<const RunPath> path;
   if (place.way && are_same) {
+    require(place.way->mixture);
     const Stretch first{place.way->begin, place.way->batch_size, steps_by(steps, place.way->mixture)};
+    std::visit([&](const auto& of) { of.require(first.begin); }, *first.steps);
     path = std::make_shared<const RunPath>(first, place.way->takes_stages, plan, place.way->changes);
     const Stretch& there = path->at(place.position.step);
     const bool is_way = path->is_whole() && path->lead(place.position) &&
@@ -229,7 +233,8 @@ void internal::RunAccess::go_to(Run& run, const RunPlace& place, bool are_same) 
   }
   const bool lead = are_same && before.lead(place.position);
   if (!path)
-    path = std::make_shared<const RunPath>(lead ? before : here, lead && place.origin == Position(), plan);
+    path = std::make_shared<const RunPath>(lead ? before : here,
+                                           lead && !place.way && place.origin == Position(), plan);
   run.path_ = std::move(path);
   run.position_ = place.position;
   set_open(run, {});
@@ -245,8 +250,8 @@ void internal::RunAccess::go_back(Run& run, const Position& at) {
 }
 
 void internal::RunAccess::change(Run& run, std::int64_t batch_size, std::vector<std::int64_t> weights) {
-  run.path_ = std::make_shared<const RunPath>(
-      run.path_->with({run.position_, batch_size, std::move(weights)}));
+  run.path_ =
+      std::make_shared<const RunPath>(run.path_->with({run.position_, batch_size, std::move(weights)}));
 }
 
 void internal::RunAccess::add_open(Run& run, const OpenTurns& more) {
@@ -283,7 +288,8 @@ void Run::seek(const Position& position) {
 
 void Run::seek(const Position& position, const MixtureState& mixture) {
   RunAccess::require_mixture(*this, "go to a place", mixture.weights.size());
-  const internal::Stretch& there = plan().stages.empty() ? RunAccess::stretch(*this) : path_->at(position.step);
+  const internal::Stretch& there =
+      plan().stages.empty() ? RunAccess::stretch(*this) : path_->at(position.step);
   if (*there.mixture() == mixture) return seek(position);
   const auto steps = steps_by(there.steps, mixture);
   std::get<MixtureSteps>(*steps).require(position);
@@ -299,7 +305,8 @@ void Run::restart() {
   if (this->mixture() != nullptr)
     mixture = {.weights = order_->given, .counts = std::vector<std::int64_t>(order_->given.size())};
   path_ = std::make_shared<const RunPath>(
-      internal::Stretch{{}, plan().stages.empty() ? now.batch_size : order_->given_batch_size,
+      internal::Stretch{{},
+                        plan().stages.empty() ? now.batch_size : order_->given_batch_size,
                         steps_by(now.steps, mixture)},
       true, path_->plan());
   position_ = {};
@@ -321,9 +328,11 @@ bool internal::RunAccess::replan(Run& run, const RunPlan& plan) {
   const bool is_known = before.begin() == Position() || !before.plan()->stages.empty();
   auto made = std::make_shared<const RunPlan>(plan);
   auto path = std::make_shared<const RunPath>(
-      is_known ? before.with(std::move(made))
-               : RunPath({run.position_, run.global_batch_size(), stretch(run).steps}, true, std::move(made)));
-  if (!path->is_whole() || !path->lead(run.position_) || (is_known && !path->is_same_until(before, run.position_)))
+      is_known
+          ? before.with(std::move(made))
+          : RunPath({run.position_, run.global_batch_size(), stretch(run).steps}, true, std::move(made)));
+  if (!path->is_whole() || !path->lead(run.position_) ||
+      (is_known && !path->is_same_until(before, run.position_)))
     return false;
   run.path_ = std::move(path);
   return true;
@@ -334,9 +343,19 @@ void Run::replan(const RunPlan& plan) {
   throw internal::failure(ErrorCode::mismatch, "go on by another plan: {}", RunAccess::other_past(*this));
 }
 
+Run internal::RunAccess::without_skip(const Run& run) {
+  Run whole = run;
+  RunPlan plan = run.plan();
+  plan.skip.clear();
+  whole.path_ =
+      std::make_shared<const RunPath>(run.path_->with(std::make_shared<const RunPlan>(std::move(plan))));
+  return whole;
+}
+
 std::string internal::RunAccess::other_past(const Run& run) {
   return fmt::format(
-      "what it says of steps before {} is not what they were; leave stages and skipped steps as they are that "
+      "what it says of steps before {} is not what they were; leave stages and skipped steps as they are "
+      "that "
       "have begun, and add others behind",
       run.position_.step);
 }

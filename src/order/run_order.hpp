@@ -114,6 +114,8 @@ struct RunAccess {
   /// As Run::replan; false, and nothing done, for one of another past, which `other_past` says.
   static bool replan(Run& run, const RunPlan& plan);
   static std::string other_past(const Run& run);
+  /// The same with the steps that its plan leaves out.
+  static Run without_skip(const Run& run);
   /// As the constructor, of these weights, quantised.
   static Run make(const std::vector<RunData>& data, const RunOptions& how, std::vector<std::int64_t> given);
 };

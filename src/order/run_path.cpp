@@ -6,11 +6,12 @@
 #include <utility>
 
 #include "core/failure.hpp"
+#include "rota/fingerprint.hpp"
 
 namespace rota::internal {
 namespace {
 
-constexpr std::int64_t kJumps = 32;     // of weights that go in a line
+constexpr std::int64_t kJumps = 32;  // of weights that go in a line
 constexpr std::int64_t kThousand = 1000;
 
 template <typename Call>
@@ -35,9 +36,9 @@ i128 counted(const Stretch& stretch, const RunPlan& plan, Stage::Unit unit, cons
   return tokens;
 }
 
-// The first step of a stretch that starts at `amount` or behind it, if the stretch goes on for so long, or its end:
-// other weights may go on there. Steps count up, so that one is found by halves: as exactly for a tail that leaves
-// samples out as for tokens.
+// The first step of a stretch that starts at `amount` or behind it, if the stretch goes on for so long, or
+// its end: other weights may go on there. Steps count up, so that one is found by halves: as exactly for a
+// tail that leaves samples out as for tokens.
 std::optional<Position> first_at(const Stretch& stretch, const RunPlan& plan, Stage::Unit unit, i128 amount) {
   const auto is_reached = [&](const Position& at) { return counted(stretch, plan, unit, at) >= amount; };
   if (is_reached(stretch.begin)) return stretch.begin;
@@ -46,8 +47,10 @@ std::optional<Position> first_at(const Stretch& stretch, const RunPlan& plan, St
   for (std::int64_t ahead = 1; behind == before; ahead *= 2) {
     if (ahead > kMaxCount - before) return std::nullopt;
     const auto at = stretch.start_of(before + ahead);
-    if (!at || is_reached(*at)) behind = before + ahead;
-    else before = behind = before + ahead;
+    if (!at || is_reached(*at))
+      behind = before + ahead;
+    else
+      before = behind = before + ahead;
   }
   while (behind - before > 1) {
     const std::int64_t middle = before + (behind - before) / 2;
@@ -57,7 +60,8 @@ std::optional<Position> first_at(const Stretch& stretch, const RunPlan& plan, St
   if (const auto at = stretch.start_of(behind)) return at;
   GlobalBatch last;
   const auto at = stretch.start_of(before);
-  const bool has_end = at && ask(stretch, [&](const auto& of) { return of.batch(*at, stretch.batch_size, last); });
+  const bool has_end =
+      at && ask(stretch, [&](const auto& of) { return of.batch(*at, stretch.batch_size, last); });
   return has_end && is_reached(last.next) ? std::optional(last.next) : std::nullopt;
 }
 
@@ -88,6 +92,10 @@ bool operator==(const Stretch& a, const Stretch& b) {
   return a.begin == b.begin && a.batch_size == b.batch_size && (a.steps == b.steps || *a.steps == *b.steps);
 }
 
+std::string digest_of_plan(const RunPlan& plan) {
+  return to_string(FingerprintBuilder().add(to_string(plan)).finish());
+}
+
 struct RunPath::Turning {
   Stage::Unit unit;
   i128 amount;  ///< of tokens in thousandths
@@ -110,12 +118,15 @@ std::vector<RunPath::Turning> RunPath::turnings() const {
       std::vector<double> weights = stage.weights;
       for (std::size_t d = 0; d < weights.size(); ++d) weights[d] += (stage.toward[d] - weights[d]) * part;
       weights = of_samples(std::move(weights), *plan_);
-      if (jump == 0) all.back().weights = quantise_roughly(weights);
+      if (jump == 0)
+        all.back().weights = quantise_roughly(weights);
       else
-        all.push_back({stage.unit, stage.begin * scale + distance * jump / kJumps, 0, quantise_roughly(weights)});
+        all.push_back(
+            {stage.unit, stage.begin * scale + distance * jump / kJumps, 0, quantise_roughly(weights)});
     }
     if (plan_->stages[s + 1].weights.empty())
-      all.push_back({stage.unit, stage.begin * scale + distance, 0, quantise(of_samples(stage.toward, *plan_))});
+      all.push_back(
+          {stage.unit, stage.begin * scale + distance, 0, quantise(of_samples(stage.toward, *plan_))});
   }
   return all;
 }
@@ -145,8 +156,8 @@ void RunPath::go_on(const Position& at, std::int64_t batch_size, const std::vect
   stretches_.push_back(std::move(next));
 }
 
-// What the plan and these changes add behind the last stretch, and, if `takes_stages`, at its begin. At one place
-// the change counts, for who makes one knows what began there.
+// What the plan and these changes add behind the last stretch, and, if `takes_stages`, at its begin. At one
+// place the change counts, for who makes one knows what began there.
 void RunPath::grow(bool takes_stages, std::span<const ChangeByHand> changes) {
   const Position from = stretches_.back().begin;
   const std::vector<Turning> turnings = this->turnings();
@@ -182,7 +193,8 @@ void RunPath::grow(bool takes_stages, std::span<const ChangeByHand> changes) {
 
 const Stretch& RunPath::at(std::int64_t step) const noexcept {
   if (stretches_.size() == 1) return stretches_.front();
-  const auto next = std::ranges::upper_bound(stretches_, step, {}, [](const Stretch& one) { return one.begin.step; });
+  const auto next =
+      std::ranges::upper_bound(stretches_, step, {}, [](const Stretch& one) { return one.begin.step; });
   return next == stretches_.begin() ? stretches_.front() : *std::prev(next);
 }
 
@@ -230,7 +242,8 @@ RunPath RunPath::with(ChangeByHand change) const {
     std::erase_if(changed.stretches_, [&](const Stretch& one) { return one.begin.step < oldest; });
   }
   changed.go_on(change.at, change.batch_size, change.weights);
-  if (changed.changes_.empty() || changed.changes_.back().at.step != step) changed.changes_.push_back({.at = change.at});
+  if (changed.changes_.empty() || changed.changes_.back().at.step != step)
+    changed.changes_.push_back({.at = change.at});
   ChangeByHand& last = changed.changes_.back();
   if (change.batch_size != 0) last.batch_size = change.batch_size;
   if (!change.weights.empty()) last.weights = std::move(change.weights);
@@ -261,7 +274,8 @@ bool RunPath::is_same_until(const RunPath& other, const Position& at) const {
 bool RunPath::is_same_from(const RunPath& other, const Position& at) const {
   const auto behind = [&](const RunPath& path) {
     const Stretch& now = path.at(at.step);
-    std::vector<Stretch> rest(path.stretches_.begin() + (&now - path.stretches_.data()), path.stretches_.end());
+    std::vector<Stretch> rest(path.stretches_.begin() + (&now - path.stretches_.data()),
+                              path.stretches_.end());
     rest.front().begin = at;
     std::vector<StepRange> skipped;
     for (StepRange range : path.plan_->skip) {

@@ -34,6 +34,9 @@ struct Stretch {
   friend bool operator==(const Stretch& a, const Stretch& b);
 };
 
+/// By which ranks, states and traces know a plan.
+[[nodiscard]] std::string digest_of_plan(const RunPlan& plan);
+
 /// A change that no plan has: from a step on.
 struct ChangeByHand {
   Position at;
@@ -49,8 +52,8 @@ class RunPath {
   /// The last so many changes by hand are known; what an older one has led to is the first stretch.
   static constexpr std::size_t kMostChanges = 64;
 
-  /// `takes_stages`: what the plan has begun by that place counts there, as at the start of a run; else `first`
-  /// has it. Throws Error{invalid_argument} from `plan.validate()`.
+  /// `takes_stages`: what the plan has begun by that place counts there, as at the start of a run; else
+  /// `first` has it. Throws Error{invalid_argument} from `plan.validate()`.
   RunPath(Stretch first, bool takes_stages, std::shared_ptr<const RunPlan> plan,
           std::vector<ChangeByHand> changes = {});
 

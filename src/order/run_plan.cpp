@@ -50,7 +50,7 @@ void check_ramp(const Stage& stage, const Stage* next, const std::string& name) 
   if (stage.weights.empty()) kPlanCheck.refuse(name + ".toward", "set", "of a stage with weights");
   if (next == nullptr || next->unit != stage.unit)
     kPlanCheck.refuse(name + ".toward", "set",
-                  fmt::format("of a stage behind which one begins by {}, too", unit_of(stage)));
+                      fmt::format("of a stage behind which one begins by {}, too", unit_of(stage)));
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ void RunPlan::validate(std::size_t datasets) const {
   const std::size_t least = std::max<std::size_t>(datasets, 1);
   if (!tokens_per_sample.empty() && tokens_per_sample.size() != least)
     kPlanCheck.refuse("tokens_per_sample", fmt::format("of {}", tokens_per_sample.size()),
-                  fmt::format("of {} dataset{}", least, least == 1 ? "" : "s"));
+                      fmt::format("of {} dataset{}", least, least == 1 ? "" : "s"));
   if (are_weights_of_tokens && tokens_per_sample.empty())
     kPlanCheck.refuse("by", "tokens", fmt::format("left out, or there be {}", kRule));
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -73,7 +73,8 @@ void RunPlan::validate(std::size_t datasets) const {
     const std::string name = fmt::format("stages[{}]", s);
     kPlanCheck.one_of(name + ".unit", stage.unit, kStageUnits);
     kPlanCheck.in_range(fmt::format("{}.{}", name, unit_of(stage)), stage.begin, 0, kMaxCount);
-    kPlanCheck.in_range(name + ".global_batch_size", stage.global_batch_size, 0, kMaxBatchSize, "0 = as before");
+    kPlanCheck.in_range(name + ".global_batch_size", stage.global_batch_size, 0, kMaxBatchSize,
+                        "0 = as before");
     if (stage.unit == Stage::Unit::tokens && tokens_per_sample.empty())
       kPlanCheck.refuse(name, "of tokens", fmt::format("of samples or steps, or there be {}", kRule));
     check_weights(name + ".weights", stage.weights, datasets);
@@ -83,12 +84,12 @@ void RunPlan::validate(std::size_t datasets) const {
                                         [&](const Stage& before) { return before.unit == stage.unit; });
     if (same_unit != stages.rend() && same_unit->begin >= stage.begin)
       kPlanCheck.refuse(fmt::format("{}.{}", name, unit_of(stage)), std::to_string(stage.begin),
-                    fmt::format("more than {}, with which an earlier one begins", same_unit->begin));
+                        fmt::format("more than {}, with which an earlier one begins", same_unit->begin));
   }
   for (std::size_t r = 0; r < skip.size(); ++r) {
     const std::string name = fmt::format("skip[{}]", r);
     kPlanCheck.in_range(name + " begins, which", skip[r].begin, r == 0 ? 0 : skip[r - 1].end + 1, kMaxCount,
-                    "behind the range before it");
+                        "behind the range before it");
     kPlanCheck.in_range(name + " ends, which", skip[r].end, skip[r].begin + 1, kMaxCount, "behind its begin");
   }
 }
@@ -120,7 +121,8 @@ std::int64_t amount_of(const JsonObject& object, std::string_view key) {
   std::string_view text = object.text(key);
   double scale = 1;
   if (!text.empty()) {
-    const auto suffix = kSuffixes.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
+    const auto suffix =
+        kSuffixes.find(static_cast<char>(std::toupper(static_cast<unsigned char>(text.back()))));
     if (suffix != std::string_view::npos) {
       scale = std::pow(1000.0, static_cast<double>(suffix + 1));
       text.remove_suffix(1);
@@ -151,7 +153,8 @@ std::vector<double> reals_of(const JsonObject& object, std::string_view key,
     return reals;
   }
   if (!json.is_object()) object.fail(key, "is no list of numbers, and no object by names of datasets");
-  if (names.empty() || names.front().empty()) object.fail(key, "is by names, and the datasets have none; give a list, or names");
+  if (names.empty() || names.front().empty())
+    object.fail(key, "is by names, and the datasets have none; give a list, or names");
   reals.assign(names.size(), missing);
   for (const auto& [name, value] : json.items()) {
     const auto found = std::ranges::find(names, name);
@@ -188,8 +191,7 @@ Stage read_stage(const Json& json, std::size_t number, const std::vector<std::st
 
 RunPlan parse_plan(std::string_view text, const std::vector<std::string>& names) {
   constexpr std::array<std::string_view, 4> kKeys{"stages", "skip", "tokens_per_sample", "by"};
-  const Json json =
-      internal::parse_json(text, [](std::string_view why) { refuse("", why); });
+  const Json json = internal::parse_json(text, [](std::string_view why) { refuse("", why); });
   const JsonObject object(json, refuse);
   know_keys(json, "", kKeys);
   RunPlan plan;

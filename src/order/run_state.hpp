@@ -29,8 +29,6 @@ void put_where(const Run& run, OrderedJson& state);
 /// Whether its batches were cut as those of `run`.
 [[nodiscard]] bool has_tail_of(const JsonObject& state, const Run& run);
 
-[[nodiscard]] std::string digest_of_plan(const RunPlan& plan);
-
 /// As Run::from.
 [[nodiscard]] Run run_of(const StateText& saved, const std::vector<RunData>& given = {});
 

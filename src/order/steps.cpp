@@ -87,7 +87,7 @@ Steps::Way Steps::way(const Position& from, std::int64_t size, const Turn& to) c
 
 bool Steps::lead(const Position& from, std::int64_t size, const Position& at) const {
   const bool is_past_end = at.epoch > epochs_ || (at.epoch == epochs_ && at.consumed > 0);
-  if (is_past_end || from.consumed > samples_) return false;
+  if (is_past_end || from.consumed > samples_ || at.consumed > samples_) return false;
   const auto [batches, rest] = way(from, size, {at.epoch, at.consumed});
   if (batches < 0 || rest < 0 || (tail_ != Tail::carry && at.epoch < from.epoch)) return false;
   const bool is_cut = rest != 0;  // as the last batch of the run is

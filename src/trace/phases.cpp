@@ -125,7 +125,7 @@ std::map<std::uint64_t, std::vector<Sighting>> find_facts(const Phases& phases,
       for (const auto& [rank, batch] : step.slices) {
         for (const TraceSlot& slot : batch->slots) {
           for (const Fact& fact : {bytes_fact(files.start, slot), order_fact(files.start, *batch, slot)}) {
-            if (slot.kind != SlotKind::skipped && keys.contains(fact.key))
+            if (slot.has_bytes() && keys.contains(fact.key))
               seen[fact.key].push_back({fact.value, number, rank, batch->start});
           }
         }
@@ -136,7 +136,7 @@ std::map<std::uint64_t, std::vector<Sighting>> find_facts(const Phases& phases,
 }
 
 std::uint64_t hash_of(const TraceSlot& slot) {
-  return hash(slot.slot, slot.id, slot.kind, slot.kind == SlotKind::skipped ? 0 : slot.digest);
+  return hash(slot.slot, slot.id, slot.kind, slot.has_bytes() ? slot.digest : 0);
 }
 
 }  // namespace rota::trace

@@ -44,6 +44,13 @@ class internal::TraceLines {
   /// what is `common` to lines of this rank.
   void begin(std::shared_ptr<Ledger> ledger, const std::string& common,
              const std::function<std::string(SampleNames out)>& first_line);
+  /// What a loader leaves out, if its plan says so; where it does not, `whole` is nothing.
+  struct LeftOut {
+    std::optional<Run> whole = {};  ///< the run with these steps
+    Balance balance = {};
+  };
+  LeftOut left_out = {};
+
   void leave() {
     if (ledger_) std::exchange(ledger_, nullptr)->dismiss(this);
   }
@@ -115,9 +122,17 @@ std::string start_line(const Loader& loader, internal::SampleNames out) {
     samples.push_back(order.plan().samples());
   std::string line = fmt::format(
       R"("workers":{},"batch":{},"split":"{}","tail":"{}","epoch":{},"consumed":{},"step":{},"fingerprint":"{}")",
-      options.workers, options.global_batch_size, to_string(options.rank_split), to_string(options.tail),
-      at.epoch, at.consumed, at.step, to_string(loader.fingerprint()));
+      options.workers, loader.run().global_batch_size(), to_string(options.rank_split),
+      to_string(options.tail), at.epoch, at.consumed, at.step, to_string(loader.fingerprint()));
   append_list(line, "samples", samples);
+  if (!loader.run().plan().empty()) {
+    std::vector<internal::Stretch> ahead = internal::RunAccess::path(loader.run()).stretches();
+    std::erase_if(ahead, [&](const internal::Stretch& one) { return one.begin.step <= at.step; });
+    append_list(line, "batches", ahead, [](const internal::Stretch& one) {
+      return fmt::format("[{},{}]", one.begin.step, one.batch_size);
+    });
+    line += fmt::format(R"(,"plan":"{}")", internal::digest_of_plan(loader.run().plan()));
+  }
   const internal::Settling& settling = internal::Behind::of(loader).settling;
   if (settling.is_by_hand()) line += R"(,"settle":"by_hand")";
   if (internal::PlannedSource::plan_of(loader.source())->changes_by_epoch())
@@ -219,6 +234,9 @@ TraceWriter::TraceWriter(const Communicator& comm, const std::filesystem::path& 
     is_mixture_ = loader.datasets() > 1;
   });
   std::tie(phase_, lines_) = begin(comm, directory, loader, phase);
+  next_step_ = loader.position().step;
+  if (lines_ && !loader.run().plan().skip.empty())
+    lines_->left_out = {internal::RunAccess::without_skip(loader.run()), loader.options().balance};
 }
 
 TraceWriter::TraceWriter(const Communicator& comm, const std::filesystem::path& directory,
@@ -241,6 +259,30 @@ TraceWriter& TraceWriter::operator=(TraceWriter&& other) noexcept = default;
 
 void TraceWriter::write(const Batch& batch) {
   if (!may_write(batch.size() == 0 ? is_stream_ : !batch.stream_ids().empty())) return;
+  if (!batch.is_again()) write_left_out(batch.start().step);
+  write_line(batch);
+  if (!batch.is_again()) next_step_ = batch.end().step;
+}
+
+// Steps that nobody reads: this rank's samples of them, as skipped ones. It goes on where it has failed.
+// Behind the last one, if there were any.
+std::optional<Position> TraceWriter::write_left_out(std::int64_t end) {
+  const auto& [whole, balance] = lines_->left_out;
+  std::optional<Run> run = whole && next_step_ < end ? whole->at(next_step_) : std::nullopt;
+  if (!run) return std::nullopt;
+  const auto pool =
+      std::make_shared<internal::BatchPool>(std::vector<Field>(), Allocator(), std::size_t{1}, 0);
+  for (; next_step_ < end; ++next_step_) {
+    auto memory = pool->take();
+    if (!run->slice(*memory, world_, split_, balance)) break;
+    run->advance(*memory);
+    std::ranges::replace(memory->kinds, SlotKind::sample, SlotKind::skipped);
+    write_line(pool->wrap(std::move(memory)));
+  }
+  return run->position();
+}
+
+void TraceWriter::write_line(const Batch& batch) {
   const Position& at = batch.start();
   std::string line = fmt::format(R"({{"event":"{}","phase":{},"rank":{},"epoch":{})",
                                  batch.is_again() ? "again" : "batch", phase_, world_.rank, at.epoch);
@@ -260,7 +302,7 @@ void TraceWriter::write(const Batch& batch) {
       append_list(line, "epochs", batch.epochs());
     }
   }
-  append_digests(line, batch);
+  if (!batch.fields().empty()) append_digests(line, batch);  // else nobody read it
   if (batch.real() != batch.size()) {
     append_list(line, "mask", batch.kinds(), [](SlotKind kind) { return static_cast<int>(kind); });
   }
@@ -276,7 +318,10 @@ void TraceWriter::write(const Batch& batch) {
 }
 
 void TraceWriter::end(const Loader& loader) {
-  if (may_write(false)) end(loader.position());
+  if (!may_write(false)) return;
+  // Of a run that is over, all steps that are not there are left out.
+  const auto behind = loader.run().is_over() ? write_left_out(kMaxCount) : std::nullopt;
+  end(behind.value_or(loader.position()));
 }
 void TraceWriter::end(const StreamLoader& loader) {
   if (may_write(true)) end(loader.position());

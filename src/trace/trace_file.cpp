@@ -70,6 +70,17 @@ std::vector<TraceName> to_names(const JsonObject& record, std::string_view ids, 
   return names;
 }
 
+std::vector<std::pair<std::int64_t, std::int64_t>> to_batches(const JsonObject& record) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> batches;
+  for (const Json& pair : record.array("batches")) {
+    if (!pair.is_array() || pair.size() != 2) throw Damage("\"batches\" are no pairs of a step and a size");
+    batches.emplace_back(record.number_in(pair[0], "batches", 0, kMaxTraced),
+                         record.number_in(pair[1], "batches", 1, kMaxTraced));
+  }
+  if (!std::ranges::is_sorted(batches)) throw Damage("\"batches\" are not in order");
+  return batches;
+}
+
 TraceStart to_start(const JsonObject& record) {
   if (record.text("event") != "start") throw Damage("the first record is not the start record");
   const std::int64_t version = natural(record, "v");
@@ -92,6 +103,7 @@ TraceStart to_start(const JsonObject& record) {
     if (start.samples.empty()) throw Damage("it has no dataset");
     start.is_by_hand = record.has("settle") && record.text("settle") == "by_hand";
     start.changes_by_epoch = record.has("content") && record.text("content") == "by_epoch";
+    if (record.has("batches")) start.batches = to_batches(record);
     if (record.has("open")) start.open = to_names(record, "open", "open_epochs");
   }
   start.from = to_position(record, start.is_stream());
@@ -173,11 +185,19 @@ std::int64_t phase_in_name(const std::filesystem::path& path) {
 
 }  // namespace
 
+std::int64_t TraceStart::batch_at(std::int64_t step) const noexcept {
+  const auto next =
+      std::ranges::upper_bound(batches, step, {}, &std::pair<std::int64_t, std::int64_t>::first);
+  return next == batches.begin() ? batch : std::prev(next)->second;
+}
+
 Position TraceStart::settled(const Position& at) const noexcept {
   const std::int64_t n = epoch_samples();
   if (is_stream() || n == 0) return at;
   if (tail == Tail::carry) return {at.epoch + at.consumed / n, at.consumed % n, at.step};
-  return slots_at(at) == 0 ? Position{at.epoch + 1, 0, at.step} : at;
+  // The batch before has left what is too little for another of its size.
+  const bool is_dropped = tail == Tail::drop && n - at.consumed < batch_at(at.step - 1);
+  return slots_at(at) == 0 || is_dropped ? Position{at.epoch + 1, 0, at.step} : at;
 }
 
 bool TraceStart::follows(const Position& start, const Position& at) const noexcept {
@@ -187,8 +207,9 @@ bool TraceStart::follows(const Position& start, const Position& at) const noexce
 
 std::int64_t TraceStart::slots_at(const Position& at) const noexcept {
   const std::int64_t left = epoch_samples() - at.consumed;
-  if (left <= 0 || (tail == Tail::drop && left < batch)) return 0;
-  return tail == Tail::partial ? std::min(batch, left) : batch;
+  const std::int64_t size = batch_at(at.step);
+  if (left <= 0 || (tail == Tail::drop && left < size)) return 0;
+  return tail == Tail::partial ? std::min(size, left) : size;
 }
 
 bool TraceStart::is_same_run(const TraceStart& other) const noexcept {
@@ -196,9 +217,9 @@ bool TraceStart::is_same_run(const TraceStart& other) const noexcept {
 }
 
 bool TraceStart::is_same_phase(const TraceStart& other) const noexcept {
-  return is_same_run(other) &&
-         std::tie(world.size, batch, tail, split, from, is_by_hand) ==
-             std::tie(other.world.size, other.batch, other.tail, other.split, other.from, other.is_by_hand);
+  return is_same_run(other) && std::tie(world.size, batch, batches, tail, split, from, is_by_hand) ==
+                                   std::tie(other.world.size, other.batch, other.batches, other.tail,
+                                            other.split, other.from, other.is_by_hand);
 }
 
 std::int64_t set_of(const TraceStart& start, const TraceSlot& slot) {
@@ -315,13 +336,17 @@ bool TraceFile::take(TraceBatch& batch) {
     return false;
   }
   TraceBatch read{.start = at, .slots = {}, .times = {}};
-  for (const Json& digest : record.array("digests"))
+  const bool is_left_out = !record.has("digests") && !start_->is_stream() && event == "batch";
+  if (is_left_out) read.slots.resize(record.array("ids").size(), {.epoch = at.epoch, .is_left_out = true});
+  for (const Json& digest : is_left_out ? Json::array() : record.array("digests"))
     read.slots.push_back({.epoch = at.epoch, .digest = to_digest(digest)});
   if (start_->is_stream()) {
     read_stream(record, read);
   } else {
     read_samples(record, *start_, read);
   }
+  if (is_left_out && std::ranges::count(read.slots, SlotKind::sample, &TraceSlot::kind) > 0)
+    throw Damage("it has samples and no digests");
   if (event == "again") {
     fates_.push_back({.kind = TraceFate::Kind::again, .slots = std::move(read.slots)});
     return false;

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rota/batch.hpp"
@@ -32,7 +33,9 @@ struct TraceStart {
   std::int64_t phase = 0;
   World world = {};
   int workers = 0;
-  std::int64_t batch = 0;          ///< B, the global batch size of this phase
+  std::int64_t batch = 0;  ///< B, the global batch size where the phase begins
+  /// Of a run with a plan: from which steps on it is another.
+  std::vector<std::pair<std::int64_t, std::int64_t>> batches = {};
   Split split = Split::by_sample;  ///< of ranks
   Tail tail = Tail::partial;       ///< not of a stream
   Position from = {};              ///< where the phase begins
@@ -43,6 +46,7 @@ struct TraceStart {
   bool changes_by_epoch = false;           ///< a sample has other bytes in another epoch
   std::vector<TraceName> open = {};        ///< on this rank, when the phase began
 
+  [[nodiscard]] std::int64_t batch_at(std::int64_t step) const noexcept;
   [[nodiscard]] bool is_stream() const noexcept { return samples.empty(); }
   [[nodiscard]] bool is_mixture() const noexcept { return samples.size() > 1; }
   /// N; of a mixture or a stream, whose positions tell no epochs, more than will ever be.
@@ -72,6 +76,10 @@ struct TraceSlot {
   std::int64_t epoch = 0;
   SlotKind kind = SlotKind::sample;
   std::uint64_t digest = 0;
+  bool is_left_out = false;  ///< nobody read it
+
+  /// Whether its digest is that of the sample.
+  [[nodiscard]] bool has_bytes() const noexcept { return kind != SlotKind::skipped && !is_left_out; }
 };
 
 /// One rank's slice of one global batch, as its record says.

@@ -55,6 +55,18 @@ class WhenVerb : public ProgramTest {
   }
 };
 
+TEST_F(WhenVerb, TellsOfStepsAndSamplesThatThePlanLeavesOut) {
+  write("state",
+        state(loader({.shuffle = Shuffle::none,
+                      .plan = {.stages = {{.begin = 10, .global_batch_size = 2}}, .skip = {{1, 2}}}})));
+  const json step = told("state data --step 1");
+  EXPECT_EQ(step["is_skipped"], true);
+  EXPECT_EQ(step["samples"][0]["id"], 4);
+  EXPECT_EQ(told("state data --step 5")["global_size"], 2);
+  EXPECT_THAT(rota("when state data --sample 5").output, HasSubstr("step 1, rank 0 of 1, slot 1; skipped"));
+  EXPECT_EQ(rota("when state data --sample 5").code, 1);
+}
+
 TEST_F(WhenVerb, TellsOfAStateAndOfACheckpointWhatEachRankReads) {
   Loader whole = loader({});
   for (int steps = 0; steps < 2; ++steps) (void)whole.next();

@@ -215,6 +215,14 @@ StreamLoader make_dispatch() {
   return StreamLoader(Dispatch{.source = source, .shards = 5}, {.global_batch_size = 4, .workers = 0});
 }
 
+Loader make_planned() {
+  Loader loader = make_mixture();
+  loader.set_global_batch_size(3);
+  loader.replan(
+      {.stages = {{.begin = 40, .weights = {1, 2}, .toward = {2, 1}}, {.begin = 90}}, .skip = {{1, 2}}});
+  return loader;
+}
+
 template <typename Make>
 std::string state_after_steps(Make make) {
   auto loader = make();
@@ -243,7 +251,8 @@ const bool kState = add_target(
     "state",
     [] {
       return Seeds{state_after_steps(make_loader), state_after_steps(make_mixture),
-                   state_after_steps(make_stream), state_after_steps(make_dispatch)};
+                   state_after_steps(make_planned), state_after_steps(make_stream),
+                   state_after_steps(make_dispatch)};
     },
     [](Bytes input) {
       const std::string text = to_text(input);

@@ -308,7 +308,8 @@ inline Course random_course(const std::string& of, std::mt19937_64& random) {
   const bool is_planned = draw(random, 0, 2) == 0;
   if (is_planned) course.options.plan = random_plan(random, course.mixture.datasets.size());
   course.options.plan.skip.clear();  // of a course each sample is read
-  for (std::int64_t i = draw(random, is_planned ? 0 : 1, 3); i > 0; --i) course.batch_sizes.push_back(draw(random, 1, 40));
+  for (std::int64_t i = draw(random, is_planned ? 0 : 1, 3); i > 0; --i)
+    course.batch_sizes.push_back(draw(random, 1, 40));
   return course;
 }
 

@@ -250,7 +250,8 @@ TEST(Run, RefusesTextsThatAreDamagedOrOfAnotherKind) {
   refuses(corrupt, {"shards"}, [](json& state) { state["order"]["shards"] = 0; });
   refuses(corrupt, {"dataset"}, [](json& state) { state["order"]["dataset"] = "abc"; });
   refuses(corrupt, {"epochs"}, [](json& state) { state["run"]["epochs"] = "many"; });
-  refuses(corrupt, {"run.global_batch_size", "is 0"}, [](json& state) { state["run"]["global_batch_size"] = 0; });
+  refuses(corrupt, {"run.global_batch_size", "is 0"},
+          [](json& state) { state["run"]["global_batch_size"] = 0; });
   refuses(corrupt, {"an epoch has 100"}, [](json& state) { state["position"]["consumed"] = 101; });
   refuses(corrupt, {"consumed"}, [](json& state) { state["position"]["consumed"] = -1; });
   refuses(unsupported, {"lengths"}, [](json& state) { state["order"]["lengths"] = std::string(32, '0'); });

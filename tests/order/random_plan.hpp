@@ -2,8 +2,8 @@
 
 // Plans at random, of runs of some hundred samples.
 
-#include "test.hpp"
 #include "rota/run_plan.hpp"
+#include "test.hpp"
 
 namespace rota::test {
 

@@ -45,12 +45,15 @@ std::vector<Handed> all_of(rota::Run run, std::size_t most = 400) {
   return steps;
 }
 
-/// Sets by hand what the plan says, at the step that says it: counts of samples are those of the place, tokens
-/// those of all turns so far. Knows no weights that go in a line.
+/// Sets by hand what the plan says, at the step that says it: counts of samples are those of the place,
+/// tokens those of all turns so far. Knows no weights that go in a line.
 class ByHand {
  public:
   explicit ByHand(const Setting& setting)
-      : plan_(setting.options.plan), options_(setting.options), data_(setting.data), run_(without_plan(setting)) {}
+      : plan_(setting.options.plan),
+        options_(setting.options),
+        data_(setting.data),
+        run_(without_plan(setting)) {}
 
   std::vector<Handed> walk(std::size_t most = 400) {
     std::vector<Handed> steps;
@@ -188,8 +191,9 @@ TEST(Stages, OfBatchSizesAreThoseOfMegatronsSchedules) {
 
 TEST(Stages, GoInALineBy32JumpsAndMeanWhatTheLineDoes) {
   const RunPlan plan{.stages = {{.weights = {1, 0}, .toward = {0, 1}}, {.begin = 64'000}}};
-  const rota::Run run({{.samples = 40'000}, {.samples = 70'000}},
-                {.global_batch_size = 10, .weights = {1, 1}, .end = MixtureEnd::all_exhausted, .plan = plan});
+  const rota::Run run(
+      {{.samples = 40'000}, {.samples = 70'000}},
+      {.global_batch_size = 10, .weights = {1, 1}, .end = MixtureEnd::all_exhausted, .plan = plan});
   const auto share_of = [&](std::int64_t step) {
     const std::vector<std::int64_t> weights = run.at(step)->mixture()->weights;
     return static_cast<double>(weights[1]) / static_cast<double>(weights[0] + weights[1]);
@@ -248,7 +252,8 @@ TEST(Stages, MayBeOthersWhereTheyAreNotPast) {
 }
 
 TEST(Stages, HoldWhatIsSetByHandUntilTheNextOneBegins) {
-  const RunPlan plan{.stages = {{.begin = 100, .global_batch_size = 20}, {.begin = 500, .global_batch_size = 30}}};
+  const RunPlan plan{
+      .stages = {{.begin = 100, .global_batch_size = 20}, {.begin = 500, .global_batch_size = 30}}};
   rota::Run run(1000, {.global_batch_size = 10, .plan = plan});
   for (int steps = 0; steps < 14; ++steps) ASSERT_TRUE(run.advance());
   run.set_global_batch_size(7);
@@ -256,7 +261,8 @@ TEST(Stages, HoldWhatIsSetByHandUntilTheNextOneBegins) {
   const std::string text = run.state();
   Numbers sizes;
   RunSlice slice;
-  for (rota::Run at = rota::Run::from(text); at.slice(slice); at.advance(slice)) sizes.push_back(slice.global_size);
+  for (rota::Run at = rota::Run::from(text); at.slice(slice); at.advance(slice))
+    sizes.push_back(slice.global_size);
   EXPECT_EQ(std::ranges::count(sizes, 7), (500 - 180 + 6) / 7);
   EXPECT_EQ(sizes.end()[-2], 30);
   EXPECT_EQ(run.at(3)->global_batch_size(), 10);
@@ -292,11 +298,14 @@ TEST(Stages, AreTextAndBack) {
     ASSERT_EQ(parse_plan(to_string(plan)), plan);
   });
   const std::vector<std::string> names{"web", "code", "books"};
-  const RunPlan named = parse_plan(R"({"stages": [{"steps": "1.5K", "weights": {"books": 0.5, "web": 2}}]})", names);
-  EXPECT_EQ(named, (RunPlan{.stages = {{.begin = 1500, .unit = Stage::Unit::steps, .weights = {2, 0, 0.5}}}}));
+  const RunPlan named =
+      parse_plan(R"({"stages": [{"steps": "1.5K", "weights": {"books": 0.5, "web": 2}}]})", names);
+  EXPECT_EQ(named,
+            (RunPlan{.stages = {{.begin = 1500, .unit = Stage::Unit::steps, .weights = {2, 0, 0.5}}}}));
   RunPlan large;
   for (std::int64_t s = 0; s < 10; ++s)
-    large.stages.push_back({.begin = s * 123'456'789, .global_batch_size = 1024, .weights = std::vector(10, 0.1)});
+    large.stages.push_back(
+        {.begin = s * 123'456'789, .global_batch_size = 1024, .weights = std::vector(10, 0.1)});
   EXPECT_LE(to_string(large).size(), 4096);
 }
 
@@ -325,7 +334,8 @@ TEST(Stages, RefuseBadPlansBySayingWhereAndWhatTheyMayBe) {
       {R"({"stages": [{"steps": "0.0001K"}]})", {"0.0001K"}},
       {R"({"stages": [{"steps": "nan"}]})", {"nan"}},
       {R"({"stages": [{"steps": 5}, {"steps": 5}]})", {"stages[1].steps is 5", "more than 5"}},
-      {R"({"stages": [{"steps": 5}, {"samples": 900}, {"steps": 4}]})", {"stages[2].steps is 4", "more than 5"}},
+      {R"({"stages": [{"steps": 5}, {"samples": 900}, {"steps": 4}]})",
+       {"stages[2].steps is 4", "more than 5"}},
       {R"({"stages": [{"steps": 5, "global_batch_size": -1}]})", {"global_batch_size"}},
       {R"({"stages": [{"steps": 5, "global_batch_size": 9999999999}]})", {"stages[0].global_batch_size"}},
       {R"({"stages": [{"tokens": 5}]})", {"stages[0] is of tokens", "tokens_per_sample"}},
@@ -335,8 +345,10 @@ TEST(Stages, RefuseBadPlansBySayingWhereAndWhatTheyMayBe) {
       {R"({"stages": [{"steps": 5, "weights": [1, "x", 1]}]})", {"weights", "no number"}},
       {R"({"stages": [{"steps": 5, "weights": {"x": 1}}]})", {"\"x\"", "a, b, c"}},
       {R"({"stages": [{"steps": 5, "weights": 1}]})", {"weights", "no list of numbers"}},
-      {R"({"stages": [{"steps": 5, "toward": [1, 1, 1]}, {"steps": 9}]})", {"toward", "a stage with weights"}},
-      {R"({"stages": [{"steps": 5, "weights": [1, 1, 1], "toward": [1, 1, 2]}]})", {"toward", "begins by steps"}},
+      {R"({"stages": [{"steps": 5, "toward": [1, 1, 1]}, {"steps": 9}]})",
+       {"toward", "a stage with weights"}},
+      {R"({"stages": [{"steps": 5, "weights": [1, 1, 1], "toward": [1, 1, 2]}]})",
+       {"toward", "begins by steps"}},
       {R"({"stages": [{"steps": 5, "weights": [1, 1, 1], "toward": [1, 1, 2]}, {"samples": 9}]})",
        {"toward", "begins by steps"}},
       {R"({"skip": [[5, 5]]})", {"skip[0] ends", "5", "6 to 2^62"}},
@@ -354,13 +366,18 @@ TEST(Stages, RefuseBadPlansBySayingWhereAndWhatTheyMayBe) {
   };
   for (const Bad& bad : table) {
     SCOPED_TRACE(bad.text);
-    EXPECT_THAT(error_of([&] { parse_plan(bad.text, {"a", "b", "c"}).validate(3); }),
+    EXPECT_THAT(error_of([&] {
+                  parse_plan(bad.text, {"a", "b", "c"}).validate(3);
+                }),
                 is_error(ErrorCode::invalid_argument, bad.words));
   }
-  EXPECT_ERROR(parse_plan(R"({"stages": [{"steps": 5, "weights": {"x": 1}}]})"), invalid_argument, {"have none"});
-  EXPECT_ERROR(rota::Run(9, {.plan = {.stages = {{.weights = {1}}}}}), invalid_argument, {"mixes no datasets"});
+  EXPECT_ERROR(parse_plan(R"({"stages": [{"steps": 5, "weights": {"x": 1}}]})"), invalid_argument,
+               {"have none"});
+  EXPECT_ERROR(rota::Run(9, {.plan = {.stages = {{.weights = {1}}}}}), invalid_argument,
+               {"mixes no datasets"});
   EXPECT_TRUE(rota::Run(100, {.plan = {.skip = {{0, 99}}}}).is_over());
-  EXPECT_TRUE(rota::Run(100, {.tail = Tail::drop, .plan = {.stages = {{.global_batch_size = 101}}}}).is_over());
+  EXPECT_TRUE(
+      rota::Run(100, {.tail = Tail::drop, .plan = {.stages = {{.global_batch_size = 101}}}}).is_over());
 }
 
 TEST(Stages, OfAStateAreRefusedWhereNoRunHasThem) {
@@ -368,19 +385,23 @@ TEST(Stages, OfAStateAreRefusedWhereNoRunHasThem) {
   (void)run.advance();
   run.set_global_batch_size(9);
   const auto good = OrderedJson::parse(run.state());
-  const auto refuses = [&](const std::vector<std::string>& words, const std::function<void(OrderedJson&)>& how) {
+  const auto refuses = [&](const std::vector<std::string>& words,
+                           const std::function<void(OrderedJson&)>& how) {
     OrderedJson state = good;
     how(state);
     EXPECT_THAT(error_of([&] { (void)rota::Run::from(sealed(state)); }), is_error(ErrorCode::corrupt, words));
   };
   EXPECT_EQ(good["rota_state"], 3);
   refuses({"plan", "samples"}, [](OrderedJson& state) { state["way"]["plan"]["stages"][0]["samples"] = -3; });
-  refuses({"way.global_batch_size", "is 0"}, [](OrderedJson& state) { state["way"]["global_batch_size"] = 0; });
+  refuses({"way.global_batch_size", "is 0"},
+          [](OrderedJson& state) { state["way"]["global_batch_size"] = 0; });
   refuses({"way.given_batch_size"}, [](OrderedJson& state) { state["way"].erase("given_batch_size"); });
   refuses({"changes", "step"}, [](OrderedJson& state) { state["way"]["changes"][0]["step"] = "x"; });
   refuses({"changes", "out of order"},
           [](OrderedJson& state) { state["way"]["changes"].push_back(state["way"]["changes"][0]); });
-  refuses({"changes", "no mixture"}, [](OrderedJson& state) { state["way"]["changes"][0]["weights"] = {1, 2}; });
+  refuses({"changes", "no mixture"}, [](OrderedJson& state) {
+    state["way"]["changes"][0]["weights"] = {1, 2};
+  });
 }
 
 }  // namespace rota::test::stages_test

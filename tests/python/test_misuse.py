@@ -38,7 +38,7 @@ def dispatch(stream, **options):
 def changed():
     one = sampler()
     one.advance()
-    one.set_global_batch_size(2)
+    one.set_epoch(3)
     return one
 
 
@@ -69,7 +69,7 @@ MISUSES = {
     "an empty dataset of a mixture": (lambda: sampler([5, 0], weights=[1, 1]), ValueError, "no samples; leave it out"),
     "weights without a mixture": (lambda: sampler().set_weights([1.0]), ValueError, "mixes none"),
     "a world past 2^31": (lambda: sampler(world=(2**40, 2**41)), ValueError, "world is 1099511627776"),
-    "a batch before a change": (lambda: changed().batch(0), NotImplementedError, "find step 0: it came before .* step 1"),
+    "a batch before another epoch": (lambda: changed().batch(0), NotImplementedError, "find step 0: it came before .* step 1"),
     "an end without weights": (lambda: sampler(end="steps", steps=3), ValueError, "give weights"),
     "an end without steps": (lambda: sampler([5], weights=[1], end="steps"), ValueError, "steps is 0; it must be 1 or more"),
     "steps that are a text": (lambda: sampler([5], weights=[1], end="steps", steps="7"), TypeError, "steps is '7'"),

@@ -86,7 +86,12 @@ def test_a_past_that_was_otherwise_is_refused_also_of_a_state():
     run.advance()
     for known in run, rota.Run.from_state(run.state()):
         assert known.at(1).position == (0, 8, 1)
+        assert known.at(0).global_batch_size == 8
+        known.seek((0, 5, 1))  # to which no batches of its own lead
         refused(lambda: known.at(0), rota.UnsupportedError, "not known")
+    run = rota.Run(100, 8)
+    run.advance()
+    run.set_global_batch_size(4)
     assert json.loads(run.state())["run"]["since"] == {"epoch": 0, "consumed": 8, "step": 1}
 
 

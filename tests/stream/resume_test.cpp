@@ -249,7 +249,7 @@ TEST_F(RefusedStream, OfCursorsThatCannotBeIsAsItWas) {
 
 TEST_F(RefusedStream, OfADamagedTextIsAsItWas) {
   refuses(corrupt, "it is no JSON", text_ + "x");
-  refuses(unsupported, "is of version 3", changed(text_, [](json& s) { s["rota_state"] = 3; }));
+  refuses(unsupported, "is of version 4", changed(text_, [](json& s) { s["rota_state"] = 4; }));
   refuses_changed("\"tensors\" of its state is missing", [](json& s) { s.erase("tensors"); });
   refuses_changed("is not [rows, 11]", [](json& s) { s["tensors"]["cursors"][1] = {1, 2}; });
   refuses_changed("its cursors are not [5, 11]", [](json& s) { s["tensors"]["cursors"].erase(1); });
