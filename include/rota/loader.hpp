@@ -141,6 +141,10 @@ class Loader {
   /// `read_plan` gives all the same. Throws Error{invalid_argument} from `plan.validate()`, Error{mismatch}
   /// for another past.
   void replan(const RunPlan& plan);
+  /// Names of the mixture's datasets, by number, where they have any: batches, weights and plans go by these
+  /// numbers. At a resume datasets are matched by name, and keep their numbers; new ones come behind, and one
+  /// that was left out stays without samples.
+  [[nodiscard]] std::vector<std::string> names() const;
   /// The state of the mixture; null without one. Valid until it changes.
   [[nodiscard]] const MixtureState* mixture() const;
   /// Goes to `position` of a mixture with its state then. Throws Error{invalid_argument} for an invalid state

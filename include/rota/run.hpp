@@ -51,6 +51,8 @@ struct RunData {
   std::vector<std::int64_t> shard_lengths = {};
   /// Samples of each block of Shuffle::block, in order, where RunOptions::block has 0 samples.
   std::vector<std::int64_t> block_lengths = {};
+  std::string name = {};                        ///< of a mixture's, as Mixture::Part has it
+  std::optional<Fingerprint> fingerprint = {};  ///< what it is known by; without it, by its size
   friend bool operator==(const RunData&, const RunData&) = default;
 };
 

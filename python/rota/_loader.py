@@ -199,14 +199,14 @@ class Loader(Placed, Settling, _rota.Loader):
         place = _place(world, comm)
         self._ranks = place if isinstance(place, Communicator) else None
         plan = read_plan(plan, source.sources if isinstance(source, Mixture) else None, self._ranks)
-        self._names: list[str] = []
+        names: list[str] = []
         with compared(self._ranks, "make a loader") as describe:
             self._source = _taken(source, cast)
             sources = [self._source]
             if isinstance(self._source, Mixture):
                 _rota.check_mixture(self._source)
-                sources, _, self._names = by_order("mix datasets", self._source.sources, self._source.weights)
-            given = _rota.LoaderOptions(**options, plan=plan_text(plan, self._names))
+                sources, _, names = by_order("mix datasets", self._source.sources, self._source.weights)
+            given = _rota.LoaderOptions(**options, plan=plan_text(plan, names))
             describe("".join(f"{name}\n" for one in sources for name in names_of(one)))
         super().__init__(self._source, given, place)
         self._is_placed = world is not None or comm is not ...
@@ -234,11 +234,12 @@ class Loader(Placed, Settling, _rota.Loader):
 
     def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
         """Goes on by another plan, of which all is the same that is past, else MismatchError. All ranks at one step."""
-        self._replan(plan_text(read_plan(plan, dict.fromkeys(self._names), self._ranks), self._names))
+        names = self.names
+        self._replan(plan_text(read_plan(plan, dict.fromkeys(names), self._ranks), names))
 
     def set_weights(self, weights: Any) -> None:
         """Goes on with other weights of a mixture's datasets, in order or by name. All ranks do it at the same step."""
-        super().set_weights(weights_by_order("set weights", weights, self._names))
+        super().set_weights(weights_by_order("set weights", weights, self.names))
 
     def __repr__(self) -> str:
         if not hasattr(self, "_is_placed") or self.is_closed:

@@ -241,6 +241,9 @@ void define_loader(py::module_& module) {
       .def("warm_up", in_turn(&Loader::warm_up),
            "Opens what the first batch needs, and waits for it: so that a job does not wait in its first "
            "step.")
+      .def_property_readonly(
+          "names", [](PyLoader& self) { return self.use([](Loader& l) { return l.names(); }, kBrief); },
+          "Of a mixture's datasets, by the numbers that batches have, with those that were left out; [] without.")
       .def(
           "first_id",
           [](PyLoader& self, py::handle dataset) {

@@ -50,6 +50,10 @@ struct Behind {
   [[nodiscard]] static auto& of(const T& loader) {
     return loader.impl();
   }
+  template <typename T>
+  [[nodiscard]] static auto& owner(T& loader) noexcept {
+    return loader.impl_;
+  }
 };
 
 }  // namespace rota::internal

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/json.hpp"
 #include "rota/error.hpp"
@@ -61,10 +62,13 @@ class StateText {
   /// nested too deep), Error{unsupported} for one of a newer version, Error{mismatch} for one of another kind
   /// than `kind`, where that is not empty.
   StateText(std::string task, std::string_view kind, std::string_view text);
+  /// Another text of the same origin.
+  StateText(const StateText& other, Json json) : task_(other.task_), json_(std::move(json)) {}
   StateText(const StateText&) = delete;
   StateText& operator=(const StateText&) = delete;
 
   [[nodiscard]] JsonObject object() const;
+  [[nodiscard]] const Json& json() const noexcept { return json_; }
   /// Throws Error{corrupt} for a text without its own digest.
   void require_digest() const;
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "core/failure.hpp"
@@ -59,6 +61,7 @@ Loader::Impl::Owner Loader::Impl::make(const Communicator& comm, Data&& data, Lo
   comm.together("make a loader", [&] {
     internal::check(options.rank_split, options.balance, ordered->run.samples());
     impl.reset(new Impl(std::move(*ordered), std::move(options), world, std::move(counter)));
+    if constexpr (std::is_same_v<std::remove_cvref_t<Data>, Mixture>) impl->mixture = data;
     if (comm.size() > 1) described = impl->described();
   });
   ranks::require_same(comm, "make loaders", described);
@@ -66,13 +69,26 @@ Loader::Impl::Owner Loader::Impl::make(const Communicator& comm, Data&& data, Lo
   return impl;
 }
 
-Loader::Impl::Impl(OrderedSource ordered, LoaderOptions how, World place, internal::SkipCounter skips)
+Loader::Impl::Impl(OrderedSource ordered, LoaderOptions how, World place, internal::SkipCounter skips,
+                   std::shared_ptr<internal::Settling> settles)
     : source(ordered.source),
       delivered(ordered.run),
       options(std::move(how)),
       world(place),
       counter(std::move(skips)),
+      shared_settling(settles ? std::move(settles)
+                              : std::make_shared<internal::Settling>(options.settle, options.open_limit)),
       maker(std::move(ordered), options, world) {}
+
+Loader::Impl::Owner Loader::Impl::renewed(OrderedSource ordered, LoaderOptions how, Impl& before) {
+  Owner impl(new Impl(std::move(ordered), std::move(how), before.world,
+                      internal::SkipCounter(Communicator(), before.options), before.shared_settling));
+  std::swap(impl->counter, before.counter);
+  impl->mixture = std::move(before.mixture);
+  impl->watch = before.watch;
+  impl->skipped = before.skipped;
+  return impl;
+}
 
 // A run without a step looks like one that is done; one of tiny shards, like one that is shuffled.
 void Loader::Impl::tell_what_is_odd() const {
@@ -334,6 +350,7 @@ Fingerprint Loader::fingerprint() const { return RunAccess::order(run())->finger
 std::optional<Position> Loader::position_of(std::int64_t step) const { return run().position_of(step); }
 std::int64_t Loader::steps_per_epoch() const { return run().steps_per_epoch(); }
 std::int64_t Loader::steps() const { return run().steps(); }
+std::vector<std::string> Loader::names() const { return RunAccess::order(run())->names; }
 std::int64_t Loader::datasets() const { return std::ssize(RunAccess::order(run())->orders); }
 const SkippedSamples& Loader::skipped() const { return impl().counter.skipped(); }
 void Loader::cursors(std::int64_t first, std::span<std::int64_t> out) const { run().cursors(first, out); }

@@ -24,7 +24,10 @@ namespace rota {
 /// What is behind a Loader.
 struct Loader::Impl {
   using Owner = std::unique_ptr<Impl, internal::DeleteWhereMade>;
-  Impl(internal::OrderedSource ordered, LoaderOptions how, World place, internal::SkipCounter skips);
+  Impl(internal::OrderedSource ordered, LoaderOptions how, World place, internal::SkipCounter skips,
+       std::shared_ptr<internal::Settling> settles = nullptr);
+  /// In place of `before`: the same loader over other datasets.
+  static Owner renewed(internal::OrderedSource ordered, LoaderOptions how, Impl& before);
   /// Over a source, or over a mixture.
   template <typename Data>
   static Owner make(const Communicator& comm, Data&& data, LoaderOptions options, World world);
@@ -59,12 +62,12 @@ struct Loader::Impl {
   void change_and_restart();
 
   std::shared_ptr<const Source> source;
-  Run delivered;  // behind the last batch that next() returned
+  Mixture mixture = {};  // as the program gave it
+  Run delivered;         // behind the last batch that next() returned
   LoaderOptions options;
   World world;
   internal::SkipCounter counter;
-  std::shared_ptr<internal::Settling> shared_settling =  // with threads of Python's, which settle
-      std::make_shared<internal::Settling>(options.settle, options.open_limit);
+  std::shared_ptr<internal::Settling> shared_settling;  // with threads of Python's, which settle
   internal::Settling& settling = *shared_settling;
   mutable std::optional<std::vector<internal::SampleContent>> asked_content = {};  // once a state is made
   bool has_failed = false;                                                         // the last next() threw

@@ -61,7 +61,7 @@ std::vector<double> weights_of(const Mixture& mixture) {
 
 // One dataset, or those of a mixture.
 internal::OrderedSource order_all(std::vector<std::shared_ptr<const Source>> sources, LoaderOptions& options,
-                                  RunOptions how) {
+                                  RunOptions how, const std::vector<std::string>& names = {}) {
   resolve_shards(options, std::ranges::any_of(sources, [](const auto& source) {
                    return internal::PlannedSource::plan_of(*source)->sharing() != internal::Sharing::none;
                  }));
@@ -74,6 +74,10 @@ internal::OrderedSource order_all(std::vector<std::shared_ptr<const Source>> sou
   for (const auto& source : sources) {
     internal::SourceFacts facts = internal::ask_facts(*source, kTask);
     data.push_back(look_at(*source, facts.size, options));
+    if (data.size() <= names.size() && !names[data.size() - 1].empty()) {
+      data.back().name = names[data.size() - 1];
+      data.back().fingerprint = internal::ask(kTask, "fingerprint", [&] { return source->fingerprint(); });
+    }
     fields = std::move(facts.fields);
   }
   auto whole = how.weights.empty() ? std::move(sources.front()) : join(std::move(sources));
@@ -150,7 +154,7 @@ OrderedSource put_in_order(const Mixture& mixture, LoaderOptions& options) {
   how.weights = weights_of(mixture);
   how.end = mixture.end;
   how.steps = mixture.steps;
-  return order_all(std::move(sources), options, how);
+  return order_all(std::move(sources), options, how, mixture.names());
 }
 
 }  // namespace internal

@@ -12,7 +12,6 @@
 namespace rota::internal {
 namespace {
 
-constexpr std::string_view kOpen = "open";
 constexpr int kDigit = 7;  // bits of a number that a byte has; its highest bit says that more follow
 
 std::int64_t samples_of(const Run& run, std::size_t dataset) {

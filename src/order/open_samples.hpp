@@ -9,6 +9,9 @@
 
 namespace rota::internal {
 
+/// The key of what is open.
+inline constexpr std::string_view kOpen = "open";
+
 /// Adds what is open of `run` to a state, or takes away what it had. A state with such samples is of
 /// version 2.
 void put_open(const Run& run, OrderedJson& state);

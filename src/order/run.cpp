@@ -55,9 +55,12 @@ RunOptions Run::options() const {
 
 std::vector<RunData> Run::data() const {
   std::vector<RunData> all;
+  const bool are_named = order_->names.size() == order_->orders.size();
   for (const Order& order : order_->orders) {
     const ShardPlan& plan = order.plan();
     RunData one{.samples = plan.samples()};
+    if (are_named) one.name = order_->names[all.size()];
+    if (are_named) one.fingerprint = order_->known[all.size()];
     for (std::int64_t s = 0; s < plan.shards() && !plan.is_equal(); ++s)
       one.shard_lengths.push_back(plan.length(s));
     if (order.block_begins()) {

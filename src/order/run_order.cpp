@@ -84,7 +84,23 @@ internal::BlockBegins begins_of(const std::vector<std::int64_t>& lengths) {
   return std::make_shared<const std::vector<std::int64_t>>(std::move(begins));
 }
 
-Fingerprint digest_lengths(std::span<const Order> orders) {
+// As Source::fingerprint of sources that are known by their sizes.
+Fingerprint known_by(const RunData& one) {
+  return one.fingerprint ? *one.fingerprint : FingerprintBuilder().add("source").add(one.samples).finish();
+}
+
+// As `join` has it.
+Fingerprint joined(const std::vector<Fingerprint>& known) {
+  if (known.size() == 1) return known.front();
+  FingerprintBuilder builder;
+  builder.add("join");
+  for (const Fingerprint& one : known) builder.add(one);
+  return builder.finish();
+}
+
+}  // namespace
+
+Fingerprint internal::digest_lengths(std::span<const Order> orders) {
   FingerprintBuilder digest;
   for (const Order& order : orders) {
     const ShardPlan& plan = order.plan();
@@ -99,20 +115,6 @@ Fingerprint digest_lengths(std::span<const Order> orders) {
   }
   return digest.finish();
 }
-
-// As Source::fingerprint of sources that are known by their sizes, and as `join` has it.
-Fingerprint digest_sizes(const std::vector<RunData>& data) {
-  const auto of = [](const RunData& one) {
-    return FingerprintBuilder().add("source").add(one.samples).finish();
-  };
-  if (data.size() == 1) return of(data.front());
-  FingerprintBuilder builder;
-  builder.add("join");
-  for (const RunData& one : data) builder.add(of(one));
-  return builder.finish();
-}
-
-}  // namespace
 
 void internal::check(const RunOptions& options, const OptionCheck& with) {
   with.in_range("global_batch_size", options.global_batch_size, 1, kMaxBatchSize);
@@ -175,9 +177,11 @@ Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions
                                   : ShardPlan::ragged(one.shard_lengths, options.interleave),
         options.shuffle, seed, options.block, takes_units(options) ? begins_of(one.block_lengths) : nullptr);
     order->firsts.push_back(order->firsts.back() + one.samples);
+    order->known.push_back(known_by(one));
+    if (is_mixture && !one.name.empty()) order->names.push_back(one.name);
   }
   order->lengths = digest_lengths(order->orders);
-  order->fingerprint = options.fingerprint ? *options.fingerprint : digest_sizes(data);
+  order->fingerprint = options.fingerprint ? *options.fingerprint : joined(order->known);
   order->seed = options.seed;
   order->block = options.block;
   order->given = given;

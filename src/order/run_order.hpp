@@ -23,6 +23,8 @@ namespace rota::internal {
 struct RunOrder {
   std::vector<Order> orders;
   std::vector<std::int64_t> firsts;  // [orders + 1]: the first sample of each, numbered one after the other
+  std::vector<std::string> names;    // [orders], where datasets have names
+  std::vector<Fingerprint> known;    // [orders]: what each is known by
   Fingerprint lengths;               // of the shards of all of them: what lets equal numbers be told apart
   Fingerprint fingerprint;           // of the data
   std::uint64_t seed = 0;
@@ -30,6 +32,9 @@ struct RunOrder {
   std::vector<std::int64_t> given;  // the weights that the program began with, quantised
   std::int64_t given_batch_size = 0;
 };
+
+/// Of shards that are files or units, and of blocks.
+[[nodiscard]] Fingerprint digest_lengths(std::span<const Order> orders);
 
 /// Refuses what no run has, of the options that a loader has, too.
 void check(const RunOptions& options, const OptionCheck& with);

@@ -228,6 +228,11 @@ std::int64_t RunPath::count() const {
   return ask(last, [&](const auto& steps) { return steps.count(last.begin, last.batch_size); });
 }
 
+bool RunPath::has_begun(const Stage& stage, const Position& place) const {
+  const i128 amount = i128{stage.begin} * (stage.unit == Stage::Unit::tokens ? kThousand : 1);
+  return counted(at(place.step), *plan_, stage.unit, place) >= amount;
+}
+
 RunPath RunPath::with(ChangeByHand change) const {
   RunPath changed = *this;
   const std::int64_t step = change.at.step;

@@ -69,6 +69,9 @@ class RunPath {
   [[nodiscard]] std::int64_t count() const;
   [[nodiscard]] bool is_skipped(std::int64_t step) const noexcept;
 
+  /// Whether a stage has begun by a place that it leads to.
+  [[nodiscard]] bool has_begun(const Stage& stage, const Position& at) const;
+
   /// The same with a change at a place that it leads to.
   [[nodiscard]] RunPath with(ChangeByHand change) const;
   /// The same with another plan.

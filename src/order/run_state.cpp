@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "core/enumerators.hpp"
@@ -156,6 +157,15 @@ std::vector<std::int64_t> given_in(const JsonObject& state) {
   return mixture.numbers(mixture.has("given") ? "given" : "weights");
 }
 
+// Names, and what datasets are known by, where they have names.
+void add_names(const JsonObject& state, std::vector<RunData>& data) {
+  if (!state.has("mixture") || !state.object("mixture").has("datasets")) return;
+  const auto named = datasets_in(state.object("mixture"));
+  if (named.size() != data.size())
+    state.object("mixture").fail("datasets", "are others than there are sizes");
+  for (std::size_t d = 0; d < data.size(); ++d) std::tie(data[d].name, data[d].fingerprint) = named[d];
+}
+
 // Whether there are lengths for what takes units.
 bool lacks_lengths(const std::vector<RunData>& data, const RunOptions& options) {
   return options.shuffle == Shuffle::block && options.block.samples == 0 &&
@@ -164,6 +174,17 @@ bool lacks_lengths(const std::vector<RunData>& data, const RunOptions& options) 
 }
 
 }  // namespace
+
+std::vector<std::pair<std::string, Fingerprint>> datasets_in(const JsonObject& mixture) {
+  std::vector<std::pair<std::string, Fingerprint>> all;
+  for (const Json& one : mixture.array("datasets")) {
+    const JsonObject dataset(one, [&](std::string_view member, std::string_view why) {
+      mixture.fail("datasets", fmt::format("\"{}\" {}", member, why));
+    });
+    all.emplace_back(dataset.text("name"), fingerprint_in(dataset, "dataset"));
+  }
+  return all;
+}
 
 OrderedJson json_of(const Position& at) {
   return {{"epoch", at.epoch}, {"consumed", at.consumed}, {"step", at.step}};
@@ -183,6 +204,9 @@ OrderedJson state_of(const Run& run, std::optional<std::int64_t> skipped, std::i
     json["sizes"] = mixed->lengths();
     json["end"] = kMixtureEnds[static_cast<std::size_t>(mixed->rules().end)];
     json["steps"] = std::min(mixed->rules().steps, kMaxCount);
+    const RunOrder& order = *RunAccess::order(run);
+    for (std::size_t d = 0; d < order.names.size(); ++d)
+      json["datasets"].push_back({{"name", order.names[d]}, {"dataset", to_string(order.known[d])}});
   }
   if (skipped) state["skipped"] = *skipped;
   const RunOptions options = run.options();
@@ -240,9 +264,10 @@ Run run_of(const StateText& saved, const std::vector<RunData>& given) {
                                                 order.number("version"), kOrderVersion));
   }
   const bool has_lengths = !given.empty() || state.has(kLengths);
-  const std::vector<RunData> data = !given.empty()        ? given
-                                    : state.has(kLengths) ? read_recipe(saved)
-                                                          : read_sizes(saved);
+  std::vector<RunData> data = !given.empty()        ? given
+                              : state.has(kLengths) ? read_recipe(saved)
+                                                    : read_sizes(saved);
+  if (given.empty()) add_names(state, data);
   const auto refuse_lengths = [&] {
     saved.fail(has_lengths ? ErrorCode::mismatch : ErrorCode::unsupported,
                has_lengths

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/state_text.hpp"
 #include "order/run_order.hpp"
@@ -28,6 +30,9 @@ void put_where(const Run& run, OrderedJson& state);
 
 /// Whether its batches were cut as those of `run`.
 [[nodiscard]] bool has_tail_of(const JsonObject& state, const Run& run);
+
+/// Names and fingerprints of a mixture's datasets, by number.
+[[nodiscard]] std::vector<std::pair<std::string, Fingerprint>> datasets_in(const JsonObject& mixture);
 
 /// As Run::from.
 [[nodiscard]] Run run_of(const StateText& saved, const std::vector<RunData>& given = {});

@@ -13,6 +13,7 @@
 #include "loader/loader_impl.hpp"
 #include "order/run_state.hpp"
 #include "resume/loader_state.hpp"
+#include "resume/other_datasets.hpp"
 #include "resume/stream_state.hpp"
 
 namespace rota {
@@ -51,8 +52,12 @@ std::vector<std::int64_t> cursors_of(const Run& run, RowRange rows) {
 void check_cursors(const Run& run, const World& world, const Checkpoint& checkpoint,
                    const SavedState& saved) {
   const std::string tensor = saved.checked(kCursors, DType::int64, 2);
-  const RowRange rows = cursor_rows(run, world);
-  if (checkpoint.tensor(tensor).rows() != shards_of(run) ||
+  const std::int64_t datasets = std::ssize(RunAccess::order(run)->orders);
+  const std::int64_t known = shards_of(run) / datasets * (datasets - internal::new_datasets(saved));
+  RowRange rows = cursor_rows(run, world);
+  rows.first = std::min(rows.first, known);
+  rows.count = std::min(rows.count, known - rows.first);
+  if (checkpoint.tensor(tensor).rows() != known ||
       checkpoint.read<std::int64_t>(tensor, rows) != cursors_of(run, rows)) {
     refuse_cursors(run.position(), saved);
   }
@@ -273,8 +278,12 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
 
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
   const SavedState saved(internal::kLoaderKind, checkpoint, name);
-  auto place = internal::restored(saved, checkpoint, loader.run(), loader.world(), content_of(loader));
-  go_to(loader, std::move(place), read_skipped(saved, loader.world(), loader.run().samples()));
+  internal::Renewal renewal(loader, saved);
+  auto place =
+      internal::restored(renewal.saved(), checkpoint, renewal.run(), loader.world(), content_of(loader));
+  auto skipped = read_skipped(saved, loader.world(), renewal.run().samples());
+  renewal.take();
+  go_to(loader, std::move(place), std::move(skipped));
 }
 
 std::string internal::own_state(const Loader& loader) {
@@ -290,8 +299,10 @@ std::string state(const Loader& loader) {
 void restore(Loader& loader, std::string_view state) {
   const SavedState saved(internal::kLoaderKind, state);
   const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
-  const Run place = internal::moved_to(saved, loader.run(), content_of(loader));
+  internal::Renewal renewal(loader, saved);
+  const Run place = internal::moved_to(renewal.saved(), renewal.run(), content_of(loader));
   saved.require_digest();
+  renewal.take();
   go_to(loader, {place, {.counts = internal::drops_in(saved.object())}}, {.count = skipped});
 }
 

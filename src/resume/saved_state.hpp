@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/state_text.hpp"
@@ -33,6 +34,13 @@ class SavedState : public StateText {
   SavedState(std::string_view kind, const Checkpoint& checkpoint, std::string_view name);
   /// In a text, where tensors are in object "tensors", those of bytes as base64. Throws the same.
   SavedState(std::string_view kind, std::string_view text);
+
+  /// The same with another state, of other datasets.
+  SavedState(const SavedState& other, Json json)
+      : StateText(other, std::move(json)),
+        checkpoint_(other.checkpoint_),
+        name_(other.name_),
+        kind_(other.kind_) {}
 
   /// Throws Error{corrupt} for a text without its own digest. A checkpoint has others.
   void require_digest() const {

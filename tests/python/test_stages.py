@@ -112,6 +112,27 @@ def test_weights_are_set_by_name():
     assert min(sampler.advance().ids) >= 30
 
 
+def test_datasets_come_and_go_by_name(tmp_path):
+    def make(names, **options):
+        return rota.Loader(rota.Mixture({name: source(SIZES[name]) for name in names}, [1] * len(names), "all_exhausted"), 6, world=(0, 1), **options)
+
+    first = make(["web", "code"], plan={"stages": [{"steps": 0, "weights": {"web": 2, "code": 1}}]})
+    for _ in range(4):
+        first.next()
+    second = make(["books", "code"])
+    second.load_state_dict(first.state_dict())
+    assert second.names == ["web", "code", "books"] and second.first_id(2) == SIZES["web"] + SIZES["code"]
+    second.replan({"stages": [{"steps": 0, "weights": {"web": 2, "code": 1}}, {"steps": 6, "weights": {"books": 1}}]})
+    second.set_weights({"web": 0, "code": 1, "books": 0})
+    assert [second.next().datasets.tolist() for _ in range(3)] == [[1] * 6, [1] * 6, [2] * 6]
+    directory = rota.CheckpointDirectory(tmp_path)
+    directory.save(7, second)
+    third = make(["code", "books", "web"])
+    directory.restore(third)
+    assert third.names == second.names and third.position == second.position
+    refused(lambda: rota.Loader(source(100)).load_state_dict(third.state_dict()), rota.MismatchError)
+
+
 @pytest.mark.parametrize("plan, error, words", [
     ({"stages": [{"step": 3}]}, ValueError, "\"step\" is not known"),
     ({"stages": [{"steps": 3, "weights": [1]}]}, ValueError, "mixes no datasets"),
