@@ -33,7 +33,7 @@ class Durations {
   double seconds_ = 0;
 };
 
-/// The statistics of a loader since it was made.
+/// The statistics of a loader since it was made; of datasets, of its run.
 struct LoaderStats {
   /// Of a worker thread.
   struct Worker {
@@ -42,6 +42,13 @@ struct LoaderStats {
     std::int64_t stored_bytes = 0;  ///< that it read of a Storage: S3, a web server, or your own
     Durations reads;       ///< in Source::read, one for each batch; of streams in ShardStream::next, by item
     Durations transforms;  ///< the same in the transform, and in `collate`; of streams none
+  };
+  /// Of a dataset, in the whole run so far, by all ranks; of a mixture each has epochs of its own.
+  struct Dataset {
+    std::string name = {};     ///< of a mixture's, if it has one
+    std::int64_t samples = 0;  ///< handed out, or left out by the plan
+    std::int64_t epochs = 0;   ///< that are complete
+    std::int64_t tokens = 0;   ///< samples x RunPlan::tokens_per_sample; 0 where the plan has none
   };
   std::int64_t batches = 0;        ///< returned by next()
   std::int64_t samples = 0;        ///< slots in them
@@ -71,6 +78,7 @@ struct LoaderStats {
   std::int64_t given_up = 0;
   std::int64_t dropped = 0;
   std::vector<Worker> workers = {};
+  std::vector<Dataset> datasets = {};  ///< by number; none of streams
 };
 
 /// What ranks differ in.

@@ -69,22 +69,24 @@ def to_prometheus(stats: Mapping[str, Any], **labels: object) -> str:
     'rota_batches_total{rank="3"} 0'
     """
     for key in labels:
-        if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", key) or key in ("worker", "quantile"):
-            raise ValueError(f"to_prometheus: {key!r} is no name for a label of yours: letters, digits and _, not worker or quantile")
+        if not re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", key) or key in ("worker", "dataset", "quantile"):
+            raise ValueError(f"to_prometheus: {key!r} is no name for a label of yours: letters, digits and _, not worker, dataset or quantile")
     lines = []
     summary: list[tuple[str, Mapping[str, object], str]] = [
         ("", {"quantile": share}, key) for share, key in (("0.5", "p50"), ("0.99", "p99"), ("0.999", "p999"))
     ]
     summary += [("_sum", {}, "seconds"), ("_count", {}, "count")]
-    for name, kind, unit, text, is_of_worker in _rota.statistics():
-        all_of = [({"worker": w}, one) for w, one in enumerate(stats["workers"])] if is_of_worker else [({}, stats)]
-        shown = "rota_" + (f"worker_{name}" if is_of_worker and name in stats else name)
+    for name, kind, unit, text, label in _rota.statistics():
+        each: list = [({}, stats)]
+        if label:
+            each = [({label: one.get("name") or number}, one) for number, one in enumerate(stats[f"{label}s"])]
+        shown = "rota_" + (f"{label}_{name}" if label and name in stats else name)
         if kind == "summary":
             shown = f"{shown.removesuffix('s')}_seconds"
         elif kind == "counter":
             shown += "_total"
         lines += [f"# HELP {shown} {unit} {text}", f"# TYPE {shown} {kind}"]
-        for own, one in all_of:
+        for own, one in each:
             value = one[name]
             for end, more, key in summary if kind == "summary" else [("", {}, "")]:
                 pairs = (f'{label}="{_escaped(text)}"' for label, text in {**labels, **own, **more}.items())

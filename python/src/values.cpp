@@ -276,15 +276,16 @@ py::object to_python(const RankComparison& found) {
                   "straggler"_a = to_text(found.straggler));
 }
 
-// What the table of statistics has of a loader, or of a worker.
+// What the table of statistics has of a loader, a worker or a dataset.
 template <typename Stats>
 py::dict by_name(const Stats& stats) {
   py::dict all;
   for (const internal::Statistic& one : internal::kStatistics) {
     if (const auto* count = std::get_if<std::int64_t Stats::*>(&one.of))
       all[py::str(one.name)] = stats.**count;
-    if (const auto* times = std::get_if<Durations Stats::*>(&one.of))
-      all[py::str(one.name)] = to_dict(stats.**times);
+    if constexpr (!std::is_same_v<Stats, LoaderStats::Dataset>)
+      if (const auto* times = std::get_if<Durations Stats::*>(&one.of))
+        all[py::str(one.name)] = to_dict(stats.**times);
   }
   return all;
 }
@@ -295,6 +296,13 @@ py::object to_python(const LoaderStats& stats) {
   py::dict all = by_name(stats);
   all["slowest"] = to_python(stats.slowest);
   all["workers"] = workers;
+  py::list datasets;
+  for (const LoaderStats::Dataset& dataset : stats.datasets) {
+    py::dict one = by_name(dataset);
+    one["name"] = dataset.name;
+    datasets.append(one);
+  }
+  all["datasets"] = datasets;
   return all;
 }
 
@@ -302,8 +310,8 @@ py::list statistics() {
   constexpr std::string_view kinds[] = {"counter", "gauge", "summary"};
   py::list all;
   for (const internal::Statistic& one : internal::kStatistics) {
-    all.append(py::make_tuple(one.name, kinds[static_cast<std::size_t>(one.kind)], one.unit, one.help,
-                              one.is_of_worker()));
+    all.append(
+        py::make_tuple(one.name, kinds[static_cast<std::size_t>(one.kind)], one.unit, one.help, one.label()));
   }
   return all;
 }

@@ -325,6 +325,30 @@ void Loader::replan(const RunPlan& plan) {
   run.change_and_restart();
 }
 
+namespace {
+
+// What the run has had of each dataset: where that is, by its own epochs.
+std::vector<LoaderStats::Dataset> had(const Run& run) {
+  const internal::RunOrder& order = *RunAccess::order(run);
+  const auto* const mixed = std::get_if<internal::MixtureSteps>(&RunAccess::steps(run));
+  const std::vector<double>& tokens = run.plan().tokens_per_sample;
+  std::vector<LoaderStats::Dataset> all;
+  for (std::size_t d = 0; d < order.orders.size(); ++d) {
+    const Position at = mixed == nullptr ? run.position() : mixed->place(d, run.position());
+    const auto samples =
+        static_cast<double>(order.orders[d].plan().samples()) * static_cast<double>(at.epoch) +
+        static_cast<double>(at.consumed);
+    const auto whole = [](double number) { return std::llround(std::min(number, 0x1p62)); };
+    all.push_back({.name = d < order.names.size() ? order.names[d] : "",
+                   .samples = whole(samples),
+                   .epochs = at.epoch,
+                   .tokens = d < tokens.size() ? whole(samples * tokens[d]) : 0});
+  }
+  return all;
+}
+
+}  // namespace
+
 LoaderStats Loader::stats() const {
   const Impl& run = impl();
   LoaderStats stats = run.watch.stats();
@@ -337,6 +361,7 @@ LoaderStats Loader::stats() const {
   stats.chunks = std::llround(now.chunks - run.counts_before.chunks);
   run.settling.add_stats(stats);
   run.ring.add_stats(stats);
+  stats.datasets = had(run.delivered);
   return stats;
 }
 

@@ -15,19 +15,23 @@ enum class StatisticKind { counter, gauge, summary };
 
 struct Statistic {
   using Worker = LoaderStats::Worker;
+  using Dataset = LoaderStats::Dataset;
 
   std::string_view name;  ///< of the member, and in Python
   StatisticKind kind;
   std::string_view unit;
   std::string_view help;
   std::variant<std::int64_t LoaderStats::*, Durations LoaderStats::*, std::int64_t Worker::*,
-               Durations Worker::*>
+               Durations Worker::*, std::int64_t Dataset::*>
       of;
 
-  [[nodiscard]] constexpr bool is_of_worker() const noexcept { return of.index() >= 2; }
+  /// "worker" or "dataset", where each has its own; else empty.
+  [[nodiscard]] constexpr std::string_view label() const noexcept {
+    return of.index() < 2 ? "" : of.index() < 4 ? "worker" : "dataset";
+  }
 };
 
-/// All of LoaderStats and of its workers, but for `slowest`.
+/// All of LoaderStats, of its workers and datasets, but for `slowest`.
 inline constexpr Statistic kStatistics[] = {
     {"batches", StatisticKind::counter, "batches", "given to the loop", &LoaderStats::batches},
     {"samples", StatisticKind::counter, "samples", "slots of these batches", &LoaderStats::samples},
@@ -58,6 +62,12 @@ inline constexpr Statistic kStatistics[] = {
      &LoaderStats::Worker::reads},
     {"transforms", StatisticKind::summary, "seconds", "that a worker transformed a batch",
      &LoaderStats::Worker::transforms},
+    {"samples", StatisticKind::gauge, "samples", "of a dataset in the run so far, by all ranks",
+     &LoaderStats::Dataset::samples},
+    {"epochs", StatisticKind::gauge, "epochs", "of a dataset that are complete",
+     &LoaderStats::Dataset::epochs},
+    {"tokens", StatisticKind::gauge, "tokens", "of a dataset in the run so far, by its mean",
+     &LoaderStats::Dataset::tokens},
 };
 
 }  // namespace rota::internal

@@ -29,13 +29,15 @@ TEST(Durations, HaveTheQuantilesOfWhatWasAddedWithinASixteenth) {
 // Neither compiles with a member more, or one less.
 TEST(Statistics, AreInTheTableEachOnce) {
   const auto [batches, samples, skipped, bytes, waits, steps, slowest, ready_batches, retries, disk_bytes,
-              fetched_files, fetched_bytes, decodes, chunks, open, oldest_open, given_up, dropped, workers] =
-      LoaderStats();
+              fetched_files, fetched_bytes, decodes, chunks, open, oldest_open, given_up, dropped, workers,
+              datasets] = LoaderStats();
   const auto [read_samples, read_bytes, stored_bytes, reads, transforms] = LoaderStats::Worker();
-  EXPECT_TRUE(workers.empty() && slowest.slowest.empty() && reads.count() == 0);
-  std::set<std::pair<std::string_view, bool>> names;
-  for (const internal::Statistic& one : internal::kStatistics) names.emplace(one.name, one.is_of_worker());
-  EXPECT_EQ(names.size(), 19 - 2 + 5);
+  const auto [name, dataset_samples, epochs, tokens] = LoaderStats::Dataset();
+  EXPECT_TRUE(workers.empty() && datasets.empty() && name.empty() && slowest.slowest.empty() &&
+              reads.count() == 0);
+  std::set<std::pair<std::string_view, std::string_view>> names;
+  for (const internal::Statistic& one : internal::kStatistics) names.emplace(one.name, one.label());
+  EXPECT_EQ(names.size(), 20 - 3 + 5 + 4 - 1);
   EXPECT_EQ(std::size(internal::kStatistics), names.size());
 }
 
@@ -53,6 +55,24 @@ TEST(Durations, KeepEachLengthThereIs) {
     one.add(odd);
     EXPECT_NEAR(one.quantile(1), odd < 0 ? 0 : 2147, 100) << odd;
   }
+}
+
+TEST(Statistics, SayWhatTheRunHasHadOfEachDataset) {
+  Mixture mixture{.datasets = {{counting(10), 3, "web"}, {counting(100), 1, "code"}},
+                  .end = MixtureEnd::all_exhausted};
+  LoaderOptions options{.global_batch_size = 8, .workers = 0};
+  options.plan.tokens_per_sample = {2.5, 4};
+  options.plan.skip = {{1, 2}};
+  Loader loader(mixture, options, {.rank = 1, .size = 2});
+  for (int steps = 0; steps < 4; ++steps) ASSERT_TRUE(loader.next());
+  const auto had = loader.stats().datasets;
+  EXPECT_EQ(std::tie(had[0].name, had[0].samples, had[0].epochs, had[0].tokens),
+            std::tuple("web", 30, 3, 75));
+  EXPECT_EQ(std::tie(had[1].name, had[1].samples, had[1].epochs, had[1].tokens),
+            std::tuple("code", 10, 0, 40));
+  Loader alone(counting(10), {.global_batch_size = 8, .epochs = 2}, {});
+  for (int steps = 0; steps < 3; ++steps) ASSERT_TRUE(alone.next());
+  EXPECT_EQ(alone.stats().datasets[0].samples, 18);
 }
 
 LoaderOptions in_order(int workers) {

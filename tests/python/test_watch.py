@@ -38,9 +38,9 @@ def test_times_are_counted_and_as_percentiles():
 
 def test_each_statistic_is_documented():
     table = (Path(os.environ["ROTA_ROOT"]) / "docs/slow.md").read_text().partition("| `LoaderStats` |")[2].partition("\n\n")[0]
-    documented = set(re.findall(r"`(?:workers\[w\]\.)?(\w+)`", table))
+    documented = set(re.findall(r"`(?:workers\[w\]\.|datasets\[d\]\.)?(\w+)`", table))
     stats = loader(80).stats
-    assert documented == {*stats, *stats["workers"][0]} - {"workers"}
+    assert documented == {*stats, *stats["workers"][0], *stats["datasets"][0]} - {"workers", "datasets", "name"}
 
 
 def test_statistics_are_text_for_prometheus():
@@ -56,6 +56,7 @@ def test_statistics_are_text_for_prometheus():
     heads = [line for line in plain.splitlines() if line.startswith("#")]
     assert len(set(heads)) == len(heads) == 2 * len(_rota.statistics())
     assert "# HELP rota_retries_total reads tried again after an I/O error\n# TYPE rota_retries_total counter\n" in plain
+    assert 'rota_dataset_samples{dataset="0"} 80\n' in plain
     assert 'rota_worker_bytes_total{worker="0"} ' in plain and "rota_ready_batches{} 0\n" in plain
     assert all(re.fullmatch(r"# HELP rota_\w+ .+|# TYPE rota_\w+ (counter|gauge|summary)|rota_\w+\{.*\} [0-9.e-]+", line) for line in plain.splitlines())
 
