@@ -2,6 +2,7 @@
 
     ./run bench peers [PEER...]          # of with_PEER.py: what each rank was given, and how long the first batch takes
     ./run bench peers speed [PEER...]    # samples/s, memory, and the first of a million samples
+    ./run bench peers mixtures           # of mixtures.py: threads and memory of 35 datasets mixed
     ./run bench peers packers [WORD...]  # of packers.py: how full sequences of documents are, and what becomes of tokens
 
 Makes environments of PyPI in build/peers, and each peer's dataset by its own writer. Tables go to stdout; of all peers also to docs/peers.md."""
@@ -20,6 +21,7 @@ import time
 from pathlib import Path
 
 import audit
+import mixtures
 import packers
 import show
 
@@ -219,6 +221,10 @@ def main():
         signal.signal(number, lambda *_: sys.exit(1))  # which ends what was begun
     if sys.argv[1:2] == ["packers"]:
         return pack(sys.argv[2:])
+    if sys.argv[1:] == ["mixtures"]:
+        (BUILD / "data").mkdir(parents=True, exist_ok=True)
+        why = make(environment := BUILD / "mixtures", mixtures.PINS) or install_rota(environment)
+        sys.exit(why and f"./run bench peers mixtures: {why}" or subprocess.run([environment / "bin" / "python", HERE / "mixtures.py"]).returncode)
     verb = speed if sys.argv[1:2] == ["speed"] else resume
     named = sys.argv[2 if verb is speed else 1 :]
     known = sorted(path.stem.removeprefix("with_") for path in HERE.glob("with_*.py"))
