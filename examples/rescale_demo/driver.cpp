@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "cli/audit.hpp"
 #include "dataset.hpp"
@@ -89,26 +90,41 @@ void show(const std::string& text) {
   std::fflush(stdout);
 }
 
+// One that is to end by a kill.
+void launch_to_be_killed(int ranks, const std::vector<std::string>& arguments,
+                         const std::filesystem::path& log, std::chrono::seconds timeout) {
+  try {
+    launch(ranks, arguments, log, timeout);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::io) return;
+    throw;
+  }
+  throw Error(ErrorCode::io, "it was to be killed, and ended by itself");
+}
+
 void run_phases(const DriverOptions& options, const Work& work) {
   for (std::size_t i = 0; i < options.worlds.size(); ++i) {
     const WorldOptions& world = options.worlds[i];
     const auto phase = static_cast<std::int64_t>(i);
     const auto summary = work.path() / fmt::format("phase-{}.summary", i);
     try {
-      launch(world.ranks, phase_arguments(options.run, world, work.checkpoints(), work.trace(), summary),
-             work.path() / fmt::format("phase-{}.log", i), options.timeout);
+      const auto arguments = phase_arguments(options.run, world, work.checkpoints(), work.trace(), summary);
+      const auto log = work.path() / fmt::format("phase-{}.log", i);
+      world.lost > 0 ? launch_to_be_killed(world.ranks, arguments, log, options.timeout)
+                     : launch(world.ranks, arguments, log, options.timeout);
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("phase {} ({} ranks x {} workers): {}", i, world.ranks,
                                             world.workers, error.what()));
     }
-    show(table_row(phase, world, read_summary(summary)));
+    show(world.lost > 0 ? killed_row(phase, world) : table_row(phase, world, read_summary(summary)));
   }
 }
 
 // The audit of the run, of the reference, and of one against the other.
-AuditReport audit_all(const DriverOptions& options, const Work& work, std::int64_t samples) {
-  rota::cli::AuditOptions audit_options{.samples = {samples}};
-  if (!options.worlds.back().steps) audit_options.epochs = options.run.loader.epochs;
+AuditReport audit_all(const DriverOptions& options, const Work& work, std::vector<std::int64_t> samples) {
+  const bool is_planned = samples.size() > 1;
+  rota::cli::AuditOptions audit_options{.samples = std::move(samples)};
+  if (!options.worlds.back().steps && !is_planned) audit_options.epochs = options.run.loader.epochs;
   AuditReport run = rota::cli::audit(work.trace(), audit_options);
   const AuditReport reference = rota::cli::audit(work.reference(), audit_options);
   compare(run, reference, "the reference run");
@@ -128,13 +144,21 @@ int run_in(const DriverOptions& options, const Work& work) {
   show(table_head(options, samples));
   prepare_mpi_environment();
   run_phases(options, work);
-  const std::int64_t steps = run_reference(std::move(source), options, work.reference());
-  const AuditReport report = audit_all(options, work, samples);
+  const std::int64_t steps = run_reference(source, options, work.reference());
+  std::vector<std::int64_t> sizes{samples};
+  rota::Mixture mixture;
+  if (const int datasets = options.worlds.back().datasets; datasets > 0) {
+    mixture = mixture_of(source, options.run, datasets);
+    sizes.clear();
+    for (const rota::Mixture::Part& part : mixture.datasets) sizes.push_back(part.source->size());
+  }
+  const AuditReport report = audit_all(options, work, sizes);
   show(reference_row(steps, report.samples + report.padded) + "\n");
   if (!report.passed()) {
     show("FAILED:\n" + rota::cli::problem_text(report.problems));
     return 1;
   }
+  if (options.run.datasets > 0) show(strip(options, mixture, report));
   show(proven(options, report, samples));
   return 0;
 }

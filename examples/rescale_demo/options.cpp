@@ -22,6 +22,8 @@ constexpr const char* kAbout =
 constexpr std::int64_t kMost = std::numeric_limits<int>::max();
 constexpr std::int64_t kMostSeconds = 1'000'000'000;
 constexpr const char* kWorlds = "3x2:60,5x1@50:60,2x2";
+constexpr const char* kPlannedWorlds = "8x1:30,7x1:25!6,13x1+3:40,1x2";
+constexpr int kMostDatasets = 3;  // of which two begin
 
 [[noreturn]] void refuse(const std::string& message) {
   throw rota::Error(rota::ErrorCode::invalid_argument, message);
@@ -35,7 +37,8 @@ struct Words {
   std::string rank_split = "by_sample";
   std::string worker_split = "by_sample";
   std::optional<std::string> window;
-  std::string worlds = kWorlds;
+  std::string worlds = {};
+  bool is_planned = false;
   std::int64_t timeout_seconds = 600;
   PhaseOptions phase;
   std::optional<std::filesystem::path> work;
@@ -65,6 +68,8 @@ void add_run(CLI::App& app, Words& words) {
       ->capture_default_str();
   add_number(app, "--seed", run.loader.seed, 0, "of the shuffle");
   add_number(app, "--epochs", run.loader.epochs, 1, "passes over the dataset");
+  add_number(app, "--datasets", run.datasets, 0,
+             "parts of the data that are mixed by a plan; the demo sets it", kMostDatasets);
 }
 
 void add_driver(CLI::App& app, Words& words, CLI::Option* phase) {
@@ -73,8 +78,15 @@ void add_driver(CLI::App& app, Words& words, CLI::Option* phase) {
     return app.add_option(name, value, text)->group(kGroup)->excludes(phase);
   };
   add("--worlds", words.worlds,
-      "RANKSxWORKERS[@BATCH][:STEPS], joined by commas: where the run goes, one after the other")
-      ->capture_default_str();
+      "RANKSxWORKERS[@BATCH][+DATASETS][:STEPS[!LOST]], joined by commas: where the run goes, one after the "
+      "other; LOST steps behind the save are undone by a kill")
+      ->default_str(fmt::format("{}, or with --plan {}", kWorlds, kPlannedWorlds));
+  app.add_flag(
+         "--plan", words.is_planned,
+         "mix parts of the data, by stages with other batches and weights; a third one comes in mid-run, and "
+         "50 steps are left out")
+      ->group(kGroup)
+      ->excludes(phase);
   add("--work", words.work, "directory for checkpoints and traces, kept; default: a temporary one");
   add_number(app, "--timeout", words.timeout_seconds, 1, "seconds that a phase may take", kMostSeconds)
       .group(kGroup)
@@ -98,6 +110,7 @@ void add_phase(CLI::App& app, Words& words, CLI::Option* phase) {
   add_count("--workers", options.run.loader.workers, 0, "reading threads per rank; 0: none");
   add_count("--stop-after", options.stop_after, 1,
             "save and stop after so many steps; default: run to the end");
+  add_count("--lose", options.lost, 1, "end by SIGKILL so many steps after that save");
   add_count("--save-every", options.save_every, 1, "save after every so many steps as well");
   add("--trace", options.trace, "directory for the trace of what was delivered");
   add("--summary", options.summary, "file for steps, samples, seconds of the restore and of the last save");
@@ -120,21 +133,24 @@ bool take(std::string_view& text, char sign) {
 
 WorldOptions parse_world(const std::string& text, std::int64_t batch) {
   std::string_view rest = text;
-  const auto misread =
-      fmt::format("--worlds: \"{}\" is not RANKSxWORKERS[@BATCH][:STEPS], such as 4x2 or 3x1@50:40", text);
+  const auto misread = fmt::format(
+      "--worlds: \"{}\" is not RANKSxWORKERS[@BATCH][+DATASETS][:STEPS[!LOST]], such as 4x2 or 3x1@50:40",
+      text);
   WorldOptions world{.batch = batch, .steps = std::nullopt};
   const std::int64_t ranks = take_number(rest, misread);
   const std::int64_t workers = take(rest, 'x') ? take_number(rest, misread) : -1;
   if (take(rest, '@')) world.batch = take_number(rest, misread);
+  if (take(rest, '+')) world.datasets = static_cast<int>(std::min(take_number(rest, misread), kMost));
   if (take(rest, ':')) world.steps = take_number(rest, misread);
+  if (world.steps && take(rest, '!')) world.lost = take_number(rest, misread);
   constexpr std::int64_t kMany = 4096;
   const bool is_good = rest.empty() && ranks >= 1 && ranks <= kMany && workers >= 0 && workers <= kMany &&
-                       world.batch >= 1 && world.steps.value_or(1) >= 1;
+                       world.batch >= 1 && world.steps.value_or(1) >= 1 && world.datasets <= kMostDatasets;
   if (!is_good) {
-    refuse(
-        fmt::format("--worlds: \"{}\" is not RANKSxWORKERS[@BATCH][:STEPS] with at least 1 rank, 0 workers, "
-                    "a batch of 1 and 1 step",
-                    text));
+    refuse(fmt::format(
+        "--worlds: \"{}\" is not RANKSxWORKERS[@BATCH][+DATASETS][:STEPS[!LOST]] with at least 1 rank, "
+        "0 workers, a batch of 1 and 1 step, and at most {} datasets",
+        text, kMostDatasets));
   }
   world.ranks = static_cast<int>(ranks);
   world.workers = static_cast<int>(workers);
@@ -164,10 +180,18 @@ Command understand(Words words) {
     if (words.phase.checkpoint.empty()) refuse("--phase needs --checkpoint DIR");
     command.phase = std::move(words.phase);
   } else {
+    if (words.is_planned) run.datasets = kMostDatasets - 1;
+    if (words.worlds.empty()) words.worlds = words.is_planned ? kPlannedWorlds : kWorlds;
     command.driver = {.run = run,
                       .worlds = parse_worlds(words.worlds, run.loader.global_batch_size),
                       .work = words.work,
                       .timeout = std::chrono::seconds(words.timeout_seconds)};
+    int datasets = run.datasets;
+    for (WorldOptions& world : command.driver.worlds) {
+      if (world.datasets != 0 && !words.is_planned) refuse("--worlds: +DATASETS is of a demo with --plan");
+      datasets = std::max(datasets, world.datasets);
+      world.datasets = datasets;
+    }
   }
   return command;
 }
@@ -229,7 +253,9 @@ std::vector<std::string> phase_arguments(const RunOptions& run, const WorldOptio
   add("--checkpoint", checkpoint.string());
   add("--trace", trace.string());
   add("--summary", summary.string());
+  if (world.datasets > 0) add("--datasets", std::to_string(world.datasets));
   if (world.steps) add("--stop-after", std::to_string(*world.steps));
+  if (world.lost > 0) add("--lose", std::to_string(world.lost));
   return arguments;
 }
 

@@ -21,6 +21,7 @@ struct RunOptions {
   std::optional<std::int64_t> pack_length;    ///< pack ragged samples into sequences of so many elements
   std::optional<rota::WindowOptions> window;  ///< then cut all that into windows
   rota::LoaderOptions loader{.global_batch_size = 64, .epochs = 3};
+  int datasets = 0;  ///< with a plan: how many parts of the data are mixed; else 0
 };
 
 /// One phase: one start of a training program, on all ranks of an MPI job.
@@ -29,6 +30,7 @@ struct PhaseOptions {
   std::filesystem::path checkpoint;
   bool resume = false;
   std::optional<std::int64_t> stop_after;
+  std::optional<std::int64_t> lost;  ///< ends by SIGKILL so many steps after its save
   std::optional<std::int64_t> save_every;
   std::optional<std::filesystem::path> trace;
   std::optional<std::filesystem::path> summary;  ///< a file for what it did, in figures
@@ -40,6 +42,8 @@ struct WorldOptions {
   int workers = 0;
   std::int64_t batch = 0;
   std::optional<std::int64_t> steps;  ///< nothing: to the end of the epochs
+  std::int64_t lost = 0;              ///< steps after the save, which a kill undoes
+  int datasets = 0;                   ///< with a plan
 };
 
 /// The whole demo: a run that moves from world to world.
@@ -60,8 +64,8 @@ struct Command {
 /// Reads the command line. Throws rota::Error{invalid_argument} that names the option and what it may be.
 Command parse_command(int argc, char** argv);
 
-/// `RANKSxWORKERS[@BATCH][:STEPS]`, joined by commas; BATCH is `batch` where it is left out.
-/// Throws rota::Error{invalid_argument}.
+/// `RANKSxWORKERS[@BATCH][+DATASETS][:STEPS[!LOST]]`, joined by commas; BATCH is `batch` where it is left
+/// out, and DATASETS what it was before. Throws rota::Error{invalid_argument}.
 std::vector<WorldOptions> parse_worlds(const std::string& text, std::int64_t batch);
 
 /// The command line, without the program, of one phase that resumes in `world`.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -69,6 +70,7 @@ class Phase {
  private:
   void step(const rota::Batch& batch);
   void save();
+  void lose(std::int64_t steps);
   [[nodiscard]] bool is_first() const { return comm_.rank() == 0; }
 
   const rota::Communicator& comm_;
@@ -87,7 +89,14 @@ void Phase::open() {
     if (is_first() && !options_.resume) refuse_used(options_.checkpoint);
   });
   std::shared_ptr<const rota::Source> source = open_dataset(options_.run, comm_);
-  loader_ = std::make_unique<rota::Loader>(comm_, std::move(source), options_.run.loader);
+  const RunOptions& run = options_.run;
+  rota::LoaderOptions how = run.loader;
+  if (run.datasets > 0) {
+    how.plan = plan_of(source->size(), run, run.datasets);
+    loader_ = std::make_unique<rota::Loader>(comm_, mixture_of(source, run, run.datasets), how);
+  } else {
+    loader_ = std::make_unique<rota::Loader>(comm_, std::move(source), how);
+  }
   directory_ = std::make_unique<rota::CheckpointDirectory>(comm_, options_.checkpoint);
 }
 
@@ -127,6 +136,18 @@ void Phase::deliver() {
     step(*batch);
   }
   if (saved_after_ != summary_.steps) save();
+  if (options_.lost) lose(*options_.lost);
+}
+
+// Steps that no save has, and then nothing more.
+void Phase::lose(std::int64_t steps) {
+  comm_.barrier();  // all know of the save
+  for (; steps > 0; --steps) {
+    const auto batch = loader_->next();
+    if (!batch) break;
+    if (trace_) trace_->write(*batch);
+  }
+  static_cast<void>(std::raise(SIGKILL));
 }
 
 void Phase::step(const rota::Batch& batch) {

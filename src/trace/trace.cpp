@@ -125,6 +125,7 @@ std::string start_line(const Loader& loader, internal::SampleNames out) {
       options.workers, loader.run().global_batch_size(), to_string(options.rank_split),
       to_string(options.tail), at.epoch, at.consumed, at.step, to_string(loader.fingerprint()));
   append_list(line, "samples", samples);
+  if (const auto names = loader.names(); !names.empty()) append_list(line, "names", names, &quoted);
   if (!loader.run().plan().empty()) {
     std::vector<internal::Stretch> ahead = internal::RunAccess::path(loader.run()).stretches();
     std::erase_if(ahead, [&](const internal::Stretch& one) { return one.begin.step <= at.step; });
@@ -231,7 +232,7 @@ TraceWriter::TraceWriter(const Communicator& comm, const std::filesystem::path& 
   comm.together(kBegin, [&] {
     world_ = loader.world();
     split_ = loader.options().rank_split;
-    is_mixture_ = loader.datasets() > 1;
+    is_mixture_ = loader.datasets() > 1 || !loader.names().empty();
   });
   std::tie(phase_, lines_) = begin(comm, directory, loader, phase);
   next_step_ = loader.position().step;

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -103,6 +104,11 @@ TraceStart to_start(const JsonObject& record) {
     if (start.samples.empty()) throw Damage("it has no dataset");
     start.is_by_hand = record.has("settle") && record.text("settle") == "by_hand";
     start.changes_by_epoch = record.has("content") && record.text("content") == "by_epoch";
+    if (record.has("names")) {
+      for (const Json& name : record.array("names"))
+        start.names.push_back(name.is_string() ? name.get<std::string>() : "");
+      if (start.names.size() != start.samples.size()) throw Damage("it has other names than datasets");
+    }
     if (record.has("batches")) start.batches = to_batches(record);
     if (record.has("open")) start.open = to_names(record, "open", "open_epochs");
   }
@@ -213,13 +219,19 @@ std::int64_t TraceStart::slots_at(const Position& at) const noexcept {
 }
 
 bool TraceStart::is_same_run(const TraceStart& other) const noexcept {
+  if (!names.empty() && !other.names.empty()) {
+    const std::size_t both = std::min(names.size(), other.names.size());
+    return std::ranges::equal(std::span(names).first(both), std::span(other.names).first(both)) &&
+           std::ranges::equal(std::span(samples).first(both), std::span(other.samples).first(both));
+  }
   return std::tie(samples, shards, fingerprint) == std::tie(other.samples, other.shards, other.fingerprint);
 }
 
 bool TraceStart::is_same_phase(const TraceStart& other) const noexcept {
-  return is_same_run(other) && std::tie(world.size, batch, batches, tail, split, from, is_by_hand) ==
-                                   std::tie(other.world.size, other.batch, other.batches, other.tail,
-                                            other.split, other.from, other.is_by_hand);
+  return is_same_run(other) && samples == other.samples &&
+         std::tie(world.size, batch, batches, tail, split, from, is_by_hand) ==
+             std::tie(other.world.size, other.batch, other.batches, other.tail, other.split, other.from,
+                      other.is_by_hand);
 }
 
 std::int64_t set_of(const TraceStart& start, const TraceSlot& slot) {

@@ -41,6 +41,7 @@ struct TraceStart {
   Position from = {};              ///< where the phase begins
   std::string fingerprint;
   std::vector<std::int64_t> samples = {};  ///< N of each dataset; empty of a stream
+  std::vector<std::string> names = {};     ///< of datasets that come and go, by number
   std::int64_t shards = 0;                 ///< L of a stream
   bool is_by_hand = false;                 ///< what is handed out counts once it is settled
   bool changes_by_epoch = false;           ///< a sample has other bytes in another epoch
@@ -48,10 +49,10 @@ struct TraceStart {
 
   [[nodiscard]] std::int64_t batch_at(std::int64_t step) const noexcept;
   [[nodiscard]] bool is_stream() const noexcept { return samples.empty(); }
-  [[nodiscard]] bool is_mixture() const noexcept { return samples.size() > 1; }
+  [[nodiscard]] bool is_mixture() const noexcept { return samples.size() > 1 || !names.empty(); }
   /// N; of a mixture or a stream, whose positions tell no epochs, more than will ever be.
   [[nodiscard]] std::int64_t epoch_samples() const noexcept {
-    return samples.size() == 1 ? samples.front() : kMaxTraced;
+    return samples.size() == 1 && names.empty() ? samples.front() : kMaxTraced;
   }
   /// Where a global batch starts when all before `at` was delivered: in the next epoch where the tail leaves
   /// nothing of this one.
@@ -61,7 +62,8 @@ struct TraceStart {
   [[nodiscard]] bool follows(const Position& start, const Position& at) const noexcept;
   /// Slots of a global batch that starts at `at`, unless it is the last; 0 where none may.
   [[nodiscard]] std::int64_t slots_at(const Position& at) const noexcept;
-  /// Whether both are of one run, whatever its worlds and batches were.
+  /// Whether both are of one run, whatever its worlds and batches were. Of datasets with names one may have
+  /// more.
   [[nodiscard]] bool is_same_run(const TraceStart& other) const noexcept;
   /// Whether both are of one phase, whatever their ranks and workers.
   [[nodiscard]] bool is_same_phase(const TraceStart& other) const noexcept;
