@@ -22,19 +22,19 @@ rota::Mixture mixture_of(const std::shared_ptr<const rota::Source>& source, cons
 rota::RunPlan plan_of(std::int64_t samples, const RunOptions& run, int datasets) {
   const std::int64_t batch = run.loader.global_batch_size;
   const std::int64_t steps = samples * run.loader.epochs / batch;  // about
-  const std::int64_t begin = steps / 3;                            // of those left out
+  const std::int64_t begin = steps / 5;                            // of those left out
   const std::int64_t left_out = std::min<std::int64_t>(50, std::max<std::int64_t>(steps / 6, 1));
   const auto weights = [&](std::vector<double> all) {
     all.resize(static_cast<std::size_t>(datasets));
     return all;
   };
   rota::RunPlan plan{.stages = {{.weights = weights({3, 1, 0})},
-                                {.begin = samples * run.loader.epochs / 5,
+                                {.begin = samples * run.loader.epochs / 10,
                                  .global_batch_size = batch + (batch + 1) / 2,
                                  .weights = weights({1, 1, 0})}},
                      .skip = {{begin, begin + left_out}}};
   if (datasets > 2)
-    plan.stages.push_back({.begin = samples * run.loader.epochs / 2, .weights = weights({1, 1, 2})});
+    plan.stages.push_back({.begin = samples * run.loader.epochs / 4 * 3, .weights = weights({1, 1, 2})});
   return plan;
 }
 

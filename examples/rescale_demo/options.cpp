@@ -22,7 +22,7 @@ constexpr const char* kAbout =
 constexpr std::int64_t kMost = std::numeric_limits<int>::max();
 constexpr std::int64_t kMostSeconds = 1'000'000'000;
 constexpr const char* kWorlds = "3x2:60,5x1@50:60,2x2";
-constexpr const char* kPlannedWorlds = "8x1:30,7x1:25!6,13x1+3:40,1x2";
+constexpr const char* kPlannedWorlds = "8x1:30,7x1:25!6,13x1+3:150,1x2";
 constexpr int kMostDatasets = 3;  // of which two begin
 
 [[noreturn]] void refuse(const std::string& message) {

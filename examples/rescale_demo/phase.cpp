@@ -141,7 +141,7 @@ void Phase::deliver() {
 
 // Steps that no save has, and then nothing more.
 void Phase::lose(std::int64_t steps) {
-  comm_.barrier();  // all know of the save
+  comm_.together("wait for the save", [] {});
   for (; steps > 0; --steps) {
     const auto batch = loader_->next();
     if (!batch) break;

@@ -50,8 +50,9 @@ std::string table_head(const DriverOptions& options, std::int64_t samples) {
 }
 
 std::string table_row(std::int64_t phase, const WorldOptions& world, const PhaseSummary& summary) {
-  return fmt::format(kRow, phase, fmt::format("{} x {}", world.ranks, world.workers), grouped(world.batch),
-                     grouped(summary.steps), grouped(summary.samples), milliseconds(summary.restore_seconds),
+  return fmt::format(kRow, phase, fmt::format("{} x {}", world.ranks, world.workers),
+                     world.datasets > 0 ? "plan" : grouped(world.batch), grouped(summary.steps),
+                     grouped(summary.samples), milliseconds(summary.restore_seconds),
                      milliseconds(summary.save_seconds));
 }
 

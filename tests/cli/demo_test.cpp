@@ -45,6 +45,14 @@ TEST_F(DemoTest, TellsWhereARunWasToStopEarly) {
   expect_proven(50, "--batch 8 --worlds 2x1:3,1x0:2", "40 of 50 samples of epoch 0");
 }
 
+TEST_F(DemoTest, ProvesAPlanThroughAKillAndADatasetThatComes) {
+  const std::string worlds = " --batch 4 --worlds 3x1:8,2x1:6!3,5x2+3:30,1x0";
+  expect_proven(101, "--plan" + worlds, "PROVEN: ");
+  expect_proven(101, "--plan --tail pad --rank-split by_shard" + worlds, "of 3 datasets, ");
+  EXPECT_THAT(demo("--data data --worlds 2x1+3"), ends(2, HasSubstr("with --plan")));
+  EXPECT_THAT(demo("--data data --plan --worlds 2x1+4"), ends(2, HasSubstr("at most 3 datasets")));
+}
+
 TEST_F(DemoTest, RefusesAWindowThatIsNone) {
   for (const std::string window : {"0", "3:0", "3:", "3:2x", "x"}) {
     EXPECT_THAT(demo("--window " + window), ends(2, HasSubstr("error: "))) << window;
