@@ -184,6 +184,7 @@ class Run {
   /// As those of Loader.
   void seek(const Position& position);
   void seek(const Position& position, const MixtureState& mixture);
+  void seek_step(std::int64_t step);
   void restart();
   void set_global_batch_size(std::int64_t size);
   void set_weights(std::span<const double> weights);

@@ -75,6 +75,14 @@ void define_changes(py::class_<Self>& made) {
           py::arg("position"),
           "Goes to (epoch, consumed, step), as of this order. A loader drops what it has read.")
       .def(
+          "seek_step",
+          [](Self& self, py::handle step) {
+            const auto to = take<std::int64_t>(step, {"go to a step", "step"});
+            self.use([&](auto& run) { run.seek_step(to); });
+          },
+          py::arg("step"),
+          "Goes to the start of a step, whatever batch sizes and weights led or will lead to it.")
+      .def(
           "restart", [](Self& self) { self.use([](auto& run) { run.restart(); }); },
           "Begins anew, with the first sample of the first epoch.")
       .def(

@@ -59,7 +59,7 @@ int run_verb(int argc, char** argv) {
   app.get_formatter()->column_width(std::min<std::size_t>(30, columns_of(stdout) / 3));
   int code = kUsage;
   for (const auto add : {add_ls, add_head, add_index, add_speed, add_shard, add_audit, add_plan, add_scripts,
-                         add_inspect, add_verify, add_when}) {
+                         add_inspect, add_verify, add_when, add_diff}) {
     add(app, code);
   }
   try {

@@ -13,6 +13,8 @@
 
 #include "rota/catalog.hpp"
 #include "rota/communicator.hpp"
+#include "rota/run.hpp"
+#include "rota/source.hpp"
 
 namespace rota::cli {
 
@@ -29,6 +31,7 @@ void add_scripts(CLI::App& app, int& code);  // `report`
 void add_inspect(CLI::App& app, int& code);
 void add_verify(CLI::App& app, int& code);
 void add_when(CLI::App& app, int& code);
+void add_diff(CLI::App& app, int& code);
 void add_ls(CLI::App& app, int& code);
 void add_index(CLI::App& app, int& code);
 void add_head(CLI::App& app, int& code);
@@ -38,6 +41,10 @@ void add_shard(CLI::App& app, int& code);
 
 /// Goes on as the `main` of a module of rota's package for Python; does not return.
 void become_module(const std::string& module, const std::vector<std::string>& arguments);
+
+/// The run of loader `loader` of a checkpoint, or of a text in a file. `source`, if it is there, has lengths
+/// that a state has not. Throws Error{not_found}, and as Run::from does.
+Run read_run(const std::filesystem::path& file, const std::string& loader, const Source* source = nullptr);
 
 /// Verifies a checkpoint, or every checkpoint of a directory, newest first, and prints to `out` what is good
 /// and all that is damaged. Takes no lock on the directory, which a job may be using. Returns whether all is

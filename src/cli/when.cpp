@@ -97,20 +97,24 @@ Run run_of(const internal::StateText& saved, const Source* source) {
   std::rethrow_exception(refused);
 }
 
-Run read_run(const When& when, const Source* source) {
+}  // namespace
+
+Run read_run(const std::filesystem::path& file, const std::string& loader, const Source* source) {
   std::error_code unknown;  // what it is else
-  if (!std::filesystem::is_regular_file(when.file, unknown))
+  if (!std::filesystem::is_regular_file(file, unknown))
     throw internal::failure(ErrorCode::not_found, "read a state from {}: there is no such file",
-                            when.file.string());
-  if (!is_checkpoint(when.file)) {
-    const internal::StateText saved(fmt::format("read the state in {}", when.file.string()),
-                                    internal::kLoaderKind, text_in(when.file));
+                            file.string());
+  if (!is_checkpoint(file)) {
+    const internal::StateText saved(fmt::format("read the state in {}", file.string()), internal::kLoaderKind,
+                                    text_in(file));
     saved.require_digest();
     return run_of(saved, source);
   }
-  const Checkpoint checkpoint = open_checkpoint(when.file);
-  return run_of(internal::SavedState(internal::kLoaderKind, checkpoint, when.loader), source);
+  const Checkpoint checkpoint = open_checkpoint(file);
+  return run_of(internal::SavedState(internal::kLoaderKind, checkpoint, loader), source);
 }
+
+namespace {
 
 // ---- what is printed ----
 
@@ -197,7 +201,7 @@ int tell(const When& when) {
     ProgressBar bar;
     source = open(make_catalog(when.dataset, {.progress = bar.function()}), when.dataset.format);
   }
-  const Run run = read_run(when, source.get());
+  const Run run = read_run(when.file, when.loader, source.get());
   return when.step >= 0 ? tell_step(when, run, source.get()) : tell_sample(when, run, source.get());
 }
 

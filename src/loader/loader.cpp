@@ -270,6 +270,10 @@ void Loader::seek(const Position& position, const MixtureState& mixture) {
   impl().delivered.seek(position, mixture);
   impl().moved("seek()");
 }
+void Loader::seek_step(std::int64_t step) {
+  impl().delivered.seek_step(step);
+  impl().moved("seek_step()");
+}
 void Loader::restart() {
   Impl& run = impl();
   run.delivered.restart();

@@ -302,6 +302,14 @@ void Run::seek(const Position& position, const MixtureState& mixture) {
   RunAccess::set_open(*this, {});
 }
 
+void Run::seek_step(std::int64_t step) {
+  const auto there = at(step);
+  if (!there)
+    throw internal::failure(ErrorCode::out_of_range, "go to step {}: the run has fewer steps", step);
+  position_ = there->position_;
+  RunAccess::set_open(*this, {});
+}
+
 void Run::restart() {
   const internal::Stretch& now = RunAccess::stretch(*this);
   std::optional<MixtureState> mixture;

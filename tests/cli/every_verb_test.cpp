@@ -88,7 +88,7 @@ TEST_F(EveryVerbCampaign, FailsWhereItsOutputIsLostAndEndsWithoutAWordWhereNobod
 
 TEST_F(EveryVerb, PrintsItsHelp) {
   for (const std::string verb :
-       {"ls", "head", "index", "plan", "speed", "shard", "audit", "inspect", "verify", "when"}) {
+       {"ls", "head", "index", "plan", "speed", "shard", "audit", "inspect", "verify", "when", "diff"}) {
     const Ended ended = rota(verb + " --help");
     EXPECT_THAT(ended.output, HasSubstr("Usage: rota " + verb));
     for (const std::string_view line : internal::lines_of(ended.output)) EXPECT_THAT(line, SizeIs(Le(80U)));

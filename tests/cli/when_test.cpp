@@ -67,6 +67,30 @@ TEST_F(WhenVerb, TellsOfStepsAndSamplesThatThePlanLeavesOut) {
   EXPECT_EQ(rota("when state data --sample 5").code, 1);
 }
 
+TEST_F(WhenVerb, HasADiffOfPlansBesideIt) {
+  LoaderOptions options{.global_batch_size = 4, .shuffle = Shuffle::none, .epochs = 1000, .workers = 0};
+  Loader mixed(
+      {.datasets = {{counting(100), 1, "web"}, {counting(200), 1, "code"}}, .end = MixtureEnd::all_exhausted},
+      options, {});
+  for (int steps = 0; steps < 5; ++steps) ASSERT_TRUE(mixed.next());
+  write("state", state(mixed));
+  write("a", R"({"tokens_per_sample": {"web": 2, "code": 5}})");
+  write("b", R"({"tokens_per_sample": {"web": 2, "code": 5}, "skip": [[20, 30]],
+                 "stages": [{"steps": 15, "weights": {"code": 1}, "global_batch_size": 8}]})");
+  const Ended ended = rota("diff a b state --steps 100 --json");
+  EXPECT_EQ(ended.code, 1) << ended.output;
+  const json diff = json::parse(ended.output, nullptr, false);
+  EXPECT_EQ(diff["first_difference"], 15);
+  EXPECT_EQ(diff["steps"], json({100, 100}));
+  EXPECT_EQ(diff["datasets"][0]["samples"], json({200, 20}));
+  EXPECT_EQ(diff["datasets"][1]["samples"], json({200, 20 + 8 * (90 - 10)}));
+  EXPECT_EQ(diff["datasets"][1]["tokens"], json({1000, 5 * (20 + 8 * (90 - 10))}));
+  EXPECT_EQ(rota("diff a a state").code, 0);
+  write("past", R"({"stages": [{"steps": 2, "global_batch_size": 8}]})");
+  EXPECT_THAT(rota("diff a past state"), ends(1, HasSubstr("past: what it says of steps before 5")));
+  EXPECT_THAT(rota("diff a nowhere state"), ends(1, HasSubstr("no such file")));
+}
+
 TEST_F(WhenVerb, TellsOfAStateAndOfACheckpointWhatEachRankReads) {
   Loader whole = loader({});
   for (int steps = 0; steps < 2; ++steps) (void)whole.next();

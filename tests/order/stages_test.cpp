@@ -270,6 +270,20 @@ TEST(Stages, HoldWhatIsSetByHandUntilTheNextOneBegins) {
   EXPECT_EQ(all_of(run), all_of(rota::Run(1000, {.global_batch_size = 10, .plan = plan})));
 }
 
+TEST(Stages, AreGoneToByStepsInEitherDirection) {
+  const RunPlan plan{.stages = {{.begin = 100, .global_batch_size = 20}}, .skip = {{12, 14}}};
+  rota::Run run(1000, {.global_batch_size = 10, .plan = plan});
+  run.seek_step(13);
+  EXPECT_EQ(run.position(), (Position{.consumed = 160, .step = 13}));
+  EXPECT_EQ(all_of(run).size(), 41U);
+  run.set_global_batch_size(1);
+  run.seek_step(3);
+  EXPECT_EQ(run.global_batch_size(), 10);
+  EXPECT_EQ(run.at(15)->global_batch_size(), 1) << "what was changed by hand stays";
+  EXPECT_ERROR(run.seek_step(100'000), out_of_range, {"fewer steps"});
+  EXPECT_ERROR(run.seek_step(-1), out_of_range, {"begin with 0"});
+}
+
 TEST(Stages, KnowTheLast64ChangesByHandOfAState) {
   rota::Run run({{.samples = 5000}, {.samples = 5000}}, {.global_batch_size = 5, .weights = {1, 1}});
   std::vector<Handed> steps;
