@@ -14,90 +14,6 @@ namespace {
 
 constexpr std::string_view kJoining = "join datasets";
 
-// Of each source its own.
-class JoinedPlan final : public ReadPlan {
- public:
-  // `samples`, those of each source, must outlive it.
-  JoinedPlan(const Source& joined, std::span<const std::shared_ptr<const Source>> sources,
-             const FileSamples& samples, std::int64_t open)
-      : ReadPlan(joined), samples_(samples) {
-    std::int64_t most = 0;  // by which all are told ahead
-    for (const auto& source : sources)
-      most = std::max(most, PlannedSource::plan_of(*source, open)->samples_ahead());
-    for (const auto& source : sources) {
-      plans_.push_back(PlannedSource::plan_of(*source, open + most));
-      sharing_ = std::max(sharing_, plans_.back()->sharing());
-    }
-  }
-
-  [[nodiscard]] std::int64_t samples_ahead() const override {
-    std::int64_t most = 0;
-    for (const auto& plan : plans_) most = std::max(most, plan->samples_ahead());
-    return most;
-  }
-  void tell(std::span<const SampleId> ids) override {
-    each_of(ids, [](ReadPlan& plan, std::span<const SampleId> own) { plan.tell(own); });
-  }
-  void stop() noexcept override {
-    for (const auto& plan : plans_) plan->stop();
-  }
-  [[nodiscard]] std::unique_ptr<ReadPlan> without_bytes() const override {
-    std::vector<std::unique_ptr<ReadPlan>> plans;
-    bool has_any = false;
-    for (const auto& plan : plans_) {
-      auto own = plan->without_bytes();
-      has_any = has_any || own;
-      plans.push_back(own ? std::move(own) : std::make_unique<ReadPlan>(source()));  // which does nothing
-    }
-    return has_any ? std::make_unique<JoinedPlan>(source(), samples_, std::move(plans)) : nullptr;
-  }
-  void pass(std::span<const SampleId> ids) override {
-    each_of(ids, [](ReadPlan& plan, std::span<const SampleId> own) { plan.pass(own); });
-  }
-  // Where some have shared files, of these alone.
-  [[nodiscard]] Near bring(SampleRange samples, bool reads) override {
-    check_range(samples, samples_.total());
-    auto pins = std::make_shared<std::vector<std::shared_ptr<const void>>>();
-    std::int64_t bytes = 0;
-    for (std::int64_t count = 0; samples.begin < samples.end; samples.begin += count) {
-      const auto [s, sample] = samples_.find(samples.begin);
-      count = std::min(samples.end - samples.begin, samples_.count(s) - sample);
-      if (sharing_ != Sharing::none && plans_[s]->sharing() == Sharing::none) continue;
-      Near near = plans_[s]->bring({.begin = sample, .end = sample + count}, reads);
-      pins->push_back(std::move(near.pin));
-      bytes += near.bytes;
-    }
-    return {.pin = std::move(pins), .bytes = bytes};
-  }
-  [[nodiscard]] Sharing sharing() const override { return sharing_; }
-  [[nodiscard]] bool changes_by_epoch() const override {
-    return std::ranges::any_of(plans_, [](const auto& plan) { return plan->changes_by_epoch(); });
-  }
-  [[nodiscard]] ReadCounts counts() const override {
-    ReadCounts sum;
-    for (const auto& plan : plans_) sum += plan->counts();
-    return sum;
-  }
-
-  JoinedPlan(const Source& joined, const FileSamples& samples, std::vector<std::unique_ptr<ReadPlan>> plans)
-      : ReadPlan(joined), plans_(std::move(plans)), samples_(samples) {}
-
- private:
-  template <typename Call>
-  void each_of(std::span<const SampleId> ids, Call call) {
-    std::vector<std::vector<SampleId>> own(plans_.size());
-    for (const SampleId id : ids) {
-      const auto [s, sample] = samples_.find(id.value);
-      own[s].push_back({sample});
-    }
-    for (std::size_t s = 0; s < plans_.size(); ++s) call(*plans_[s], own[s]);
-  }
-
-  std::vector<std::unique_ptr<ReadPlan>> plans_;
-  Sharing sharing_ = Sharing::none;  // the most of theirs
-  const FileSamples& samples_;
-};
-
 class Joined final : public Source, public PlannedSource {
  public:
   explicit Joined(std::vector<std::shared_ptr<const Source>> sources) : sources_(std::move(sources)) {
@@ -141,13 +57,9 @@ class Joined final : public Source, public PlannedSource {
     }
   }
 
-  // Of those that have instances for workers; the others are shared as before.
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
-    auto sources = sources_;
-    for (auto& source : sources) {
-      if (auto own = instance_of(*source, worker)) source = std::move(own);
-    }
-    return sources == sources_ ? nullptr : std::make_unique<Joined>(*this, std::move(sources));
+    auto sources = instances_of(sources_, worker);
+    return sources.empty() ? nullptr : std::make_unique<Joined>(*this, std::move(sources));
   }
 
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return sizes_by(ask_part_sizes); }
@@ -157,22 +69,17 @@ class Joined final : public Source, public PlannedSource {
     return sizes_by(ask_unit_sizes);
   }
 
-  // Of each source as many, or of some sources one.
   [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    std::vector<SampleContent> all;
-    const std::int64_t asked = std::min(most, std::ssize(sources_));
-    for (std::int64_t k = 0; k < asked; ++k) {
-      auto own = content_of(*sources_[static_cast<std::size_t>(share(std::ssize(sources_), k, asked))],
-                            most / asked);
-      std::ranges::move(own, std::back_inserter(all));
-    }
-    return all;
+    return content_of_all(sources_, most);
   }
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
     return will_read_by_plan(*this, first, count);
   }
   [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
-    return std::make_unique<JoinedPlan>(*this, sources_, samples_, open);
+    return std::make_unique<JointPlan>(
+        *this, sources_, open,
+        JointPlan::Map{.ids = [this](std::span<const SampleId> ids) { return ids_of_each(ids); },
+                       .range = [this](SampleRange samples) { return parts_of(samples); }});
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
@@ -209,6 +116,25 @@ class Joined final : public Source, public PlannedSource {
       if (own.empty()) sizes.push_back(samples_.count(s));
     }
     return sizes;
+  }
+
+  [[nodiscard]] std::vector<std::vector<SampleId>> ids_of_each(std::span<const SampleId> ids) const {
+    std::vector<std::vector<SampleId>> own(sources_.size());
+    for (const SampleId id : ids) {
+      const auto [s, sample] = samples_.find(id.value);
+      own[s].push_back({sample});
+    }
+    return own;
+  }
+  [[nodiscard]] std::vector<JointPlan::Part> parts_of(SampleRange samples) const {
+    check_range(samples, size());
+    std::vector<JointPlan::Part> parts;
+    for (std::int64_t count = 0; samples.begin < samples.end; samples.begin += count) {
+      const auto [s, sample] = samples_.find(samples.begin);
+      count = std::min(samples.end - samples.begin, samples_.count(s) - sample);
+      parts.push_back({.source = s, .samples = {.begin = sample, .end = sample + count}});
+    }
+    return parts;
   }
 
   // Calls `work(source, ids in it, number of the first)` for neighbours of one source.

@@ -5,7 +5,7 @@
 #include "core/failure.hpp"
 #include "order/permutation.hpp"
 #include "rota/source.hpp"
-#include "source/read_plan.hpp"
+#include "source/mapped_source.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
@@ -13,75 +13,36 @@ namespace {
 
 /// The samples that a permutation of a dataset sends to the places [first, last).
 struct Places {
-  std::vector<Field> fields;
   Permutation permutation;
   std::uint64_t seed;
   std::int64_t first;
   std::int64_t last;
 };
 
-class SplitPart final : public Source, public PlannedSource {
+class SplitPart final : public MappedSource {
  public:
-  SplitPart(std::shared_ptr<const Source> whole, Places places)
-      : whole_(std::move(whole)), places_(std::move(places)) {}
-
-  [[nodiscard]] std::int64_t size() const override { return places_.last - places_.first; }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return places_.fields; }
-
-  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
-    whole_->rows(translate(ids), field, out);
-  }
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    whole_->read(translate(ids), out);
-  }
-
-  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
-    check_ids(*this, wanted);
-    std::vector<SampleRows> translated(wanted.begin(), wanted.end());
-    for (SampleRows& part : translated) part.id = translate(part.id);
-    whole_->read_rows(translated, field);
-  }
-
-  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
-    auto whole = instance_of(*whole_, worker);
-    return whole ? std::make_unique<SplitPart>(std::move(whole), places_) : nullptr;
-  }
-
-  [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
-    const auto ids = [this](std::span<const SampleId> own) { return translate(own); };
-    return std::make_unique<MappedPlan>(*this, *whole_, open, MappedPlan::Map{.ids = ids});
-  }
-  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return content_of(*whole_, most);
-  }
+  SplitPart(std::shared_ptr<const Source> whole, std::vector<Field> fields, Places places)
+      : MappedSource(std::move(whole), std::move(fields), places.last - places.first),
+        places_(std::move(places)) {}
 
   [[nodiscard]] Fingerprint fingerprint() const override {
     return FingerprintBuilder()
         .add("split")
-        .add(whole_->fingerprint())
+        .add(whole().fingerprint())
         .add(static_cast<std::int64_t>(places_.seed))
         .add(places_.first)
         .add(places_.last)
         .finish();
   }
 
-  [[nodiscard]] std::string where(SampleId id) const override {
-    return id.value >= 0 && id.value < size() ? whole_->where(translate(id)) : std::string();
-  }
-
  private:
-  [[nodiscard]] SampleId translate(SampleId id) const noexcept {
+  [[nodiscard]] SampleId original(SampleId id) const noexcept override {
     return {places_.permutation(places_.first + id.value)};
   }
-
-  [[nodiscard]] std::vector<SampleId> translate(std::span<const SampleId> ids) const {
-    check_ids(*this, ids);
-    std::vector<SampleId> result(ids.size());
-    std::transform(ids.begin(), ids.end(), result.begin(), [this](SampleId id) { return translate(id); });
-    return result;
+  [[nodiscard]] std::unique_ptr<const Source> of(std::shared_ptr<const Source> whole) const override {
+    return std::make_unique<SplitPart>(std::move(whole), fields(), places_);
   }
 
-  std::shared_ptr<const Source> whole_;
   Places places_;
 };
 
@@ -119,8 +80,8 @@ std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Sou
     sum += fractions[k];
     const auto rounded = static_cast<std::int64_t>(std::llround(sum * static_cast<long double>(size)));
     const std::int64_t last = k + 1 == fractions.size() ? size : std::clamp(rounded, first, size);
-    parts.push_back(std::make_shared<internal::SplitPart>(
-        source, internal::Places{facts.fields, permutation, seed, first, last}));
+    parts.push_back(std::make_shared<internal::SplitPart>(source, facts.fields,
+                                                          internal::Places{permutation, seed, first, last}));
     first = last;
   }
   return parts;
