@@ -10,8 +10,8 @@
   `read_lengths`, `squares_of`, `tokens_of`), or several a `LengthColumn` each; `BatchCosts` says how well.
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made
   once (`Progress`, `CatalogChanges`).
-- `PythonSource` wraps a dataset of Python; `join`, `split`, `select`, `take`, `skip_first`, `zip`, `windows`, `pack`, `cast`
-  and `Mixture` make others of these.
+- `PythonSource` wraps a dataset of Python; `join`, `split`, `select`, `take`, `skip_first`, `zip`, `windows`, `pack`,
+  `cast` and `Mixture` make others of these.
 - `write_shards` writes a dataset as tar, MDS or TFRecord shards, and tells so in a `ShardReport`.
 - `StreamLoader` reads in sequence what cannot be indexed: a `Stream` of yours, or `as_stream` of a source; `filter`,
   `flat_map` and `shuffle_buffer` make a `StreamSource` of another, and get a `StreamSample`. `Dispatch` is for what
