@@ -109,7 +109,7 @@ class Zipped final : public Source, public PlannedSource {
     std::string text;
     for (const auto& source : sources_) {
       const std::string own = id.value >= 0 && id.value < size_ ? source->where(id) : std::string();
-      if (!own.empty()) text += (text.empty() ? "" : " and ") + own;
+      if (!own.empty() && own != text) text += (text.empty() ? "" : " and ") + own;
     }
     return text;
   }
