@@ -1,7 +1,7 @@
 #pragma once
 
-// Datasets: the interface that every format, and a user's own source, implements. Next: packing.hpp,
-// windows.hpp.
+// Datasets: the interface that every format, and a user's own source, implements. Next: select.hpp,
+// packing.hpp, windows.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -232,24 +232,6 @@ inline std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<co
                                                         std::uint64_t seed) {
   return split(source, std::span(fractions.begin(), fractions.size()), seed);
 }
-
-/// The samples `ids` of `source`, in that order: sample i is sample ids[i] of it. Any order, any of them,
-/// some several times, or none: the way to an order or a choice of your own. 8 bytes an id; its fingerprint
-/// covers them. Throws Error{invalid_argument} for a null source, Error{out_of_range} naming the first id
-/// that there is not, Error{callback} for an impossible size or fields.
-std::shared_ptr<const Source> select(const std::shared_ptr<const Source>& source, std::vector<SampleId> ids);
-
-/// The first `n` samples of `source`; and all but these. They keep its order, and so its parts, units and
-/// shared files. O(1) memory. Throw Error{invalid_argument} for a null source, Error{out_of_range} unless `n`
-/// is 0 to its size, Error{callback} for an impossible size or fields.
-std::shared_ptr<const Source> take(const std::shared_ptr<const Source>& source, std::int64_t n);
-std::shared_ptr<const Source> skip_first(const std::shared_ptr<const Source>& source, std::int64_t n);
-
-/// Sample i has the fields of sample i of all `sources`, in their order. Each source reads a batch at once. A
-/// part ends where one of any source does; units and shards are those of the first source that tells any.
-/// Throws Error{invalid_argument} for an empty list, a null source, and a field that two of them have;
-/// Error{mismatch} for different sizes; Error{callback} for an impossible size or fields.
-std::shared_ptr<const Source> zip(std::vector<std::shared_ptr<const Source>> sources);
 
 /// `source` with other element types in the fields that `types` names: cast(source, {{"tokens",
 /// DType::int64}}). Whoever reads converts. Elements that grow are widened in place, without a copy. It is

@@ -15,7 +15,7 @@
 #include "functions.hpp"
 #include "objects.hpp"
 #include "options.hpp"
-#include "source/mapped_source.hpp"
+#include "rota/select.hpp"
 #include "source/read_plan.hpp"
 #include "values.hpp"
 
@@ -320,7 +320,7 @@ void define_adaptors(py::module_& module) {
   module.def("select", [](const PySource& source, py::bytes ids) {
     const auto numbers = numbers_in<SampleId>(ids);
     const auto keep = dies_with_gil(std::make_unique<py::bytes>(std::move(ids)));
-    return unlocked([&] { return PySource(internal::select(source.source, keep, numbers)); });
+    return unlocked([&] { return PySource(select(source.source, keep, numbers)); });
   });
   module.def("take", [](const PySource& source, py::handle n) {
     return PySource(rota::take(source.source, take<std::int64_t>(n, {"take samples", "n"})));

@@ -97,9 +97,6 @@ class PlannedSource {
   /// The same of any source; of a user's adaptor, by the source inside. Never null.
   static std::unique_ptr<ReadPlan> plan_of(const Source& source, std::int64_t open = 0);
   static std::vector<SampleContent> content_of(const Source& source, std::int64_t most);
-  /// Of each source as many, or of some sources one.
-  static std::vector<SampleContent> content_of_all(std::span<const std::shared_ptr<const Source>> sources,
-                                                   std::int64_t most);
   /// Source::will_read of a source made of others.
   static std::int64_t will_read_by_plan(const Source& source, SampleId first, std::int64_t count) {
     return plan_of(source)->bring({.begin = first.value, .end = first.value + count}, false).bytes;
@@ -137,39 +134,6 @@ class MappedPlan : public ReadPlan {
  private:
   Map map_;
   std::unique_ptr<ReadPlan> other_;
-};
-
-/// The plan of a source whose samples are made of those of several.
-class JointPlan final : public ReadPlan {
- public:
-  struct Part {
-    std::size_t source = 0;
-    SampleRange samples;
-  };
-  struct Map {
-    std::function<std::vector<std::vector<SampleId>>(std::span<const SampleId>)> ids;  ///< of each source
-    std::function<std::vector<Part>(SampleRange)> range;
-  };
-  JointPlan(const Source& source, std::span<const std::shared_ptr<const Source>> others, std::int64_t open,
-            Map map);
-  JointPlan(const Source& source, std::vector<std::unique_ptr<ReadPlan>> plans, Map map)
-      : ReadPlan(source), map_(std::move(map)), plans_(std::move(plans)) {}
-
-  [[nodiscard]] std::int64_t samples_ahead() const override;
-  void tell(std::span<const SampleId> ids) override;
-  void stop() noexcept override;
-  [[nodiscard]] std::unique_ptr<ReadPlan> without_bytes() const override;
-  void pass(std::span<const SampleId> ids) override;
-  // Where some have shared files, of these alone.
-  [[nodiscard]] Near bring(SampleRange samples, bool reads) override;
-  [[nodiscard]] Sharing sharing() const override { return sharing_; }
-  [[nodiscard]] bool changes_by_epoch() const override;
-  [[nodiscard]] ReadCounts counts() const override;
-
- private:
-  Map map_;
-  std::vector<std::unique_ptr<ReadPlan>> plans_;
-  Sharing sharing_ = Sharing::none;  // the most of theirs
 };
 
 /// Throws Error{out_of_range} unless it is a range of `size` samples.

@@ -81,16 +81,4 @@ std::shared_ptr<const Source> instance_of(const Source& source, const WorkerInfo
       source.size(), describe(source.fields()), own->size(), describe(own->fields()));
 }
 
-std::vector<std::shared_ptr<const Source>> instances_of(std::vector<std::shared_ptr<const Source>> sources,
-                                                        const WorkerInfo& worker) {
-  bool has_any = false;
-  for (auto& source : sources) {
-    auto own = instance_of(*source, worker);
-    has_any = has_any || own;
-    if (own) source = std::move(own);
-  }
-  if (!has_any) sources.clear();
-  return sources;
-}
-
 }  // namespace rota::internal

@@ -38,10 +38,6 @@ std::vector<std::int64_t> ask_shard_lengths(const Source& source, std::int64_t s
 /// Error{callback} for an instance that has other samples or fields.
 std::shared_ptr<const Source> instance_of(const Source& source, const WorkerInfo& worker);
 
-/// The same of several: those that make nothing are shared as before. None where no one makes anything.
-std::vector<std::shared_ptr<const Source>> instances_of(std::vector<std::shared_ptr<const Source>> sources,
-                                                        const WorkerInfo& worker);
-
 /// What method `method` of a user's source answers. What it throws is thrown as an Error.
 template <typename Method>
 auto ask(std::string_view task, std::string_view method, const Method& answer) {
