@@ -23,6 +23,7 @@
 #include "rota/catalog.hpp"         // which files there are
 #include "rota/object_storage.hpp"  // S3, and web servers
 #include "rota/packing.hpp"         // documents packed into sequences of one length
+#include "rota/select.hpp"          // some samples of a source; several side by side
 #include "rota/source.hpp"          // a source of your own; join, split
 #include "rota/storage.hpp"         // a place of your own, where files are
 #include "rota/windows.hpp"         // windows of a time axis

@@ -1,7 +1,7 @@
 #pragma once
 
-// Datasets: the interface that every format, and a user's own source, implements. Next: packing.hpp,
-// windows.hpp.
+// Datasets: the interface that every format, and a user's own source, implements. Next: select.hpp,
+// packing.hpp, windows.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -69,6 +69,11 @@ class BatchView {
   /// The samples [first, first + count) of this view.
   [[nodiscard]] BatchView part(std::size_t first, std::size_t count) const noexcept {
     return {fields_, first_ + first, count, epochs_.empty() ? epochs_ : epochs_.subspan(first, count)};
+  }
+
+  /// Its fields [first, first + count), numbered from 0.
+  [[nodiscard]] BatchView fields(std::size_t first, std::size_t count) const noexcept {
+    return {fields_.subspan(first, count), first_, size_, epochs_};
   }
 
   /// The epoch for which a Loader reads sample i; 0 where nobody says. A source whose samples change with it

@@ -10,8 +10,8 @@
   `read_lengths`, `squares_of`, `tokens_of`), or several a `LengthColumn` each; `BatchCosts` says how well.
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made
   once (`Progress`, `CatalogChanges`).
-- `PythonSource` wraps a dataset of Python; `join`, `split`, `windows`, `pack`, `cast` and `Mixture` make others of
-  these.
+- `PythonSource` wraps a dataset of Python; `join`, `split`, `select`, `take`, `skip_first`, `zip`, `windows`, `pack`,
+  `cast` and `Mixture` make others of these.
 - `write_shards` writes a dataset as tar, MDS or TFRecord shards, and tells so in a `ShardReport`.
 - `StreamLoader` reads in sequence what cannot be indexed: a `Stream` of yours, or `as_stream` of a source; `filter`,
   `flat_map` and `shuffle_buffer` make a `StreamSource` of another, and get a `StreamSample`. `Dispatch` is for what
@@ -52,7 +52,8 @@ from rota._run import Run
 from rota._sampler import BatchIterator, ElasticBatchSampler
 from rota._settle import OpenSamples, merge_states
 from rota._sources import (
-    PythonSource, ShardReport, Source, cast, find_format, formats, join, open, pack, split, windows, write_shards,
+    PythonSource, ShardReport, Source, cast, find_format, formats, join, open, pack, select, skip_first, split, take,
+    windows, write_shards, zip,
 )  # fmt: skip
 from rota._storages import ca_file_of_certifi as _ca_file_of_certifi
 from rota._streams import (
@@ -75,7 +76,8 @@ __all__ = [
     "StreamId", "StreamLoader", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter", "UnsupportedError",
     "Verification", "World", "cast", "compare_ranks", "find_format", "formats", "as_stream", "filter", "flat_map",
     "join", "lengths_of", "merge_states", "open", "open_checkpoint", "pack", "progress", "read_lengths",
-    "shuffle_buffer", "split", "squares_of", "to_prometheus", "tokens_of", "verify", "windows", "write_shards",
+    "select", "shuffle_buffer", "skip_first", "split", "squares_of", "take", "to_prometheus", "tokens_of", "verify",
+    "windows", "write_shards", "zip",
 ]  # fmt: skip
 
 _rota.send_messages_to(_tell)  # to the logger "rota", which prints them, unless the program says otherwise

@@ -15,6 +15,7 @@
 #include "functions.hpp"
 #include "objects.hpp"
 #include "options.hpp"
+#include "rota/select.hpp"
 #include "source/read_plan.hpp"
 #include "values.hpp"
 
@@ -289,6 +290,13 @@ PySource cast_source(const PySource& source, const py::dict& given) {
   return PySource(cast(source.source, types));
 }
 
+std::vector<std::shared_ptr<const Source>> sources_of(const std::vector<PySource>& given) {
+  std::vector<std::shared_ptr<const Source>> sources;
+  sources.reserve(given.size());
+  for (const PySource& one : given) sources.push_back(one.source);
+  return sources;
+}
+
 void define_adaptors(py::module_& module) {
   module.def("numbers", [](py::handle length, py::handle fingerprint, std::vector<std::int64_t> digests) {
     const auto size = take<std::int64_t>(length, {"order a dataset", "its length"});
@@ -303,17 +311,24 @@ void define_adaptors(py::module_& module) {
         fingerprint.has_value(), is_thread_safe));
   });
   module.def("cast", &cast_source);
-  module.def("join", [](const std::vector<PySource>& given) {
-    std::vector<std::shared_ptr<const Source>> sources;
-    sources.reserve(given.size());
-    for (const PySource& one : given) sources.push_back(one.source);
-    return PySource(join(std::move(sources)));
-  });
+  module.def("join", [](const std::vector<PySource>& given) { return PySource(join(sources_of(given))); });
   module.def("split", [](const PySource& source, const std::vector<double>& fractions, py::handle seed) {
     const auto parts =
         split(source.source, fractions, take<std::uint64_t>(seed, {"split a dataset", "seed"}));
     return std::vector<PySource>(parts.begin(), parts.end());
   });
+  module.def("select", [](const PySource& source, py::bytes ids) {
+    const auto numbers = numbers_in<SampleId>(ids);
+    const auto keep = dies_with_gil(std::make_unique<py::bytes>(std::move(ids)));
+    return unlocked([&] { return PySource(select(source.source, keep, numbers)); });
+  });
+  module.def("take", [](const PySource& source, py::handle n) {
+    return PySource(rota::take(source.source, take<std::int64_t>(n, {"take samples", "n"})));
+  });
+  module.def("skip_first", [](const PySource& source, py::handle n) {
+    return PySource(skip_first(source.source, take<std::int64_t>(n, {"skip samples", "n"})));
+  });
+  module.def("zip", [](const std::vector<PySource>& given) { return PySource(zip(sources_of(given))); });
   module.def("write_shards",
              [](const PySource& source, const std::string& destination, const ShardOptions& options) {
                return unlocked([&] { return write_shards(source.source, destination, options); });

@@ -40,7 +40,7 @@ void require_groups(const LoaderOptions& options, Sharing sharing) {
   throw Error(ErrorCode::unsupported,
               "pin files of a dataset: they are shared in memory, because they are compressed, or because "
               "the option share_files says so, and the samples of a range lie all over them, as those of a "
-              "split or of a packing do; unpack the files beside, or do not share them");
+              "split, a selection or a packing do; unpack the files beside, or do not share them");
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <numeric>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "core/failure.hpp"
-#include "rota/source.hpp"
+#include "rota/select.hpp"
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
 #include "source/read_plan.hpp"
@@ -14,13 +16,69 @@ namespace {
 
 constexpr std::string_view kJoining = "join datasets";
 
-// Of each source its own.
-class JoinedPlan final : public ReadPlan {
+using Sources = std::vector<std::shared_ptr<const Source>>;
+
+/// A dataset that is made of several.
+class Several : public Source, public PlannedSource {
  public:
-  // `samples`, those of each source, must outlive it.
-  JoinedPlan(const Source& joined, std::span<const std::shared_ptr<const Source>> sources,
-             const FileSamples& samples, std::int64_t open)
-      : ReadPlan(joined), samples_(samples) {
+  Several(std::string_view kind, Sources sources, std::vector<Field> fields)
+      : sources_(std::move(sources)), fields_(std::move(fields)), kind_(kind) {}
+
+  [[nodiscard]] const std::vector<Field>& fields() const final { return fields_; }
+  // Of those that have instances for workers; the others are shared as before.
+  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const final {
+    auto sources = sources_;
+    for (auto& source : sources) {
+      if (auto own = instance_of(*source, worker)) source = std::move(own);
+    }
+    return sources == sources_ ? nullptr : of(std::move(sources));
+  }
+  // Of each source as many, or of some sources one.
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const final {
+    std::vector<SampleContent> all;
+    const std::int64_t asked = std::min(most, std::ssize(sources_));
+    for (std::int64_t k = 0; k < asked; ++k) {
+      auto own = content_of(*sources_[static_cast<std::size_t>(share(std::ssize(sources_), k, asked))],
+                            most / asked);
+      std::ranges::move(own, std::back_inserter(all));
+    }
+    return all;
+  }
+  [[nodiscard]] Fingerprint fingerprint() const final {
+    FingerprintBuilder builder;
+    builder.add(kind_);
+    for (const auto& source : sources_) builder.add(source->fingerprint());
+    return builder.finish();
+  }
+  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const final {
+    return will_read_by_plan(*this, first, count);
+  }
+  [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const final;
+
+  // Of each source, what `ids` are made of.
+  [[nodiscard]] virtual std::vector<std::vector<SampleId>> ids_of_each(
+      std::span<const SampleId> ids) const = 0;
+  using Parts = std::vector<std::pair<std::size_t, SampleRange>>;  // numbers of sources, and what of these
+  [[nodiscard]] virtual Parts parts_of(SampleRange samples) const = 0;
+
+ protected:
+  /// The same samples, of `sources`.
+  [[nodiscard]] virtual std::unique_ptr<const Source> of(Sources sources) const = 0;
+
+  Sources sources_;
+  std::vector<Field> fields_;
+
+ private:
+  std::string_view kind_;
+};
+
+// Of each source its own.
+class SeveralPlan final : public ReadPlan {
+ public:
+  // Both must outlive it.
+  SeveralPlan(const Several& several, std::span<const std::shared_ptr<const Source>> sources,
+              std::int64_t open)
+      : ReadPlan(several), several_(several) {
     std::int64_t most = 0;  // by which all are told ahead
     for (const auto& source : sources)
       most = std::max(most, PlannedSource::plan_of(*source, open)->samples_ahead());
@@ -49,21 +107,19 @@ class JoinedPlan final : public ReadPlan {
       has_any = has_any || own;
       plans.push_back(own ? std::move(own) : std::make_unique<ReadPlan>(source()));  // which does nothing
     }
-    return has_any ? std::make_unique<JoinedPlan>(source(), samples_, std::move(plans)) : nullptr;
+    return has_any ? std::make_unique<SeveralPlan>(several_, std::move(plans)) : nullptr;
   }
   void pass(std::span<const SampleId> ids) override {
     each_of(ids, [](ReadPlan& plan, std::span<const SampleId> own) { plan.pass(own); });
   }
   // Where some have shared files, of these alone.
   [[nodiscard]] Near bring(SampleRange samples, bool reads) override {
-    check_range(samples, samples_.total());
     auto pins = std::make_shared<std::vector<std::shared_ptr<const void>>>();
     std::int64_t bytes = 0;
-    for (std::int64_t count = 0; samples.begin < samples.end; samples.begin += count) {
-      const auto [s, sample] = samples_.find(samples.begin);
-      count = std::min(samples.end - samples.begin, samples_.count(s) - sample);
-      if (sharing_ != Sharing::none && plans_[s]->sharing() == Sharing::none) continue;
-      Near near = plans_[s]->bring({.begin = sample, .end = sample + count}, reads);
+    for (const auto& [s, own] : several_.parts_of(samples)) {
+      ReadPlan& plan = *plans_[s];
+      if (sharing_ != Sharing::none && plan.sharing() == Sharing::none) continue;
+      Near near = plan.bring(own, reads);
       pins->push_back(std::move(near.pin));
       bytes += near.bytes;
     }
@@ -79,28 +135,28 @@ class JoinedPlan final : public ReadPlan {
     return sum;
   }
 
-  JoinedPlan(const Source& joined, const FileSamples& samples, std::vector<std::unique_ptr<ReadPlan>> plans)
-      : ReadPlan(joined), plans_(std::move(plans)), samples_(samples) {}
+  SeveralPlan(const Several& several, std::vector<std::unique_ptr<ReadPlan>> plans)
+      : ReadPlan(several), several_(several), plans_(std::move(plans)) {}
 
  private:
   template <typename Call>
   void each_of(std::span<const SampleId> ids, Call call) {
-    std::vector<std::vector<SampleId>> own(plans_.size());
-    for (const SampleId id : ids) {
-      const auto [s, sample] = samples_.find(id.value);
-      own[s].push_back({sample});
-    }
+    const auto own = several_.ids_of_each(ids);
     for (std::size_t s = 0; s < plans_.size(); ++s) call(*plans_[s], own[s]);
   }
 
+  const Several& several_;
   std::vector<std::unique_ptr<ReadPlan>> plans_;
   Sharing sharing_ = Sharing::none;  // the most of theirs
-  const FileSamples& samples_;
 };
 
-class Joined final : public Source, public PlannedSource {
+std::unique_ptr<ReadPlan> Several::plan_reads(std::int64_t open) const {
+  return std::make_unique<SeveralPlan>(*this, sources_, open);
+}
+
+class Joined final : public Several {
  public:
-  explicit Joined(std::vector<std::shared_ptr<const Source>> sources) : sources_(std::move(sources)) {
+  explicit Joined(Sources sources) : Several("join", std::move(sources), {}) {
     for (std::size_t s = 0; s < sources_.size(); ++s) {
       const SourceFacts facts = ask_facts(*sources_[s], kJoining);
       if (s == 0) fields_ = facts.fields;
@@ -110,12 +166,10 @@ class Joined final : public Source, public PlannedSource {
     }
   }
 
-  /// The same samples, of `sources`.
-  Joined(const Joined& other, std::vector<std::shared_ptr<const Source>> sources)
-      : sources_(std::move(sources)), fields_(other.fields_), samples_(other.samples_) {}
+  Joined(const Joined& other, Sources sources)
+      : Several("join", std::move(sources), other.fields_), samples_(other.samples_) {}
 
   [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
-  [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     by_source(ids, [&](const Source& source, std::span<const SampleId> own, std::size_t first) {
@@ -141,45 +195,11 @@ class Joined final : public Source, public PlannedSource {
     }
   }
 
-  // Of those that have instances for workers; the others are shared as before.
-  [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
-    auto sources = sources_;
-    for (auto& source : sources) {
-      if (auto own = instance_of(*source, worker)) source = std::move(own);
-    }
-    return sources == sources_ ? nullptr : std::make_unique<Joined>(*this, std::move(sources));
-  }
-
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return sizes_by(ask_part_sizes); }
   [[nodiscard]] std::vector<std::int64_t> unit_sizes() const override {
     const auto has_units = [](const auto& source) { return !source->unit_sizes().empty(); };
     if (std::ranges::none_of(sources_, has_units)) return {};
     return sizes_by(ask_unit_sizes);
-  }
-
-  // Of each source as many, or of some sources one.
-  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    std::vector<SampleContent> all;
-    const std::int64_t asked = std::min(most, std::ssize(sources_));
-    for (std::int64_t k = 0; k < asked; ++k) {
-      auto own = content_of(*sources_[static_cast<std::size_t>(share(std::ssize(sources_), k, asked))],
-                            most / asked);
-      std::ranges::move(own, std::back_inserter(all));
-    }
-    return all;
-  }
-  [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
-    return will_read_by_plan(*this, first, count);
-  }
-  [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
-    return std::make_unique<JoinedPlan>(*this, sources_, samples_, open);
-  }
-
-  [[nodiscard]] Fingerprint fingerprint() const override {
-    FingerprintBuilder builder;
-    builder.add("join");
-    for (const auto& source : sources_) builder.add(source->fingerprint());
-    return builder.finish();
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
@@ -188,7 +208,29 @@ class Joined final : public Source, public PlannedSource {
     return sources_[s]->where({sample});
   }
 
+  [[nodiscard]] std::vector<std::vector<SampleId>> ids_of_each(std::span<const SampleId> ids) const override {
+    std::vector<std::vector<SampleId>> own(sources_.size());
+    for (const SampleId id : ids) {
+      const auto [s, sample] = samples_.find(id.value);
+      own[s].push_back({sample});
+    }
+    return own;
+  }
+  [[nodiscard]] Parts parts_of(SampleRange samples) const override {
+    check_range(samples, size());
+    Parts parts;
+    for (std::int64_t count = 0; samples.begin < samples.end; samples.begin += count) {
+      const auto [s, sample] = samples_.find(samples.begin);
+      count = std::min(samples.end - samples.begin, samples_.count(s) - sample);
+      parts.push_back({s, {.begin = sample, .end = sample + count}});
+    }
+    return parts;
+  }
+
  private:
+  [[nodiscard]] std::unique_ptr<const Source> of(Sources sources) const override {
+    return std::make_unique<Joined>(*this, std::move(sources));
+  }
   [[noreturn]] void refuse(std::size_t s, const std::vector<Field>& fields) const {
     throw failure(ErrorCode::invalid_argument,
                   "{}: number 0 has {}; number {} has {}; give all the same fields", kJoining,
@@ -228,10 +270,108 @@ class Joined final : public Source, public PlannedSource {
     }
   }
 
-  std::vector<std::shared_ptr<const Source>> sources_;
-  std::vector<Field> fields_;
   FileSamples samples_;  // of each source
 };
+
+constexpr std::string_view kZipping = "zip datasets";
+
+class Zipped final : public Several {
+ public:
+  explicit Zipped(Sources sources) : Several("zip", std::move(sources), {}) {
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      const SourceFacts facts = ask_facts(*sources_[s], kZipping);
+      if (s == 0) size_ = facts.size;
+      if (facts.size != size_) {
+        throw failure(ErrorCode::mismatch,
+                      "{}: number 0 has {} samples; number {} has {}; take or select as many of each",
+                      kZipping, size_, s, facts.size);
+      }
+      firsts_.push_back(fields_.size());
+      fields_.insert(fields_.end(), facts.fields.begin(), facts.fields.end());
+    }
+    check_fields(fields_, kZipping, "the zip, whose fields must have different names,",
+                 ErrorCode::invalid_argument);
+  }
+  Zipped(const Zipped& other, Sources sources)
+      : Several("zip", std::move(sources), other.fields_), size_(other.size_), firsts_(other.firsts_) {}
+
+  [[nodiscard]] std::int64_t size() const override { return size_; }
+
+  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+    const std::size_t s = source_of(field);
+    sources_[s]->rows(ids, field - firsts_[s], out);
+  }
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    for (std::size_t s = 0; s < sources_.size(); ++s) {
+      const std::size_t end = s + 1 < sources_.size() ? firsts_[s + 1] : fields_.size();
+      sources_[s]->read(ids, out.fields(firsts_[s], end - firsts_[s]));
+    }
+  }
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    const std::size_t s = source_of(field);
+    sources_[s]->read_rows(wanted, field - firsts_[s]);
+  }
+
+  // Where one of any source ends.
+  [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
+    std::set<std::int64_t> ends;
+    for (const auto& source : sources_) {
+      std::int64_t end = 0;
+      for (const std::int64_t size : ask_part_sizes(*source, size_, kZipping)) ends.insert(end += size);
+    }
+    std::vector<std::int64_t> sizes(ends.size());
+    std::adjacent_difference(ends.begin(), ends.end(), sizes.begin());
+    return sizes;
+  }
+  [[nodiscard]] std::vector<std::int64_t> unit_sizes() const override {
+    return first_of([&](const Source& source) { return ask_unit_sizes(source, size_, kZipping); });
+  }
+  [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
+    return first_of([&](const Source& source) { return ask_shard_lengths(source, size_, shards, kZipping); });
+  }
+
+  [[nodiscard]] std::string where(SampleId id) const override {
+    std::string text;
+    for (const auto& source : sources_) {
+      const std::string own = id.value >= 0 && id.value < size_ ? source->where(id) : std::string();
+      if (!own.empty() && own != text) text += (text.empty() ? "" : " and ") + own;
+    }
+    return text;
+  }
+
+  [[nodiscard]] std::vector<std::vector<SampleId>> ids_of_each(std::span<const SampleId> ids) const override {
+    return std::vector(sources_.size(), std::vector(ids.begin(), ids.end()));
+  }
+  [[nodiscard]] Parts parts_of(SampleRange samples) const override {
+    Parts parts;
+    for (std::size_t s = 0; s < sources_.size(); ++s) parts.push_back({s, samples});
+    return parts;
+  }
+
+ private:
+  [[nodiscard]] std::unique_ptr<const Source> of(Sources sources) const override {
+    return std::make_unique<Zipped>(*this, std::move(sources));
+  }
+  [[nodiscard]] std::size_t source_of(std::size_t field) const noexcept {
+    return static_cast<std::size_t>(std::ranges::upper_bound(firsts_, field) - firsts_.begin()) - 1;
+  }
+  template <typename Ask>
+  [[nodiscard]] std::vector<std::int64_t> first_of(const Ask& ask) const {
+    for (const auto& source : sources_) {
+      if (auto lengths = ask(*source); !lengths.empty()) return lengths;
+    }
+    return {};
+  }
+
+  std::int64_t size_ = 0;
+  std::vector<std::size_t> firsts_;  // of each source, its first field
+};
+
+void require_sources(const Sources& sources, std::string_view task) {
+  if (!sources.empty() && std::ranges::find(sources, nullptr) == sources.end()) return;
+  throw failure(ErrorCode::invalid_argument,
+                "{}: there must be one or more, and none may be missing (a null pointer)", task);
+}
 
 }  // namespace
 
@@ -240,11 +380,13 @@ class Joined final : public Source, public PlannedSource {
 namespace rota {
 
 std::shared_ptr<const Source> join(std::vector<std::shared_ptr<const Source>> sources) {
-  if (sources.empty() || std::ranges::find(sources, nullptr) != sources.end()) {
-    throw Error(ErrorCode::invalid_argument,
-                "join datasets: there must be one or more, and none may be missing (a null pointer)");
-  }
+  internal::require_sources(sources, internal::kJoining);
   return std::make_shared<internal::Joined>(std::move(sources));
+}
+
+std::shared_ptr<const Source> zip(std::vector<std::shared_ptr<const Source>> sources) {
+  internal::require_sources(sources, internal::kZipping);
+  return std::make_shared<internal::Zipped>(std::move(sources));
 }
 
 }  // namespace rota

@@ -23,6 +23,9 @@ std::map<std::string, std::function<void(const Shared&)>> takers() {
              join(std::vector<Shared>{good, source});
            }},
           {"split", [=](const Shared& source) { split(source, halves, 1); }},
+          {"select", [](const Shared& source) { select(source, {}); }},
+          {"take", [](const Shared& source) { take(source, 0); }},
+          {"zip", [](const Shared& source) { zip({source}); }},
           {"windows", [](const Shared& source) { windows(source, {.length = 2}); }},
           {"pack", [](const Shared& source) { pack(source, {}); }},
           {"as_stream", [](const Shared& source) { as_stream(source, 4); }}};
@@ -131,6 +134,8 @@ TEST(SourceValues, ASizeThatChangesIsAskedOnceOrRefused) {
   const auto parts = split(growing(), std::vector{0.5, 0.5}, 1);
   EXPECT_EQ(parts[0]->size() + parts[1]->size(), 10);
   EXPECT_EQ(join({growing()})->size(), 10);
+  EXPECT_EQ(skip_first(growing(), 1)->size(), 9);
+  EXPECT_EQ(zip({growing()})->size(), 10);
   EXPECT_EQ(windows(growing(), {.length = 3})->size(), 8);
   EXPECT_EQ(Loader(growing(), {.workers = 0}).run().samples(), 10);
   const Mixture asking_twice{.datasets = {{.source = growing()}}};

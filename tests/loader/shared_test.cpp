@@ -278,6 +278,21 @@ TEST_F(Shared, DatasetsThatAreMixedAreHeldEachByItsGroups) {
   EXPECT_GT(sum(loader.stats().fetched_files), 0);
 }
 
+TEST_F(Shared, APartOfADatasetAndOneBesideAnotherAreHeldByTheirGroups) {
+  const auto shared = open();
+  const auto part = skip_first(take(shared, shared->size() - 9), 30);
+  Loader loader(zip({part, told(part->size())}),
+                {.global_batch_size = 16, .shards = kFiles / 2, .interleave = 2, .shuffle = Shuffle::within},
+                everyone().world());
+  bool is_right = true;
+  while (const auto batch = loader.next()) {
+    for (std::int64_t i = 0; i < batch->size(); ++i)
+      is_right = is_right && is_line(*batch, i, batch->ids()[static_cast<std::size_t>(i)].value + 30);
+  }
+  EXPECT_TRUE(is_right);
+  EXPECT_GT(sum(loader.stats().fetched_files), 0);
+}
+
 TEST_F(Shared, OrdersThatNeedAllFilesAtAllTimesAreRefused) {
   const auto source = open();
   const World world = everyone().world();
@@ -295,7 +310,8 @@ TEST_F(Shared, SamplesThatLieAllOverTheFilesAreRefused) {
   const LoaderOptions options{.interleave = 1, .shuffle = Shuffle::none};
   const std::array fractions = {0.5, 0.5};
   const auto source = open();
-  for (const auto& all_over : {split(source, fractions, 1)[0], pack(source, {.length = 64})}) {
+  const auto chosen = select(source, {{5}, {0}});
+  for (const auto& all_over : {split(source, fractions, 1)[0], chosen, pack(source, {.length = 64})}) {
     const std::vector<std::string> words{"shared in memory", "split", "unpack the files"};
     EXPECT_ERROR(Loader(all_over, options, everyone().world()), unsupported, words);
     const Mixture mixture{.datasets = {{.source = all_over, .weight = 1}}};

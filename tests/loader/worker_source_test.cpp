@@ -210,6 +210,9 @@ TEST_F(WorkerSource, IsMadeThroughWhateverIsMadeOfIt) {
   const std::array fractions = {0.5, 0.5};
   expect_forwarded([&](const Shared& source) { return split(source, fractions, 1)[1]; }, plain);
   expect_forwarded([&](const Shared& source) { return join({counting(30), source}); }, plain);
+  expect_forwarded([&](const Shared& source) { return select(source, {{7}, {199}, {7}, {0}}); }, plain);
+  expect_forwarded([&](const Shared& source) { return skip_first(take(source, 100), 50); }, plain);
+  expect_forwarded([&](const Shared& source) { return zip({told(200, {{.name = "one"}}), source}); }, plain);
   expect_forwarded(
       [&](const Shared& source) {
         return Mixture{.datasets = {{source, 1}, {plain(), 2}}};

@@ -218,6 +218,21 @@ def test_a_cast_travels_in_a_pickle(tmp_path):
     assert cast[5]["data"] == 5 and cast.fields[0].dtype == "int64"
 
 
+@pytest.mark.parametrize("made_of", [list, np.array, lambda ids: np.array(ids, "u2"), lambda ids: np.array(ids)[::-1][::-1]])
+def test_samples_that_are_selected_taken_and_zipped_travel_in_a_pickle(made_of):
+    given = made_of([4, 0, 4, 5])
+    texts = rota.PythonSource(["a" * i for i in range(6)], [("text", "uint8", (), True)])
+    made = rota.zip(rota.skip_first(rota.take(rota.PythonSource([{"x": i} for i in range(9)]), 8), 2), texts)
+    made = rota.select(made, given)
+    given[0] = 1  # which is the user's own
+    for source in made, pickle.loads(pickle.dumps(made)):
+        assert [(int(source[i]["x"]), len(source[i]["text"])) for i in range(4)] == [(6, 4), (2, 0), (6, 4), (7, 5)]
+        assert source.fingerprint == made.fingerprint
+        batches = [list(batch["x"]) for batch in rota.Loader(source, 3, shuffle="global")]
+        assert sorted(sum(batches, [])) == [2, 6, 6, 7]
+    assert len(rota.select(texts, [])) == 0
+
+
 # ---- a module whose pybind11 knows numpy 1 alone ----
 
 

@@ -133,6 +133,15 @@ MISUSES = {
     "windows past the end": (lambda: rota.windows(source(3), 4), ValueError, "4"),
     "a pack of fixed fields": (lambda: rota.pack(source(3)), ValueError, "ragged"),
     "nothing to join": (lambda: rota.join([]), ValueError, "join"),
+    "ids past the end": (lambda: rota.select(source(3), [0, 3]), IndexError, r"ids\[1\] is 3; the dataset has 3"),
+    "ids past 2^63": (lambda: rota.select(source(3), np.array([2**63], "u8")), IndexError, "9223372036854775808"),
+    "halves of ids": (lambda: rota.select(source(3), [0.5]), TypeError, "whole numbers, and not float64"),
+    "a mask of ids": (lambda: rota.select(source(3), [True, False, True]), TypeError, "flatnonzero"),
+    "more than there are": (lambda: rota.take(source(3), 4), IndexError, "take the first 4 samples: the dataset has 3"),
+    "less than none": (lambda: rota.skip_first(source(3), -1), IndexError, "skip the first -1"),
+    "a list to zip": (lambda: rota.zip([source(3), source(3)]), TypeError, "no rota.Source"),
+    "a zip of one field": (lambda: rota.zip(source(3), source(3)), ValueError, 'field "x"'),
+    "a zip of other sizes": (lambda: rota.zip(source(3), source(4)), (rota.MismatchError,), "number 1 has 4"),
     "other fields to join": (lambda: rota.join([source(3), rota.PythonSource([1])]), ValueError, "fields"),
 }
 
@@ -262,6 +271,8 @@ def test_pickles_name_no_numpy():
         rota.ElasticBatchSampler(10, np.int16(2), **options),
         rota.ElasticBatchSampler([10, 10], 2, weights=np.array([1, 2]), end="steps", steps=np.int8(3), world=(0, 1)),
         rota.windows(rota.PythonSource(range(9)), np.int64(3)),
+        rota.select(rota.PythonSource(range(9)), np.arange(3)),
+        rota.take(rota.PythonSource(range(9)), np.int64(3)),
     ):
         text = pickle.dumps(made)
         assert b"numpy" not in text and type(pickle.loads(text)) is type(made)

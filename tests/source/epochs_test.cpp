@@ -33,8 +33,10 @@ void expect_epochs(const Tensor& tensor, std::span<const std::int64_t> epochs) {
 
 TEST(Epochs, AreToldToASourceUnderAllThatIsMadeOfIt) {
   const std::map<std::string, DType> wide{{"x", DType::int64}};
-  const std::vector<Made> all{cast(samples(), wide), cast(join({samples(), samples()}), wide),
+  const std::vector<Made> all{cast(samples(), wide),
+                              cast(join({samples(), samples()}), wide),
                               split(cast(samples(), wide), {0.9, 0.1}, 1)[0],
+                              zip({select(skip_first(cast(samples(), wide), 2), ids({3, 3, 0, 7}))}),
                               windows(cast(samples(), wide), {.length = 3}),
                               cast(windows(samples(), {.length = 3, .stride = 2}), wide)};
   for (const Made& source : all) {
