@@ -104,7 +104,7 @@ def open(
     files     each file is a sample: `data`, its bytes; `keys` adds `path` and `folder`, the name of its directory
     hdf5      rows of `datasets`; ragged: `x_offsets`, or `offsets`; `groups`; `unpack`; `allow_external_links`; `swmr`
     tfrecord  records: `data`, bytes; `verify` their checksums
-    tar       WebDataset: extensions are `fields` (the first file's); `keys` adds `__key__`; `allow_missing_end`
+    tar       WebDataset: `fields`, extensions or lists of them by name (all); `keys`: `__key__`; `allow_missing_end`
     lines     lines of text or JSON: `text`, bytes
     npy       rows of arrays: `data`; or each file, with `file_is_sample`
     npz       each file, or with `rows` each row of its `arrays` (all)

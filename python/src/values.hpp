@@ -22,6 +22,7 @@
 #include "rota/catalog.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/loader.hpp"
+#include "rota/open.hpp"
 #include "rota/packing.hpp"
 #include "rota/source.hpp"
 #include "rota/verify.hpp"
@@ -50,6 +51,8 @@ void take(py::handle value, const Argument& as, std::uint64_t& to);
 void take(py::handle value, const Argument& as, double& to);
 void take(py::handle value, const Argument& as, std::string& to);
 void take(py::handle value, const Argument& as, std::vector<std::string>& to);
+/// A list of extensions, or a dict of such lists by field.
+void take(py::handle value, const Argument& as, std::vector<TarField>& to);
 void take(py::handle value, const Argument& as, std::filesystem::path& to);
 void take(py::handle value, const Argument& as, std::chrono::milliseconds& to);
 void take(py::handle value, const Argument& as, BlockShape& to);
@@ -70,6 +73,7 @@ void take(py::handle value, const Argument& as, Balance& to);
 /// The other way round: as a signature of Python has it for a default.
 py::object give(const std::string& value);
 py::object give(const std::vector<std::string>& value);
+py::object give(const std::vector<TarField>& value);
 py::object give(const std::filesystem::path& value);
 py::object give(std::chrono::milliseconds value);
 py::object give(const BlockShape& value);
