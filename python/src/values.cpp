@@ -107,6 +107,12 @@ void take(py::handle value, const Argument& as, std::vector<std::string>& to) {
   for (const py::handle one : value) take(one, as, to.emplace_back());
 }
 
+void take(py::handle value, const Argument& as, std::vector<std::int64_t>& to) {
+  if (!py::isinstance<py::iterable>(value)) as.refuse_type(value, "a list of numbers");
+  to.clear();
+  for (const py::handle one : value) take(one, as, to.emplace_back());
+}
+
 void take(py::handle value, const Argument& as, std::vector<TarField>& to) {
   to.clear();
   if (!py::hasattr(value, "keys")) {
@@ -201,6 +207,7 @@ py::object give(const std::vector<std::string>& value) {
   for (const std::string& name : value) names.append(to_name(name));
   return py::tuple(names);
 }
+py::object give(const std::vector<std::int64_t>& value) { return py::tuple(py::cast(value)); }
 py::object give(const std::vector<TarField>& value) {
   if (internal::are_extensions(value)) return give(internal::names_of(value));
   py::dict made;

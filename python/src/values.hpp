@@ -26,6 +26,7 @@
 #include "rota/packing.hpp"
 #include "rota/source.hpp"
 #include "rota/verify.hpp"
+#include "rota/windows.hpp"
 #include "rota/write_shards.hpp"
 
 namespace rota::python {
@@ -51,6 +52,7 @@ void take(py::handle value, const Argument& as, std::uint64_t& to);
 void take(py::handle value, const Argument& as, double& to);
 void take(py::handle value, const Argument& as, std::string& to);
 void take(py::handle value, const Argument& as, std::vector<std::string>& to);
+void take(py::handle value, const Argument& as, std::vector<std::int64_t>& to);
 /// A list of extensions, or a dict of such lists by field.
 void take(py::handle value, const Argument& as, std::vector<TarField>& to);
 void take(py::handle value, const Argument& as, std::filesystem::path& to);
@@ -73,6 +75,7 @@ void take(py::handle value, const Argument& as, Balance& to);
 /// The other way round: as a signature of Python has it for a default.
 py::object give(const std::string& value);
 py::object give(const std::vector<std::string>& value);
+py::object give(const std::vector<std::int64_t>& value);
 py::object give(const std::vector<TarField>& value);
 py::object give(const std::filesystem::path& value);
 py::object give(std::chrono::milliseconds value);
@@ -92,6 +95,7 @@ inline std::span<const std::string_view> names_of(Shuffle /*any*/) { return inte
 inline std::span<const std::string_view> names_of(Tail /*any*/) { return internal::kTails; }
 inline std::span<const std::string_view> names_of(Split /*any*/) { return internal::kSplits; }
 inline std::span<const std::string_view> names_of(Fit /*any*/) { return internal::kFits; }
+inline std::span<const std::string_view> names_of(Edges /*any*/) { return internal::kEdges; }
 inline std::span<const std::string_view> names_of(Settle /*any*/) { return internal::kSettles; }
 inline std::span<const std::string_view> names_of(BadSamples::Policy /*any*/) { return internal::kPolicies; }
 inline std::span<const std::string_view> names_of(MixtureEnd /*any*/) { return internal::kMixtureEnds; }

@@ -33,10 +33,12 @@ void expect_epochs(const Tensor& tensor, std::span<const std::int64_t> epochs) {
 
 TEST(Epochs, AreToldToASourceUnderAllThatIsMadeOfIt) {
   const std::map<std::string, DType> wide{{"x", DType::int64}};
-  const std::vector<Made> all{cast(samples(), wide), cast(join({samples(), samples()}), wide),
+  const std::vector<Made> all{cast(samples(), wide),
+                              cast(join({samples(), samples()}), wide),
                               split(cast(samples(), wide), {0.9, 0.1}, 1)[0],
                               windows(cast(samples(), wide), {.length = 3}),
-                              cast(windows(samples(), {.length = 3, .stride = 2}), wide)};
+                              cast(windows(samples(), {.length = 3, .stride = 2}), wide),
+                              windows(cast(samples(), wide), {.offsets = {-2, 0, 1}, .edges = Edges::clamp})};
   for (const Made& source : all) {
     for (const Shuffle shuffle : {Shuffle::none, Shuffle::global}) {
       Loader loader(
