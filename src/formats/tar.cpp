@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -168,7 +169,7 @@ class TarFormat final : public RecordFormat {
         is_open_(options.fields.empty()),
         keys_(options.keys),
         allow_missing_end_(options.allow_missing_end) {
-    if (!are_extensions(named)) joined_ = fields_text(named);
+    if (!are_extensions(named)) joined_ = named;
     for (const TarField& field : named) {
       for (const std::string& extension : field.extensions) numbers_.emplace(extension, fields().size());
       add_field({.name = field.name, .ragged = true});
@@ -183,7 +184,14 @@ class TarFormat final : public RecordFormat {
 
   [[nodiscard]] std::optional<Fingerprint> identity(const FileList& files) const override {
     if (joined_.empty()) return std::nullopt;
-    return FingerprintBuilder().add(to_string(files.fingerprint())).add(joined_).finish();
+    FingerprintBuilder builder;
+    builder.add(to_string(files.fingerprint()));
+    for (auto [name, extensions] : joined_) {
+      std::ranges::sort(extensions);
+      builder.add(name).add(std::ssize(extensions));
+      for (const std::string& extension : extensions) builder.add(extension);
+    }
+    return builder.finish();
   }
 
   [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
@@ -222,11 +230,10 @@ class TarFormat final : public RecordFormat {
       if (field != numbers_.end()) {
         const std::string other = std::exchange(taken[field->second], member.name);
         if (!other.empty()) {
-          throw file.damage(
-              member.range.offset,
-              "sample \"{}\" has \"{}\" and \"{}\", both for the field \"{}\"; leave one out of "
-              "the tar file, or out of the option fields",
-              sample, other, member.name, fields()[field->second].name);
+          throw file.damage(member.range.offset,
+                            "sample \"{}\" has \"{}\" and \"{}\", both for the field \"{}\"; leave one "
+                            "out of the tar file, or out of the option fields",
+                            sample, other, member.name, fields()[field->second].name);
         }
         index.ranges[index.ranges.size() - fields().size() + field->second] = member.range;
       } else if (is_open_) {
@@ -246,8 +253,8 @@ class TarFormat final : public RecordFormat {
                    file.path(), member, extension, fmt::join(names_of(fields()), ", "));
   }
 
-  std::string joined_;  // the fields, where extensions have other names than these
-  bool is_open_;        // the fields are those of the first file
+  std::vector<TarField> joined_;  // the fields, unless each is called as its extension
+  bool is_open_;                  // the fields are those of the first file
   bool keys_;
   bool allow_missing_end_;
   std::map<std::string, std::size_t, std::less<>> numbers_;
@@ -363,43 +370,4 @@ TarKey tar_key(std::string_view name) {
   return key;
 }
 
-bool are_extensions(std::span<const TarField> fields) {
-  return std::ranges::all_of(
-      fields, [](const TarField& field) { return field.extensions == std::vector{field.name}; });
-}
-
-std::string fields_text(const std::vector<TarField>& fields) {
-  if (are_extensions(fields)) return fmt::format("{}", names_of(fields));
-  std::vector<std::pair<std::string, std::set<std::string>>> described;
-  for (const auto& [name, extensions] : fields)
-    described.emplace_back(name, std::set(extensions.begin(), extensions.end()));
-  return fmt::format("{}", described);
-}
-
 }  // namespace rota::internal
-
-namespace rota {
-
-void TarOptions::validate() const {
-  std::vector<std::string> all;
-  for (const TarField& field : fields) std::ranges::copy(field.extensions, std::back_inserter(all));
-  const auto refuse = [](const std::string& name, std::string_view why) {
-    throw internal::failure(ErrorCode::invalid_argument, "open files: the option fields: \"{}\" {}", name,
-                            why);
-  };
-  internal::require_distinct("fields", internal::names_of(fields));
-  internal::require_distinct("fields", all);
-  for (const auto& [name, extensions] : fields) {
-    if (extensions.empty()) refuse(name, "has no extensions; name at least one");
-    for (const std::string& extension : extensions) {
-      if (std::ranges::any_of(extension, [](char c) { return c >= 'A' && c <= 'Z'; }))
-        refuse(extension, "has capitals, and extensions are taken in lower case; name it so");
-    }
-    if (name == internal::kKeyField) refuse(name, "is the field of keys; set the option keys for that");
-    if (std::ranges::find(extensions, name) == extensions.end() && std::ranges::find(all, name) != all.end())
-      refuse(name,
-             "is a field without the extension of that name, which another field has; call it otherwise");
-  }
-}
-
-}  // namespace rota

@@ -103,7 +103,7 @@ std::vector<Difference> differences() {
       {"tar", open_as(TarOptions()), open_as(TarOptions{.keys = true}), "keys false", "keys true"},
       {"tar", open_as(TarOptions{.fields = {"txt"}}),
        open_as(TarOptions{.fields = {{"text", {"txt", "md"}}}}), "fields [\"txt\"]",
-       "fields [(\"text\", {\"md\", \"txt\"})]"},
+       "fields [\"text\"] [\"md\", \"txt\"]"},
       {"npy", open_as(NpyOptions()), open_as(NpyOptions{.file_is_sample = true}), "file_is_sample false",
        "file_is_sample true"},
       {"npy", open_as(TokensOptions{.length = 1}), open_as(TokensOptions{.length = 2}), "length 1",
