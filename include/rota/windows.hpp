@@ -13,7 +13,7 @@ namespace rota {
 /// What becomes of windows that would have rows beyond their file, or the dataset.
 enum class Edges {
   drop,   ///< they are left out
-  clamp,  ///< they have the file's first or last row instead, and a field `is_real` that says where
+  clamp,  ///< they have the first or last row of the file instead; a field `is_real` says which are there
 };
 
 /// The shape of windows.
