@@ -2,9 +2,11 @@
 
 // The file formats that rota reads. Next: loader.hpp.
 
+#include <concepts>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -74,6 +76,19 @@ struct TfRecordOptions {
   bool verify = true;  ///< the checksum of each record that is read
 };
 
+/// A field of `tar`: an extension, or several that are one field.
+struct TarField {
+  std::string name;
+  std::vector<std::string> extensions;  ///< in lower case; a sample has at most one of them
+
+  /// One extension.
+  template <std::convertible_to<std::string> Text>
+  // NOLINTNEXTLINE(google-explicit-constructor): a list of names is one of fields
+  TarField(const Text& extension) : name(extension), extensions{name} {}
+  TarField(std::string field, std::vector<std::string> of)
+      : name(std::move(field)), extensions(std::move(of)) {}
+};
+
 /// The format `tar`: the samples of tar files, as WebDataset writes them. Consecutive members with names that
 /// agree up to the first dot of their last part are one sample. The rest, in lower case, names a ragged field
 /// of bytes: `a/7.jpg` and `a/7.cls` are fields `jpg` and `cls`. Ignored are members without a dot, named
@@ -83,13 +98,14 @@ struct TfRecordOptions {
 /// follows is ignored, but another archive is an error. The fingerprint covers relative names, sizes and
 /// numbers of samples. Throws as `tfrecord` does, and
 /// - Error{corrupt}: a file without its end; one block of zeros before other data; an extension twice in a
-///   sample
+///   sample, or two of one field
 /// - Error{invalid_argument}: an extension that is no field, where `fields` is empty
 /// - Error{unsupported}: other compressions
 struct TarOptions {
-  /// Extensions to read, in lower case, as fields in this order, e.g. {"jpg", "cls"}. Empty: all of the first
-  /// file, by name. A sample without one has no bytes in it.
-  std::vector<std::string> fields = {};
+  /// Extensions to read, in lower case, as fields in this order, e.g. {"jpg", "cls"}. Several may be one
+  /// field: {{"image", {"jpg", "jpeg", "png"}}, "cls"}; the fingerprint then covers which. Empty: all of the
+  /// first file, by name. A sample without one has no bytes in it.
+  std::vector<TarField> fields = {};
   bool keys = false;  ///< one more ragged field, `__key__`: the common part of a sample's names
   /// Accepts files without the two blocks of zeros that end a tar file, as some writers leave them. A file
   /// cut between two members then passes for whole: samples are missing, or fields of the last one have no

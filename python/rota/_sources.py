@@ -104,7 +104,7 @@ def open(
     files     each file is a sample: `data`, its bytes; `keys` adds `path` and `folder`, the name of its directory
     hdf5      rows of `datasets`; ragged: `x_offsets`, or `offsets`; `groups`; `unpack`; `allow_external_links`; `swmr`
     tfrecord  records: `data`, bytes; `verify` their checksums
-    tar       WebDataset: extensions are `fields` (the first file's); `keys` adds `__key__`; `allow_missing_end`
+    tar       WebDataset: `fields`, extensions or lists of them by name (all); `keys`: `__key__`; `allow_missing_end`
     lines     lines of text or JSON: `text`, bytes
     npy       rows of arrays: `data`; or each file, with `file_is_sample`
     npz       each file, or with `rows` each row of its `arrays` (all)
@@ -253,12 +253,31 @@ def zip(*sources: Source) -> Source:
     return _made("zip", [_as_source("zip", source) for source in sources])
 
 
-def windows(rows: Source, length: int, stride: int = 1, *, across_files: bool = False) -> Source:
+def windows(
+    rows: Source,
+    length: int = 0,
+    stride: int = 1,
+    *,
+    across_files: bool = False,
+    offsets: Iterable[int] = (),
+    edges: str = "drop",
+) -> Source:
     """Windows of `length` rows over the samples of `rows`: a field of shape [...] becomes [length, ...].
 
     With `across_files` the files are one time axis, in the order of their names. Otherwise no window has rows of two.
+
+    Or windows of the rows at rising `offsets` from every `stride`-th row, such as [-2, -1, 0, 4, 8]: [offsets, ...].
+    edges="drop" leaves out windows that would have rows beyond their file. With edges="clamp" they have its first or
+    last row instead, and there is one more field: `is_real`, uint8, 1 where a row is there.
+
+    >>> import rota
+    >>> steps = rota.PythonSource([{"n": n} for n in range(5)])
+    >>> rota.windows(steps, offsets=[-1, 0, 2], edges="clamp")[4]
+    {'n': array([3, 4, 4]), 'is_real': array([1, 1, 0], dtype=uint8)}
     """
-    options = _rota.WindowOptions.plain(length=length, stride=stride, across_files=across_files)
+    options = _rota.WindowOptions.plain(
+        length=length, stride=stride, across_files=across_files, offsets=tuple(offsets), edges=edges
+    )
     return _made("windows", _as_source("make windows of", rows), options)
 
 

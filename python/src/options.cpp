@@ -148,7 +148,8 @@ const OptionTable<PackOptions> kPackOptions{
 const OptionTable<WindowOptions> kWindowOptions{
     "make windows",
     {option("length", &WindowOptions::length), option("stride", &WindowOptions::stride),
-     option("across_files", &WindowOptions::across_files)}};
+     option("across_files", &WindowOptions::across_files), option("offsets", &WindowOptions::offsets),
+     option("edges", &WindowOptions::edges)}};
 
 const OptionTable<FlatMapOptions> kFlatMapOptions{
     "make samples of samples",

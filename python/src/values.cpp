@@ -12,6 +12,8 @@
 
 #include "core/failure.hpp"
 #include "errors.hpp"
+#include "formats/formats.hpp"
+#include "formats/records.hpp"
 #include "loader/statistics.hpp"
 
 namespace rota::python {
@@ -105,6 +107,23 @@ void take(py::handle value, const Argument& as, std::vector<std::string>& to) {
   for (const py::handle one : value) take(one, as, to.emplace_back());
 }
 
+void take(py::handle value, const Argument& as, std::vector<std::int64_t>& to) {
+  if (!py::isinstance<py::iterable>(value)) as.refuse_type(value, "a list of numbers");
+  to.clear();
+  for (const py::handle one : value) take(one, as, to.emplace_back());
+}
+
+void take(py::handle value, const Argument& as, std::vector<TarField>& to) {
+  to.clear();
+  if (!py::hasattr(value, "keys")) {
+    for (std::string& extension : take<std::vector<std::string>>(value, as))
+      to.emplace_back(std::move(extension));
+    return;
+  }
+  for (const auto& [name, extensions] : py::dict(py::reinterpret_borrow<py::object>(value)))
+    to.emplace_back(take<std::string>(name, as), take<std::vector<std::string>>(extensions, as));
+}
+
 void take(py::handle value, const Argument& /*as*/, std::filesystem::path& to) {
   to = py::module_::import("os").attr("fsencode")(value).cast<std::string>();
 }
@@ -187,6 +206,13 @@ py::object give(const std::vector<std::string>& value) {
   py::list names;
   for (const std::string& name : value) names.append(to_name(name));
   return py::tuple(names);
+}
+py::object give(const std::vector<std::int64_t>& value) { return py::tuple(py::cast(value)); }
+py::object give(const std::vector<TarField>& value) {
+  if (internal::are_extensions(value)) return give(internal::names_of(value));
+  py::dict made;
+  for (const auto& [name, extensions] : value) made[give(name)] = give(extensions);
+  return made;
 }
 py::object give(const std::filesystem::path& value) { return to_file_name(value.native()); }
 py::object give(std::chrono::milliseconds value) {

@@ -22,9 +22,11 @@
 #include "rota/catalog.hpp"
 #include "rota/checkpoint_directory.hpp"
 #include "rota/loader.hpp"
+#include "rota/open.hpp"
 #include "rota/packing.hpp"
 #include "rota/source.hpp"
 #include "rota/verify.hpp"
+#include "rota/windows.hpp"
 #include "rota/write_shards.hpp"
 
 namespace rota::python {
@@ -50,6 +52,9 @@ void take(py::handle value, const Argument& as, std::uint64_t& to);
 void take(py::handle value, const Argument& as, double& to);
 void take(py::handle value, const Argument& as, std::string& to);
 void take(py::handle value, const Argument& as, std::vector<std::string>& to);
+void take(py::handle value, const Argument& as, std::vector<std::int64_t>& to);
+/// A list of extensions, or a dict of such lists by field.
+void take(py::handle value, const Argument& as, std::vector<TarField>& to);
 void take(py::handle value, const Argument& as, std::filesystem::path& to);
 void take(py::handle value, const Argument& as, std::chrono::milliseconds& to);
 void take(py::handle value, const Argument& as, BlockShape& to);
@@ -70,6 +75,8 @@ void take(py::handle value, const Argument& as, Balance& to);
 /// The other way round: as a signature of Python has it for a default.
 py::object give(const std::string& value);
 py::object give(const std::vector<std::string>& value);
+py::object give(const std::vector<std::int64_t>& value);
+py::object give(const std::vector<TarField>& value);
 py::object give(const std::filesystem::path& value);
 py::object give(std::chrono::milliseconds value);
 py::object give(const BlockShape& value);
@@ -88,6 +95,7 @@ inline std::span<const std::string_view> names_of(Shuffle /*any*/) { return inte
 inline std::span<const std::string_view> names_of(Tail /*any*/) { return internal::kTails; }
 inline std::span<const std::string_view> names_of(Split /*any*/) { return internal::kSplits; }
 inline std::span<const std::string_view> names_of(Fit /*any*/) { return internal::kFits; }
+inline std::span<const std::string_view> names_of(Edges /*any*/) { return internal::kEdges; }
 inline std::span<const std::string_view> names_of(Settle /*any*/) { return internal::kSettles; }
 inline std::span<const std::string_view> names_of(BadSamples::Policy /*any*/) { return internal::kPolicies; }
 inline std::span<const std::string_view> names_of(MixtureEnd /*any*/) { return internal::kMixtureEnds; }

@@ -12,6 +12,7 @@ inline constexpr std::array<std::string_view, 4> kTails{"partial", "carry", "dro
 inline constexpr std::array<std::string_view, 4> kAccesses{"cached", "direct", "mapped", "automatic"};
 inline constexpr std::array<std::string_view, 4> kSplits{"by_sample", "by_shard", "interleaved", "balanced"};
 inline constexpr std::array<std::string_view, 2> kFits{"concat", "best"};
+inline constexpr std::array<std::string_view, 2> kEdges{"drop", "clamp"};
 inline constexpr std::array<std::string_view, 2> kSettles{"at_delivery", "by_hand"};
 inline constexpr std::array<std::string_view, 2> kPolicies{"fail", "skip"};  // BadSamples::Policy
 inline constexpr std::array<std::string_view, 3> kMixtureEnds{"first_exhausted", "all_exhausted", "steps"};

@@ -18,7 +18,8 @@ namespace rota::internal {
 
 /// An option by its name, as messages and Python have it; `in` finds it in a Format of those options.
 struct FormatOption {
-  using Value = std::variant<bool*, std::int64_t*, DType*, std::string*, std::vector<std::string>*>;
+  using Value = std::variant<bool*, std::int64_t*, DType*, std::string*, std::vector<std::string>*,
+                             std::vector<TarField>*>;
   const char* name;
   Value (*in)(Format& format);
 };
@@ -92,6 +93,10 @@ struct TarKey {
 };
 [[nodiscard]] TarKey tar_key(std::string_view name);
 TarKey tar_key(std::string&& name) = delete;
+/// Whether each is one extension, and named so.
+[[nodiscard]] bool are_extensions(std::span<const TarField> fields);
+/// The same text of the same fields, and only of these.
+[[nodiscard]] std::string fields_text(const std::vector<TarField>& fields);
 
 /// The lines of text files. Of JSON lines, none is blank.
 std::shared_ptr<const Source> make_lines_source(FileList files);

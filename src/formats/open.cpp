@@ -37,6 +37,8 @@ std::string described(Format format) {
         [&]<typename T>(const T* value) {
           if constexpr (std::is_same_v<T, DType>) {
             text += to_string(*value);
+          } else if constexpr (std::is_same_v<T, std::vector<TarField>>) {
+            text += fields_text(*value);
           } else {
             text += fmt::format(std::is_same_v<T, std::string> ? "\"{}\"" : "{}", *value);
           }

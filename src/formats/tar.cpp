@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -163,14 +164,15 @@ class TarMembers {
 
 class TarFormat final : public RecordFormat {
  public:
-  TarFormat(const std::vector<std::string>& extensions, const TarOptions& options)
+  TarFormat(const std::vector<TarField>& named, const TarOptions& options)
       : RecordFormat("tar"),
         is_open_(options.fields.empty()),
         keys_(options.keys),
         allow_missing_end_(options.allow_missing_end) {
-    for (const std::string& extension : extensions) {
-      numbers_.emplace(extension, fields().size());
-      add_field({.name = extension, .ragged = true});
+    if (!are_extensions(named)) joined_ = named;
+    for (const TarField& field : named) {
+      for (const std::string& extension : field.extensions) numbers_.emplace(extension, fields().size());
+      add_field({.name = field.name, .ragged = true});
     }
   }
 
@@ -180,6 +182,18 @@ class TarFormat final : public RecordFormat {
     return {.compression = compression_of(file)};
   }
 
+  [[nodiscard]] std::optional<Fingerprint> identity(const FileList& files) const override {
+    if (joined_.empty()) return std::nullopt;
+    FingerprintBuilder builder;
+    builder.add(to_string(files.fingerprint()));
+    for (auto [name, extensions] : joined_) {
+      std::ranges::sort(extensions);
+      builder.add(name).add(std::ssize(extensions));
+      for (const std::string& extension : extensions) builder.add(extension);
+    }
+    return builder.finish();
+  }
+
   [[nodiscard]] RecordIndex index(const DatasetFile& file) const override {
     refuse_compressed(file);
     RecordIndex index;
@@ -187,6 +201,7 @@ class TarFormat final : public RecordFormat {
     std::string sample;
     std::unordered_set<std::string> samples;
     std::set<std::string, std::less<>> seen;  // extensions of the sample
+    std::vector<std::string> taken;           // the member that is each field
     TarMembers members(file, allow_missing_end_);
     for (Member member; members.next(member);) {
       const TarKey key = tar_key(member.name);
@@ -194,6 +209,7 @@ class TarFormat final : public RecordFormat {
       if (index.samples == 0 || key.sample != sample) {
         sample = key.sample;
         seen.clear();
+        taken.assign(fields().size(), {});
         if (!samples.insert(sample).second) {
           throw file.damage(member.range.offset,
                             "\"{}\" is of the sample \"{}\", whose other members stand further up: what is "
@@ -212,6 +228,13 @@ class TarFormat final : public RecordFormat {
       }
       const auto field = numbers_.find(key.extension);
       if (field != numbers_.end()) {
+        const std::string other = std::exchange(taken[field->second], member.name);
+        if (!other.empty()) {
+          throw file.damage(member.range.offset,
+                            "sample \"{}\" has \"{}\" and \"{}\", both for the field \"{}\"; leave one "
+                            "out of the tar file, or out of the option fields",
+                            sample, other, member.name, fields()[field->second].name);
+        }
         index.ranges[index.ranges.size() - fields().size() + field->second] = member.range;
       } else if (is_open_) {
         throw unknown_extension(file, member.name, key.extension);
@@ -226,11 +249,12 @@ class TarFormat final : public RecordFormat {
                                         const std::string& extension) const {
     return failure(ErrorCode::invalid_argument,
                    "open {}: \"{}\" has the extension \"{}\", and the first file has only {}; name those to "
-                   "read with the option fields",
+                   "read with the option fields, where several may be one field",
                    file.path(), member, extension, fmt::join(names_of(fields()), ", "));
   }
 
-  bool is_open_;  // the fields are those of the first file
+  std::vector<TarField> joined_;  // the fields, unless each is called as its extension
+  bool is_open_;                  // the fields are those of the first file
   bool keys_;
   bool allow_missing_end_;
   std::map<std::string, std::size_t, std::less<>> numbers_;
@@ -284,11 +308,15 @@ void require_fields(const Source& source, const FileList& files, const TarOption
   for (std::size_t f = 0; f < options.fields.size(); ++f) {
     if (has_any(f)) continue;
     const auto found = first_extensions(files, options);
-    if (std::ranges::find(found, options.fields[f]) != found.end()) continue;  // empty, and there
-    throw failure(ErrorCode::invalid_argument,
-                  "open {}: no sample has anything in \"{}\", which the option fields names; the first file "
-                  "has {} (all that follows the first dot of a name)",
-                  files.shown_directory(), options.fields[f], fmt::join(found, ", "));
+    const auto& [name, extensions] = options.fields[f];
+    if (std::ranges::find_first_of(found, extensions) != found.end()) continue;  // empty, and there
+    throw failure(
+        ErrorCode::invalid_argument,
+        "open {}: no sample has anything in \"{}\", which the option fields names{}; the first file "
+        "has {} (all that follows the first dot of a name)",
+        files.shown_directory(), name,
+        are_extensions({&options.fields[f], 1}) ? "" : fmt::format(" for {}", fmt::join(extensions, ", ")),
+        fmt::join(found, ", "));
   }
 }
 
@@ -308,8 +336,9 @@ bool is_tar(const FileList& files, std::size_t i) {
 std::shared_ptr<const Source> open_tar(const Catalog& catalog, const TarOptions& options) {
   const FileList files = files_of(catalog).with_sizes();
   const bool is_open = options.fields.empty();
-  const std::vector<std::string> fields = is_open ? first_extensions(files, options) : options.fields;
-  const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields,
+  std::vector<TarField> fields = options.fields;
+  if (is_open) std::ranges::move(first_extensions(files, options), std::back_inserter(fields));
+  const std::string signature = fmt::format("tar {} {}{}", is_open ? "all of" : "of", fields_text(fields),
                                             options.allow_missing_end ? ", with or without an end" : "");
   auto source = make_record_source(files, std::make_unique<TarFormat>(fields, options), signature);
   require_fields(*source, files, options);
@@ -342,19 +371,3 @@ TarKey tar_key(std::string_view name) {
 }
 
 }  // namespace rota::internal
-
-namespace rota {
-
-void TarOptions::validate() const {
-  internal::require_distinct("fields", fields);
-  for (const std::string& field : fields) {
-    const bool has_capitals =
-        std::any_of(field.begin(), field.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
-    if (field != internal::kKeyField && !has_capitals) continue;
-    throw internal::failure(ErrorCode::invalid_argument, "open files: the option fields: \"{}\" {}", field,
-                            has_capitals ? "has capitals, and extensions are taken in lower case; name it so"
-                                         : "is the field of keys; set the option keys for that");
-  }
-}
-
-}  // namespace rota

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <utility>
 
+#include "core/enumerators.hpp"
 #include "core/failure.hpp"
 #include "core/option.hpp"
+#include "rota/types.hpp"
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
 #include "source/read_plan.hpp"
@@ -18,22 +20,60 @@ namespace {
 
 constexpr std::string_view kMakingWindows = "make windows";
 
-// How many windows `rows` rows have.
-std::int64_t count_windows(std::int64_t rows, const WindowOptions& options) noexcept {
-  return rows < options.length ? 0 : (rows - options.length) / options.stride + 1;
-}
+constexpr std::string_view kIsReal = "is_real";
+
+/// Which windows a part has, and which rows these. A window's own row is the one from which offsets count.
+class WindowShape {
+ public:
+  explicit WindowShape(WindowOptions options)
+      : options_(std::move(options)),
+        skipped_(clamps() ? 0 : multiples(std::max<std::int64_t>(-offset(0), 0))) {}
+
+  [[nodiscard]] const WindowOptions& options() const noexcept { return options_; }
+  [[nodiscard]] bool clamps() const noexcept { return options_.edges == Edges::clamp; }
+  [[nodiscard]] bool has_offsets() const noexcept { return !options_.offsets.empty(); }
+  /// Of a window.
+  [[nodiscard]] std::int64_t rows() const noexcept {
+    return has_offsets() ? std::ssize(options_.offsets) : options_.length;
+  }
+  [[nodiscard]] std::int64_t offset(std::int64_t k) const noexcept {
+    return has_offsets() ? options_.offsets[static_cast<std::size_t>(k)] : k;
+  }
+  /// How many windows a part of so many rows has.
+  [[nodiscard]] std::int64_t count(std::int64_t rows_of_part) const noexcept {
+    const std::int64_t behind = clamps() ? 0 : std::max<std::int64_t>(offset(rows() - 1), 0);
+    return before(std::max<std::int64_t>(rows_of_part - behind, 0));
+  }
+  /// How many windows have their own row before `row` of the part, were it long enough.
+  [[nodiscard]] std::int64_t before(std::int64_t row) const noexcept {
+    return std::max<std::int64_t>(multiples(row) - skipped_, 0);
+  }
+  /// The own row of a window, in the part.
+  [[nodiscard]] std::int64_t own(std::int64_t window) const noexcept {
+    return (window + skipped_) * options_.stride;
+  }
+
+ private:
+  // Of the stride, from 0 on before `row`.
+  [[nodiscard]] std::int64_t multiples(std::int64_t row) const noexcept {
+    return row / options_.stride + (row % options_.stride > 0 ? 1 : 0);
+  }
+
+  WindowOptions options_;
+  std::int64_t skipped_;  // windows at a part's begin
+};
 
 class Windows final : public Source, public PlannedSource {
  public:
   Windows(std::shared_ptr<const Source> rows, const WindowOptions& options)
-      : rows_(std::move(rows)), options_(options) {
+      : rows_(std::move(rows)), shape_(options) {
     const SourceFacts facts = ask_facts(*rows_, kMakingWindows);
     std::vector<std::int64_t> parts;
-    if (!options_.across_files) parts = ask_part_sizes(*rows_, facts.size, kMakingWindows);
+    if (!shape_.options().across_files) parts = ask_part_sizes(*rows_, facts.size, kMakingWindows);
     if (parts.empty()) parts.push_back(facts.size);
     for (const std::int64_t part : parts) {
       row_parts_.add(part);
-      window_parts_.add(count_windows(part, options_));
+      window_parts_.add(shape_.count(part));
     }
     if (size() == 0 && facts.size > 0) throw too_long(*std::max_element(parts.begin(), parts.end()));
     make_fields(facts.fields);
@@ -42,7 +82,7 @@ class Windows final : public Source, public PlannedSource {
   /// The same windows, of `rows`.
   Windows(const Windows& other, std::shared_ptr<const Source> rows)
       : rows_(std::move(rows)),
-        options_(other.options_),
+        shape_(other.shape_),
         fields_(other.fields_),
         row_parts_(other.row_parts_),
         window_parts_(other.window_parts_) {}
@@ -56,19 +96,18 @@ class Windows final : public Source, public PlannedSource {
     for (std::size_t f = 0; f < fields_.size(); ++f) bytes += out.all(f).size();
     if (bytes == 0) return;
     const Gathered gathered = gather(ids, out.epochs());
-    // A tensor [n, length, ...] of windows is one [n length, ...] of rows. Rows that are read go to its end,
-    // from where windows are copied to their places in order: none is overwritten before, because each window
-    // takes up at least as many rows as it added.
-    const auto length = static_cast<std::size_t>(options_.length);
-    const std::size_t skipped = ids.size() * length - gathered.rows.size();
-    std::vector<BatchView::FieldMemory> memory(fields_.size());
+    // A tensor [n, length, ...] of windows is one [n length, ...] of rows. Rows that are read go to its
+    // begin, from where they are copied to their places, the last first: none is overwritten while it is
+    // needed, because no row is read to behind the first of its places.
+    const auto length = static_cast<std::size_t>(shape_.rows());
+    std::vector<BatchView::FieldMemory> memory(fields_.size() - (shape_.clamps() ? 1 : 0));
     for (std::size_t f = 0; f < memory.size(); ++f) {
       memory[f] = {
           .data = out.all(f).data(), .row_bytes = fields_[f].row_bytes() / length, .offsets = nullptr};
     }
-    rows_->read(gathered.rows, BatchView(memory, skipped, gathered.rows.size(), gathered.epochs));
-    if (skipped == 0) return;
-    for (const BatchView::FieldMemory& field : memory) spread_out(gathered, skipped, field);
+    rows_->read(gathered.rows, BatchView(memory, 0, gathered.rows.size(), gathered.epochs));
+    for (const BatchView::FieldMemory& field : memory) spread_out(gathered, ids.size() * length, field);
+    if (shape_.clamps()) mark_real(ids, out.all(memory.size()));
   }
 
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
@@ -82,7 +121,7 @@ class Windows final : public Source, public PlannedSource {
   [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
     return std::make_unique<MappedPlan>(
         *this, *rows_, open,
-        MappedPlan::Map{.count = options_.length,
+        MappedPlan::Map{.count = shape_.rows(),
                         .ids = [this](std::span<const SampleId> ids) { return gather(ids).rows; },
                         .range = [this](SampleRange windows) { return rows_under(windows); }});
   }
@@ -91,25 +130,25 @@ class Windows final : public Source, public PlannedSource {
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
-    return FingerprintBuilder()
-        .add("windows")
-        .add(rows_->fingerprint())
-        .add(row_parts_.counts())
-        .add(options_.length)
-        .add(options_.stride)
-        .finish();
+    FingerprintBuilder builder;
+    builder.add("windows").add(rows_->fingerprint()).add(row_parts_.counts());
+    builder.add(shape_.options().length).add(shape_.options().stride);
+    if (shape_.has_offsets() || shape_.clamps())
+      builder.add(shape_.options().offsets).add(static_cast<std::int64_t>(shape_.options().edges));
+    return builder.finish();
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
-    const std::int64_t first = first_row(window_parts_.find(id.value));
-    std::string text = rows_->where({first});
-    if (text.empty() || options_.length == 1) return text;
-    return fmt::format("{} to {}", text, rows_->where({first + options_.length - 1}));
+    const FileSamples::SamplePlace place = window_parts_.find(id.value);
+    const std::int64_t last = row_of(place, shape_.rows() - 1);
+    std::string text = rows_->where({row_of(place, 0)});
+    if (text.empty() || last == row_of(place, 0)) return text;
+    return fmt::format("{} to {}", text, rows_->where({last}));
   }
 
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
-    return options_.across_files ? std::vector<std::int64_t>() : window_parts_.counts();
+    return shape_.options().across_files ? std::vector<std::int64_t>() : window_parts_.counts();
   }
 
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
@@ -128,47 +167,79 @@ class Windows final : public Source, public PlannedSource {
                       "out, or write it with one shape",
                       field.name);
       }
-      if (options_.length > most_rows(field.row_bytes())) {
+      if (shape_.rows() > most_rows(field.row_bytes())) {
         throw failure(
             ErrorCode::invalid_argument,
-            "make windows: length is {} rows, of {} bytes each in field \"{}\"; a window may have 2^50 bytes",
-            options_.length, field.row_bytes(), field.name);
+            "make windows: a window has {} rows, of {} bytes each in field \"{}\"; it may have 2^50 bytes",
+            shape_.rows(), field.row_bytes(), field.name);
       }
-      field.shape.insert(field.shape.begin(), options_.length);
+      if (shape_.clamps() && field.name == kIsReal) {
+        throw failure(
+            ErrorCode::invalid_argument,
+            "make windows: there is a field \"{}\", and edges \"clamp\" makes one of that name; leave "
+            "it out, or set edges to \"drop\"",
+            kIsReal);
+      }
+      field.shape.insert(field.shape.begin(), shape_.rows());
       fields_.push_back(std::move(field));
     }
+    if (shape_.clamps()) fields_.push_back({.name = std::string(kIsReal), .shape = {shape_.rows()}});
     check_fields(fields_, kMakingWindows, "a window", ErrorCode::invalid_argument);
   }
 
-  // Rows to be read, and where in there each window begins.
+  // Rows to be read, and in which order windows have them, as runs of some that stand side by side.
   struct Gathered {
+    struct Run {
+      std::size_t first;
+      std::size_t count;
+    };
     std::vector<SampleId> rows;
-    std::vector<std::size_t> begins;
+    std::vector<Run> runs;
     std::vector<std::int64_t> epochs;  // of the rows; empty where nobody says
+
+    void have(std::size_t first, std::size_t count) {
+      if (!runs.empty() && runs.back().first + runs.back().count == first) {
+        runs.back().count += count;
+      } else {
+        runs.push_back({first, count});
+      }
+    }
+  };
+  /// A row of a window, and where it is among those gathered.
+  struct Known {
+    std::int64_t row;
+    std::size_t at;
   };
 
   [[nodiscard]] Error too_long(std::int64_t longest) const {
-    if (longest < row_parts_.total() && count_windows(row_parts_.total(), options_) > 0) {
+    const std::string what = shape_.has_offsets()
+                                 ? fmt::format("offsets are {} to {}, with a stride of {}", shape_.offset(0),
+                                               shape_.offset(shape_.rows() - 1), shape_.options().stride)
+                                 : fmt::format("length is {} rows", shape_.options().length);
+    const std::string_view less =
+        shape_.has_offsets() ? "have others, or set edges to \"clamp\"" : "make it shorter";
+    if (longest < row_parts_.total() && shape_.count(row_parts_.total()) > 0) {
       return failure(ErrorCode::invalid_argument,
-                     "make windows: length is {} rows, and no file has more than {} of the {} rows; make it "
-                     "shorter, or set across_files where the files are one time axis",
-                     options_.length, longest, row_parts_.total());
+                     "make windows: {}, and no file has more than {} of the {} rows; {}, or set across_files "
+                     "where the files are one time axis",
+                     what, longest, row_parts_.total(), less);
     }
-    return failure(ErrorCode::invalid_argument,
-                   "make windows: length is {} rows, and the dataset has {}; make it shorter",
-                   options_.length, row_parts_.total());
+    return failure(ErrorCode::invalid_argument, "make windows: {}, and the dataset has {}; {}", what,
+                   row_parts_.total(), less);
   }
 
-  [[nodiscard]] std::int64_t first_row(const FileSamples::SamplePlace& place) const noexcept {
-    return row_parts_.first(place.file) + place.sample * options_.stride;
+  // Row k of a window; of the edge, if it is beyond.
+  [[nodiscard]] std::int64_t row_of(const FileSamples::SamplePlace& place, std::int64_t k) const noexcept {
+    const std::int64_t row = shape_.own(place.sample) + shape_.offset(k);
+    return row_parts_.first(place.file) + std::clamp<std::int64_t>(row, 0, row_parts_.count(place.file) - 1);
   }
 
   // From the first row of these windows to their last.
   [[nodiscard]] SampleRange rows_under(SampleRange windows) const {
     check_range(windows, size());
     if (windows.begin == windows.end) return {};
-    return {.begin = first_row(window_parts_.find(windows.begin)),
-            .end = first_row(window_parts_.find(windows.end - 1)) + options_.length};
+    return {.begin = row_of(window_parts_.find(windows.begin), 0),
+            .end = row_of(window_parts_.find(windows.end - 1), shape_.rows() - 1) + 1};
   }
 
   // The rows of windows, one window after the other; what a window shares with the one before, of the same
@@ -176,37 +247,83 @@ class Windows final : public Source, public PlannedSource {
   [[nodiscard]] Gathered gather(std::span<const SampleId> ids,
                                 std::span<const std::int64_t> epochs = {}) const {
     Gathered result;
-    result.begins.reserve(ids.size());
+    const bool are_side_by_side = !shape_.has_offsets() && !shape_.clamps();
     FileSamples::SamplePlace place;
-    std::int64_t end = -1;  // of the window before
+    std::int64_t end = -1;      // of the window before
+    std::vector<Known> before;  // or its rows
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const SampleId id = ids[i];
       if (id.value < 0 || id.value >= size())
-        return {.rows = {{row_parts_.total()}}, .begins = {}, .epochs = {}};
+        return {.rows = {{row_parts_.total()}}, .runs = {}, .epochs = {}};
       place = window_parts_.find(id.value, place.file);
-      const std::int64_t first = first_row(place);
-      const bool is_later = !epochs.empty() && i > 0 && epochs[i] != epochs[i - 1];
-      const bool goes_on = first <= end && end - first <= options_.length && !is_later;
-      const std::int64_t shared = goes_on ? end - first : 0;
-      result.begins.push_back(result.rows.size() - static_cast<std::size_t>(shared));
-      end = first + options_.length;
-      std::size_t at = result.rows.size();
-      result.rows.resize(at + static_cast<std::size_t>(options_.length - shared));
-      for (std::int64_t row = first + shared; row < end; ++row) result.rows[at++] = {row};
+      if (!epochs.empty() && i > 0 && epochs[i] != epochs[i - 1]) {
+        end = -1;
+        before.clear();
+      }
+      if (are_side_by_side) {
+        add_all(row_of(place, 0), end, result);
+      } else {
+        add_each(place, before, result);
+      }
       if (!epochs.empty()) result.epochs.resize(result.rows.size(), epochs[i]);
     }
     return result;
   }
 
-  // From the end of a field's memory, `skipped` rows behind its begin.
-  void spread_out(const Gathered& gathered, std::size_t skipped, const BatchView::FieldMemory& field) const {
-    const std::size_t window_bytes = static_cast<std::size_t>(options_.length) * field.row_bytes;
-    std::byte* to = field.data;
-    for (const std::size_t begin : gathered.begins) {
-      const std::byte* from = field.data + (skipped + begin) * field.row_bytes;
-      if (from == to) return;  // and so are all that follow
-      std::memmove(to, from, window_bytes);
-      to += window_bytes;
+  // Rows from `first` on; `end` is that of the window before, and becomes that of this one.
+  void add_all(std::int64_t first, std::int64_t& end, Gathered& result) const {
+    const std::int64_t length = shape_.rows();
+    const bool goes_on = first <= end && end - first <= length;
+    const std::int64_t shared = goes_on ? end - first : 0;
+    std::size_t at = result.rows.size();
+    result.have(at - static_cast<std::size_t>(shared), static_cast<std::size_t>(length));
+    end = first + length;
+    result.rows.resize(at + static_cast<std::size_t>(length - shared));
+    for (std::int64_t row = first + shared; row < end; ++row) result.rows[at++] = {row};
+  }
+
+  // The same of any rows. They rise, here as in the window before.
+  void add_each(const FileSamples::SamplePlace& place, std::vector<Known>& before, Gathered& result) const {
+    std::vector<Known> now;
+    now.reserve(static_cast<std::size_t>(shape_.rows()));
+    auto known = before.begin();
+    for (std::int64_t k = 0; k < shape_.rows(); ++k) {
+      Known next{.row = row_of(place, k), .at = result.rows.size()};
+      while (known != before.end() && known->row < next.row) ++known;
+      if (!now.empty() && now.back().row == next.row) {
+        next = now.back();
+      } else if (known != before.end() && known->row == next.row) {
+        next = *known;
+      } else {
+        result.rows.push_back({next.row});
+      }
+      now.push_back(next);
+      result.have(next.at, 1);
+    }
+    before = std::move(now);
+  }
+
+  // From the begin of a field's memory to the places, `places` in all, where windows have the rows.
+  static void spread_out(const Gathered& gathered, std::size_t places, const BatchView::FieldMemory& field) {
+    std::byte* to = field.data + places * field.row_bytes;
+    for (auto run = gathered.runs.rbegin(); run != gathered.runs.rend(); ++run) {
+      const std::byte* from = field.data + run->first * field.row_bytes;
+      to -= run->count * field.row_bytes;
+      if (from == to) return;  // and so are all before
+      std::memmove(to, from, run->count * field.row_bytes);
+    }
+  }
+
+  void mark_real(std::span<const SampleId> ids, std::span<std::byte> to) const {
+    FileSamples::SamplePlace place;
+    auto at = to.begin();
+    for (const SampleId id : ids) {
+      place = window_parts_.find(id.value, place.file);
+      const std::int64_t own = shape_.own(place.sample);
+      for (std::int64_t k = 0; k < shape_.rows(); ++k) {
+        const std::int64_t row = own + shape_.offset(k);
+        *at++ = std::byte{row >= 0 && row < row_parts_.count(place.file)};
+      }
     }
   }
 
@@ -226,13 +343,12 @@ class Windows final : public Source, public PlannedSource {
   [[nodiscard]] std::int64_t windows_before(std::int64_t row) const noexcept {
     if (row >= row_parts_.total()) return size();
     const FileSamples::SamplePlace place = row_parts_.find(row);
-    const std::int64_t in_part =
-        place.sample / options_.stride + (place.sample % options_.stride > 0 ? 1 : 0);
-    return window_parts_.first(place.file) + std::min(in_part, window_parts_.count(place.file));
+    return window_parts_.first(place.file) +
+           std::min(shape_.before(place.sample), window_parts_.count(place.file));
   }
 
   std::shared_ptr<const Source> rows_;
-  WindowOptions options_;
+  WindowShape shape_;
   std::vector<Field> fields_;
   FileSamples row_parts_;     // rows of each part
   FileSamples window_parts_;  // windows of each part
@@ -246,8 +362,20 @@ namespace rota {
 
 void WindowOptions::validate() const {
   constexpr internal::OptionCheck kCheck(internal::kMakingWindows);
-  kCheck.in_range("length", length, 1, internal::kUnbounded, "rows");
+  if (offsets.empty()) kCheck.in_range("length", length, 1, internal::kUnbounded, "rows");
   kCheck.in_range("stride", stride, 1, internal::kUnbounded, "rows");
+  kCheck.one_of("edges", edges, internal::kEdges);
+  if (!offsets.empty() && length != 0) {
+    throw internal::failure(ErrorCode::invalid_argument,
+                            "make windows: length is {}, and there are offsets, which alone say what rows a "
+                            "window has; give one of both",
+                            length);
+  }
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    kCheck.in_range("offsets", offsets[i], -kMaxCount, kMaxCount);
+    if (i == 0 || offsets[i - 1] < offsets[i]) continue;
+    kCheck.refuse("offsets", fmt::format("{} behind {}", offsets[i], offsets[i - 1]), "rising, each once");
+  }
 }
 
 std::shared_ptr<const Source> windows(std::shared_ptr<const Source> rows, const WindowOptions& options) {

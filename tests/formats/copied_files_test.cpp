@@ -77,12 +77,16 @@ TEST_P(CopiedFiles, ReadRowsOfWindowsAndOfJoinedDatasets) {
   for (const Field& field : plain_->fields()) {
     if (field.ragged) return;
   }
-  const WindowOptions options{.length = 5, .stride = 2, .across_files = true};
-  const auto expected = join({windows(plain_, options), windows(plain_, options)});
-  const auto joined = join({windows(plain_, options), windows(shared_, options)});
-  Loader loader(joined, {.global_batch_size = 16, .shards = 12, .interleave = 2, .shuffle = Shuffle::within});
-  expect_batches(loader, *expected);
-  EXPECT_GE(loader.stats().fetched_files, kFiles);
+  for (const WindowOptions& options :
+       {WindowOptions{.length = 5, .stride = 2, .across_files = true},
+        WindowOptions{.stride = 2, .across_files = true, .offsets = {-7, 0, 9}, .edges = Edges::clamp}}) {
+    const auto expected = join({windows(plain_, options), windows(plain_, options)});
+    const auto joined = join({windows(plain_, options), windows(shared_, options)});
+    Loader loader(joined,
+                  {.global_batch_size = 16, .shards = 12, .interleave = 2, .shuffle = Shuffle::within});
+    expect_batches(loader, *expected);
+    EXPECT_GE(loader.stats().fetched_files, kFiles);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, CopiedFiles,

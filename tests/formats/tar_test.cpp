@@ -72,6 +72,55 @@ TEST_F(Tar, ReadsTheFieldsThatAreNamedInTheirOrder) {
                {"\"none\"", "a, b, c", "first dot"});
 }
 
+TEST_F(Tar, ReadsSeveralExtensionsAsOneField) {
+  write(R"(
+write('a.tar', [('0.jpg', b'J'), ('0.cls', b'0'), ('1.JPEG', b'E'), ('1.cls', b'1'), ('2.cls', b'2')])
+write('b.tar', [('3.cls', b'3'), ('3.png', b'P'), ('3.txt', b'else')])
+)");
+  const TarOptions options{.fields = {{"image", {"jpg", "jpeg", "png", "gif"}}, "cls"}, .keys = true};
+  const auto source = open(directory_.path(), options);
+  EXPECT_THAT(field_names(*source), ElementsAre("image", "cls", "__key__"));
+  EXPECT_EQ(contents(*source), (Contents{{"J", "0", "0"}, {"E", "1", "1"}, {"", "2", "2"}, {"P", "3", "3"}}));
+  EXPECT_EQ(contents(*open(directory_.path(), TarOptions{.fields = {{"cls", {"jpg", "cls.gz", "png"}}}})),
+            (Contents{{"J"}, {""}, {""}, {"P"}}));
+}
+
+TEST_F(Tar, RefusesASampleWithTwoExtensionsOfOneField) {
+  write("write('a.tar', [('0.jpg', b''), ('1.JPG', b''), ('1.txt', b't'), ('1.png', b'P')])");
+  EXPECT_THAT(opening({.fields = {{"image", {"png", "jpg"}}}}),
+              is_error(corrupt, {at("a.tar"), "byte 2560", "sample \"1\"", "\"1.JPG\" and \"1.png\"",
+                                 "the field \"image\"", "leave one out"}));
+  EXPECT_EQ(open(directory_.path(), TarOptions{.fields = {{"image", {"txt", "jpeg"}}}})->size(), 2);
+  EXPECT_THAT(opening({.fields = {{"image", {"gif", "jpeg"}}}}),
+              is_error(invalid_argument, {"\"image\"", "for gif, jpeg", "jpg, png, txt"}));
+}
+
+// By what it was before there were such, and by the extensions of each field, however they are listed.
+TEST_F(Tar, IsKnownByTheExtensionsOfItsFields) {
+  write("write('a.tar', [('0.jpg', b'J'), ('1.png', b'P')])");
+  const Catalog catalog(directory_.path());
+  const auto of = [&](const std::vector<TarField>& fields) {
+    return open(catalog, TarOptions{.fields = fields})->fingerprint();
+  };
+  FingerprintBuilder plain;
+  plain.add("tar").add(to_string(catalog.fingerprint()));
+  plain.add("jpg").add("uint8").add(std::span<const std::int64_t>()).add(1).add(2);
+  EXPECT_EQ(of({"jpg"}), plain.finish());
+  EXPECT_EQ(of({{"jpg", {"jpg"}}}), of({"jpg"}));
+  EXPECT_NE(of({{"jpg", {"jpg", "png"}}}), of({"jpg"}));
+  EXPECT_NE(of({{"jpg", {"png"}}}), of({"jpg"}));
+  EXPECT_NE(of({{"jpg", {"jpg", "png"}}}), of({{"jpg", {"jpg", "gif"}}}));
+  EXPECT_EQ(of({{"jpg", {"jpg", "png"}}}), of({{"jpg", {"png", "jpg"}}}));
+  // What the catalog keeps of one is not taken for another.
+  const TemporaryDirectory elsewhere;
+  catalog.save(elsewhere / "saved");
+  const Catalog saved(elsewhere / "saved");
+  EXPECT_EQ(contents(*open(saved, TarOptions{.fields = {{"jpg", {"jpg", "png"}}}})),
+            (Contents{{"J"}, {"P"}}));
+  EXPECT_EQ(contents(*open(saved, TarOptions{.fields = {{"jpg", {"jpg", "gif"}}}})), (Contents{{"J"}, {""}}));
+  EXPECT_EQ(contents(*open(saved, TarOptions{.fields = {"jpg"}})), (Contents{{"J"}, {""}}));
+}
+
 TEST_F(Tar, RefusesAnExtensionThatTheFirstFileHasNot) {
   write("write('a.tar', [('0.a', b'')])\nwrite('b.tar', [('0.a', b''), ('0.new', b'')])");
   EXPECT_THAT(opening(), is_error(invalid_argument, {at("b.tar"), "0.new", "the option fields"}));
@@ -200,6 +249,19 @@ TEST_F(Tar, FieldsAreNamedOnceAndAsTheyAreRead) {
   EXPECT_THAT(opening({.fields = {"JPG"}}), is_error(invalid_argument, {"\"JPG\"", "lower case"}));
   EXPECT_THAT(opening({.fields = {"__key__"}}), is_error(invalid_argument, {"the option keys"}));
   EXPECT_THAT(opening({.keys = true}), is_error(invalid_argument, {at("a.tar"), "__key__"}));
+  EXPECT_THAT(opening({.fields = {{"x", {"a"}}, {"y", {"b", "a"}}}}),
+              is_error(invalid_argument, {"the option fields", "\"a\"", "named twice"}));
+  EXPECT_THAT(opening({.fields = {{"x", {"a", "b"}}, {"x", {"c", "d"}}}}),
+              is_error(invalid_argument, {"\"x\"", "named twice"}));
+  EXPECT_THAT(opening({.fields = {{"x", std::vector<std::string>()}}}),
+              is_error(invalid_argument, {"\"x\" has no extensions", "at least one"}));
+  EXPECT_THAT(opening({.fields = {{"b", {"a", "c"}}, {"x", {"b", "d"}}}}),
+              is_error(invalid_argument, {"\"b\" is a field without", "call it otherwise"}));
+  EXPECT_THAT(opening({.fields = {{"x", {"a", ""}}}}), is_error(invalid_argument, {"no name"}));
+  EXPECT_THAT(opening({.fields = {{"Image", {"a", "B"}}}}),
+              is_error(invalid_argument, {"\"B\"", "lower case"}));
+  EXPECT_THAT(opening({.fields = {{"__key__", {"a", "b"}}}}),
+              is_error(invalid_argument, {"the option keys"}));
 }
 
 TEST_F(Tar, WithAFlippedByteInAHeadIsDamaged) {

@@ -151,6 +151,13 @@ TEST(OptionValues, OfAdaptorsAreRefusedByName) {
   window({.length = -1}, "length", "-1", "1 or more (rows)");
   window({.length = 1, .stride = 0}, "stride", "0", "1 or more (rows)");
   window({.length = 1, .stride = kLeast}, "stride", "-92", "1 or more (rows)");
+  window({.stride = 0, .offsets = {0}}, "stride", "0", "1 or more (rows)");
+  window({.offsets = {0, -1}}, "offsets", "-1 behind 0", "rising, each once");
+  window({.offsets = {2, 2}}, "offsets", "2 behind 2", "rising, each once");
+  window({.offsets = {-kTwo62 - 1}}, "offsets", "-4611686018427387905", "-4611686018427387904 to 2^62");
+  window({.offsets = {kMost}}, "offsets", "92", "-4611686018427387904 to 2^62");
+  window({.length = 1, .edges = Edges(2)}, "edges", "number 2", "one of drop, clamp");
+  refused({"length is 2", "give one of both"}, [] { windows(told(10), {.length = 2, .offsets = {0}}); });
   refused({"length is 11"}, [] { windows(told(10), {.length = 11}); });
   refused({"length is 92"}, [] { windows(told(10), {.length = kMost}); });
   refused({"8 bytes each", "2^50"}, [] { windows(told(kTwo62), {.length = kTwo62}); });

@@ -276,6 +276,13 @@ def test_a_closed_loader_says_so():
 
 def test_windows_and_packs_of_python_datasets():
     assert rota.windows(source(10), 4, 2)[1]["n"].tolist() == [2, 3, 4, 5]
+    near = rota.windows(source(10), stride=3, offsets=np.array([-1, 0, 2]), edges="clamp")
+    assert [near[3][name].tolist() for name in ("n", "is_real")] == [[8, 9, 9], [1, 1, 0]]
+    assert pickle.loads(pickle.dumps(near)).fingerprint == near.fingerprint
+    assert len(rota.windows(source(10), offsets=(-1, 0, 2), stride=3)) == 2
+    refused(lambda: rota.windows(source(10), 4, offsets=[0]), ValueError, "length is 4")
+    refused(lambda: rota.windows(source(10), offsets=[0.5]), TypeError, "offsets is 0.5; it must be a number")
+    refused(lambda: rota.windows(source(10), offsets=[0], edges="wrap"), ValueError, "one of drop, clamp")
     documents = rota.PythonSource([{"t": [i] * i} for i in range(1, 5)], [("t", "int64", (), True)])
     packed = rota.pack(documents, 5, shuffle_documents=False)
     assert packed[1]["t"].tolist() == [3, 4, 4, 4, 4] and packed[1]["segment_ids"].tolist() == [1, 2, 2, 2, 2]

@@ -98,6 +98,11 @@ def test_options_do_what_they_say(tmp_path):
     assert [f.name for f in opened("hdf5").fields] == ["x", "y"]
     assert [f.name for f in opened("hdf5", datasets=("y",)).fields] == ["y"]
     assert [f.name for f in opened("tar", fields=["txt"], keys=True).fields] == ["txt", "__key__"]
+    joined = opened("tar", fields={"text": ["txt", "md"]})
+    assert joined[0]["text"].tolist() == opened("tar", fields=["txt"])[0]["txt"].tolist()
+    same(pickle.loads(pickle.dumps(joined)), joined)
+    refused(lambda: opened("tar", fields={"text": "txt"}), TypeError, "fields is 'txt'; it must be a list of names")
+    refused(lambda: opened("tar", fields={"text": []}), ValueError, '"text" has no extensions')
     assert [f.name for f in opened("files", keys=True).fields] == ["data", "path", "folder"]
     assert opened("npy", file_is_sample=True)[0]["data"].shape == (3, 2)
     assert opened("npz", arrays=["b"], rows=True)[0].keys() == {"b"}

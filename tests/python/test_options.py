@@ -18,7 +18,7 @@ BESIDE = {
     rota.Catalog.from_pattern: {"pattern", "options", "comm"},
     rota.CheckpointDirectory: {"comm", "path", "storages"},
     rota.pack: {"documents", "comm"},
-    rota.windows: {"rows", "length"},
+    rota.windows: {"rows"},
     rota.write_shards: {"source", "destination"},
     rota.flat_map: {"stream", "make"},
     rota.Mixture: {"sources", "weights"},
@@ -43,8 +43,6 @@ def defaults(function, beside=()):
 @pytest.mark.parametrize("function", BESIDE, ids=lambda function: function.__qualname__)
 def test_signatures_have_the_names_and_defaults_of_cpp(function):
     of_cpp = TABLES[function].defaults()
-    if function is rota.windows:
-        assert of_cpp.pop("length") == 0
     if function in (rota.LengthColumn, rota.Balance):
         assert of_cpp.pop("lengths" if function is rota.LengthColumn else "columns") is None
     assert defaults(function, BESIDE[function]) == of_cpp

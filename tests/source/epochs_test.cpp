@@ -38,7 +38,8 @@ TEST(Epochs, AreToldToASourceUnderAllThatIsMadeOfIt) {
                               split(cast(samples(), wide), {0.9, 0.1}, 1)[0],
                               zip({select(skip_first(cast(samples(), wide), 2), ids({3, 3, 0, 7}))}),
                               windows(cast(samples(), wide), {.length = 3}),
-                              cast(windows(samples(), {.length = 3, .stride = 2}), wide)};
+                              cast(windows(samples(), {.length = 3, .stride = 2}), wide),
+                              windows(cast(samples(), wide), {.offsets = {-2, 0, 1}, .edges = Edges::clamp})};
   for (const Made& source : all) {
     for (const Shuffle shuffle : {Shuffle::none, Shuffle::global}) {
       Loader loader(

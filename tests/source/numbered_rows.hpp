@@ -40,4 +40,30 @@ inline Numbers naive_windows(const Numbers& parts, std::int64_t length, std::int
   return firsts;
 }
 
+/// A window as a plain loop finds it: its own row, its rows, and which of these are there.
+struct NaiveWindow {
+  std::int64_t own;
+  Numbers rows;
+  std::string is_real;
+};
+inline std::vector<NaiveWindow> naive_windows(const Numbers& parts, const WindowOptions& options) {
+  const Numbers offsets = options.offsets.empty() ? numbers_from(0, options.length) : options.offsets;
+  std::vector<NaiveWindow> made;
+  std::int64_t begin = 0;
+  for (const std::int64_t part : parts) {
+    for (std::int64_t own = 0; own < part; own += options.stride) {
+      NaiveWindow window{.own = begin + own, .rows = {}, .is_real = {}};
+      for (const std::int64_t offset : offsets) {
+        const std::int64_t row = own + offset;
+        window.rows.push_back(begin + (row < 0 ? 0 : row >= part ? part - 1 : row));
+        window.is_real += static_cast<char>(row >= 0 && row < part);
+      }
+      const bool is_whole = window.is_real.find('\0') == std::string::npos;
+      if (is_whole || options.edges == Edges::clamp) made.push_back(window);
+    }
+    begin += part;
+  }
+  return made;
+}
+
 }  // namespace rota::test

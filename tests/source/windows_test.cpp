@@ -50,6 +50,138 @@ Numbers seen(const Numbers& parts, bool across) {
   return across ? Numbers{std::accumulate(parts.begin(), parts.end(), std::int64_t{0})} : parts;
 }
 
+/// Counts calls.
+class Watched final : public NumberedRows {
+ public:
+  using NumberedRows::NumberedRows;
+  void read(std::span<const SampleId> ids, const BatchView& out) const override {
+    calls.emplace_back(ids.begin(), ids.end());
+    data = out.all(0).data();
+    NumberedRows::read(ids, out);
+  }
+
+  mutable std::vector<Ids> calls;
+  mutable const std::byte* data = nullptr;
+};
+
+/// In shards of these lengths.
+std::shared_ptr<NumberedRows> sharded(const Numbers& parts, Numbers lengths) {
+  auto rows = std::make_shared<NumberedRows>(parts);
+  rows->lengths = std::move(lengths);
+  return rows;
+}
+
+// Over random parts, strides and edges: mostly windows by offsets, and of a length under Edges::clamp.
+template <typename Check>
+void for_random_shapes(std::mt19937_64& random, Check check) {
+  for (int round = 0; round < 600; ++round) {
+    Numbers parts(static_cast<std::size_t>(draw(random, 1, 4)));
+    for (std::int64_t& part : parts) part = draw(random, 0, 12);
+    WindowOptions options{.stride = draw(random, 1, 5), .across_files = draw(random, 0, 1) == 1};
+    options.edges = Edges(draw(random, 0, 1));
+    for (std::int64_t offset = -7; offset <= 7; ++offset) {
+      if (draw(random, 0, 4) == 0) options.offsets.push_back(offset);
+    }
+    if (options.offsets.empty() || draw(random, 0, 9) == 0) {
+      options.offsets.clear();
+      options.length = draw(random, 1, 9);
+      options.edges = Edges::clamp;
+    }
+    SCOPED_TRACE(PrintToString(parts) + " stride " + std::to_string(options.stride) + " offsets " +
+                 PrintToString(options.offsets) + " length " + std::to_string(options.length) +
+                 (options.across_files ? " across" : "") + (options.edges == Edges::clamp ? " clamp" : ""));
+    check(parts, options, naive_windows(seen(parts, options.across_files), options));
+  }
+}
+
+void expect_windows(const Source& source, const Ids& wanted, const std::vector<NaiveWindow>& expected) {
+  const Samples samples(source, wanted);
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const NaiveWindow& window = expected[static_cast<std::size_t>(wanted[i].value)];
+    ASSERT_EQ(samples.values<std::int64_t>(0, i), window.rows);
+    ASSERT_EQ(samples.sample(1, i), y_of(window.rows));
+    if (source.fields().size() == 3) ASSERT_EQ(samples.sample(2, i), window.is_real);
+  }
+}
+
+TEST(Windows, ByOffsetsAreThoseOfANaiveListOverAnyPartsOffsetsStridesAndEdges) {
+  std::mt19937_64 random(3);
+  for_random_shapes(random, [&](const Numbers& parts, const WindowOptions& options, const auto& expected) {
+    if (expected.empty() && seen(parts, true) != Numbers{0}) {
+      EXPECT_ERROR(over(parts, options), invalid_argument, {"offsets are ", "clamp"});
+      return;
+    }
+    const auto source = over(parts, options);
+    ASSERT_EQ(source->size(), std::ssize(expected));
+    expect_windows(*source, all_ids(*source), expected);
+    if (expected.empty()) return;
+    expect_windows(*source, random_ids(*source, 40, random), expected);
+    const SampleId id = random_ids(*source, 1, random)[0];
+    const NaiveWindow& window = expected[static_cast<std::size_t>(id.value)];
+    const std::string first = "row " + std::to_string(window.rows.front());
+    const std::string last = "row " + std::to_string(window.rows.back());
+    EXPECT_EQ(source->where(id), first == last ? first : first + " to " + last);
+    const auto plan = PlannedSource::plan_of(*source);
+    const std::int64_t begin = expected.front().rows.front();
+    EXPECT_EQ(plan->bring({0, source->size()}, true).bytes,
+              100 * begin + expected.back().rows.back() + 1 - begin);
+  });
+}
+
+// By its own row, which need not be one that it has.
+TEST(Windows, ByOffsetsBelongToTheShardAndThePartThatTheirOwnRowIsIn) {
+  std::mt19937_64 random(4);
+  for_random_shapes(random, [&](const Numbers& parts, const WindowOptions& options, const auto& expected) {
+    if (expected.empty()) return;
+    const auto in_each = [&](const Numbers& lengths) {
+      Numbers counts;
+      std::int64_t begin = 0;
+      for (const std::int64_t length : lengths) {
+        counts.push_back(std::ranges::count_if(expected, [&](const auto& window) {
+          return window.own >= begin && window.own < begin + length;
+        }));
+        begin += length;
+      }
+      return counts;
+    };
+    const std::int64_t rows = seen(parts, true)[0];
+    const std::int64_t cut = draw(random, 0, rows);
+    EXPECT_EQ(windows(sharded(parts, {cut, rows - cut}), options)->shard_lengths(2),
+              in_each({cut, rows - cut}));
+    EXPECT_EQ(over(parts, options)->part_sizes(), options.across_files ? Numbers() : in_each(parts));
+  });
+}
+
+TEST(Windows, ByOffsetsReadWhatSuccessiveOnesShareOnce) {
+  const auto rows = std::make_shared<Watched>(Numbers{20, 6});
+  const WindowOptions options{.offsets = {-2, 0, 1, 4}, .edges = Edges::clamp};
+  const auto source = windows(rows, options);
+  expect_windows(*source, ids({4, 5, 6, 19, 20, 4}), naive_windows({20, 6}, options));
+  EXPECT_THAT(rows->calls, ElementsAre(ids({2, 4, 5, 8, 3, 6, 9, 4, 7, 10, 17, 19, 20, 21, 24, 2, 4, 5, 8})));
+}
+
+TEST(Windows, OfAnotherEpochShareNoRow) {
+  const auto rows = std::make_shared<Watched>(Numbers{20});
+  Numbers x(4);
+  std::vector<std::byte> y(24);
+  const std::vector<BatchView::FieldMemory> memory = {{reinterpret_cast<std::byte*>(x.data()), 16, nullptr},
+                                                      {y.data(), 12, nullptr}};
+  windows(rows, {.offsets = {0, 3}})->read(ids({5, 5}), BatchView(memory, 0, 2, Numbers{0, 1}));
+  EXPECT_THAT(rows->calls, ElementsAre(ids({5, 8, 5, 8})));
+}
+
+TEST(Windows, ByOffsetsHaveTheirNumberBeforeTheShapeAndAMaskWhereEdgesAreClamped) {
+  const Field x{"x", DType::int64, {3}};
+  const Field y{"y", DType::uint8, {3, 3, 2}};
+  EXPECT_THAT(over({9}, {.offsets = {-2, 0, 4}})->fields(), ElementsAre(x, y));
+  EXPECT_THAT(over({9}, {.offsets = {-2, 0, 4}, .edges = Edges::clamp})->fields(),
+              ElementsAre(x, y, Field{"is_real", DType::uint8, {3}}));
+  const auto real = told(9, {{"is_real", DType::int8, {}}});
+  EXPECT_NO_THROW(windows(real, {.length = 2}));
+  EXPECT_ERROR(windows(real, {.length = 2, .edges = Edges::clamp}), invalid_argument,
+               {"a field \"is_real\"", "leave it out, or set edges to \"drop\""});
+}
+
 TEST(Windows, TheRowsUnderThemAreToldOf) {
   const auto source = over({5, 7}, {.length = 3, .stride = 2});  // rows 0, 2, then 5, 7, 9
   const auto plan = PlannedSource::plan_of(*source);
@@ -81,27 +213,6 @@ TEST(Windows, OfADatasetWithoutRowsAreNone) {
 TEST(Windows, PutTheirLengthBeforeTheShapeOfEveryField) {
   EXPECT_THAT(over({9}, {.length = 4})->fields(),
               ElementsAre(Field{"x", DType::int64, {4}}, Field{"y", DType::uint8, {4, 3, 2}}));
-}
-
-/// Counts calls.
-class Watched final : public NumberedRows {
- public:
-  using NumberedRows::NumberedRows;
-  void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    calls.emplace_back(ids.begin(), ids.end());
-    data = out.all(0).data();
-    NumberedRows::read(ids, out);
-  }
-
-  mutable std::vector<Ids> calls;
-  mutable const std::byte* data = nullptr;
-};
-
-/// In shards of these lengths.
-std::shared_ptr<NumberedRows> sharded(const Numbers& parts, Numbers lengths) {
-  auto rows = std::make_shared<NumberedRows>(parts);
-  rows->lengths = std::move(lengths);
-  return rows;
 }
 
 TEST(Windows, AreReadByOneCallIntoTheirPlaceInTheBatch) {
@@ -174,6 +285,19 @@ TEST(Windows, AreToldApartByRowsPartsAndOptions) {
   const WindowOptions across{.length = 4, .stride = 2, .across_files = true};
   EXPECT_NE(over({20, 20}, across)->fingerprint(), known);
   EXPECT_EQ(over({40}, across)->fingerprint(), over({40}, options)->fingerprint());  // which has no seams
+  // As ever, without offsets and edges.
+  FingerprintBuilder plain;
+  plain.add("windows").add(NumberedRows({20, 20}).fingerprint()).add(Numbers{20, 20}).add(4).add(2);
+  EXPECT_EQ(plain.finish(), known);
+  const std::vector<WindowOptions> others{
+      {.length = 4, .stride = 2, .edges = Edges::clamp},
+      {.stride = 2, .offsets = {0, 1, 2, 3}},
+      {.stride = 2, .offsets = {0, 1, 2, 4}},
+      {.stride = 2, .offsets = {0, 1, 2, 3}, .edges = Edges::clamp},
+  };
+  std::set<std::string> all{to_string(known)};
+  for (const WindowOptions& other : others) all.insert(to_string(over({20, 20}, other)->fingerprint()));
+  EXPECT_EQ(all.size(), 5U);
 }
 
 TEST(Windows, SayWhereTheirFirstAndLastRowsAre) {
@@ -190,6 +314,10 @@ TEST(Windows, RefuseWhatCannotBe) {
   EXPECT_ERROR(over({5, 9, 3}, {.length = 10}), invalid_argument,
                {"length is 10", "no file has more than 9 of the 17", "across_files"});
   EXPECT_ERROR(over({5, 9, 3}, {.length = 18}), invalid_argument, {"length is 18", "the dataset has 17"});
+  EXPECT_ERROR(over({5, 5}, {.offsets = {-3, 3}}), invalid_argument,
+               {"offsets are -3 to 3", "more than 5 of the 10", "clamp", "across_files"});
+  EXPECT_ERROR(over({9}, {.stride = 9, .offsets = {-1, 1}}), invalid_argument,
+               {"stride of 9", "has 9", "clamp"});
   const auto ragged = told(9, {{"x", DType::int8, {}}, {"events", DType::int8, {}, true}});
   EXPECT_ERROR(windows(ragged, {.length = 2}), invalid_argument, {"\"events\" is ragged"});
 }
@@ -206,6 +334,14 @@ TEST(Windows, TakeAbsurdOptionsWithoutOverflow) {
   const Samples unused(*two, ids({1}));
   EXPECT_EQ(rows, ids({kMost - 2, kMost - 1}));
   EXPECT_ERROR(windows(huge, {.length = kMost}), invalid_argument, {"8 bytes each in field \"x\"", "2^50"});
+  const auto far = windows(huge, {.stride = kMost, .offsets = {-kMost, kMost}, .edges = Edges::clamp});
+  EXPECT_EQ(far->size(), 1);
+  rows.clear();
+  EXPECT_EQ(Samples(*far, ids({0})).sample(1, 0), std::string(2, '\0'));
+  EXPECT_EQ(rows, ids({0, kMost - 1}));
+  EXPECT_EQ(windows(huge, {.offsets = {-1, kMost - 3}})->size(), 2);
+  EXPECT_ERROR(windows(huge, {.offsets = {-kMost, 0}}), invalid_argument, {"clamp"});
+  EXPECT_ERROR(windows(huge, {.length = kMost, .edges = Edges::clamp}), invalid_argument, {"2^50"});
   const auto empty = told(100, {{"x", DType::int64, {0}}});
   EXPECT_NO_THROW(Samples(*windows(empty, {.length = 7}), ids({3, 4})));
 }
