@@ -203,6 +203,23 @@ std::unique_ptr<PyLoader> make_loader_at(py::handle data, const LoaderOptions& o
   return py::isinstance<PySource>(data) ? of(data.cast<const PySource&>().source) : of(to_mixture(data));
 }
 
+// Of a mixture.
+void define_datasets(LoaderClass& loader) {
+  loader
+      .def_property_readonly(
+          "names", [](PyLoader& self) { return self.use([](Loader& l) { return l.names(); }, kBrief); },
+          "Of a mixture's datasets, by the numbers that batches have, with those that were left out; [] "
+          "without.")
+      .def(
+          "first_id",
+          [](PyLoader& self, py::handle dataset) {
+            const auto number = take<std::int64_t>(dataset, {"look up a dataset", "its number"});
+            return self.use([&](Loader& l) { return l.first_id(number).value; });
+          },
+          py::arg("dataset"),
+          "The id of the first sample of a mixture's dataset: ids number all of them, dataset by dataset.");
+}
+
 void define_loader(py::module_& module) {
   LoaderClass loader = define_loader_class<Loader>(module, "Loader");
   loader.def(py::init(&make_loader_at));
@@ -217,6 +234,7 @@ void define_loader(py::module_& module) {
   module.def("check_mixture", [](py::handle mixture) { static_cast<void>(to_mixture(mixture)); });
   define_steps(loader);
   define_changes(loader);
+  define_datasets(loader);
   loader
       .def_property_readonly(
           "_run", [](PyLoader& self) { return PyRun{self.use([](Loader& l) { return l.run(); }, kBrief)}; })
@@ -241,17 +259,6 @@ void define_loader(py::module_& module) {
       .def("warm_up", in_turn(&Loader::warm_up),
            "Opens what the first batch needs, and waits for it: so that a job does not wait in its first "
            "step.")
-      .def_property_readonly(
-          "names", [](PyLoader& self) { return self.use([](Loader& l) { return l.names(); }, kBrief); },
-          "Of a mixture's datasets, by the numbers that batches have, with those that were left out; [] without.")
-      .def(
-          "first_id",
-          [](PyLoader& self, py::handle dataset) {
-            const auto number = take<std::int64_t>(dataset, {"look up a dataset", "its number"});
-            return self.use([&](Loader& l) { return l.first_id(number).value; });
-          },
-          py::arg("dataset"),
-          "The id of the first sample of a mixture's dataset: ids number all of them, dataset by dataset.")
       .def_property_readonly(
           "skipped", [](PyLoader& self) { return self.use([](Loader& l) { return l.skipped().samples; }); },
           "The first bad samples that were skipped, of all ranks.")
