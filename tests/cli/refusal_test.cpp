@@ -116,7 +116,7 @@ TEST_F(Refusal, OfTheWholeDemoSaysWhatItTakes) {
   for (const char* worlds : {"4", "0x1", "2x1:0", "2x1@0", "2x1,", "x", "2x1@8:3:4"}) {
     const Ended ended = demo(std::string("--worlds ") + worlds);
     EXPECT_EQ(ended.code, 2);
-    EXPECT_THAT(error_of(ended), HasSubstr("RANKSxWORKERS[@BATCH][:STEPS]"));
+    EXPECT_THAT(error_of(ended), HasSubstr("RANKSxWORKERS[@BATCH][+DATASETS][:STEPS[!LOST]]"));
   }
   EXPECT_THAT(error_of(demo("--data /nowhere")), HasSubstr("/nowhere"));
   EXPECT_THAT(error_of(demo("--stop-after 3")), HasSubstr("--phase"));
