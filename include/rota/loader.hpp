@@ -119,8 +119,8 @@ class Loader {
   /// that no epoch has, and for epochs and steps outside 0 to 2^62.
   void seek(const Position& position);
 
-  /// Goes to a step of this run, in the future or the past, whatever its batch sizes and weights were or will be.
-  /// Throws as Run::at, and Error{out_of_range} past the last step.
+  /// Goes to a step of this run, in the future or the past, whatever its batch sizes and weights were or will
+  /// be. Throws as Run::at, and Error{out_of_range} past the last step.
   void seek_step(std::int64_t step);
 
   /// Begins the run anew, a mixture with the weights that it was made with.

@@ -25,7 +25,7 @@ struct Stage {
   /// Of a mixture, one for each dataset; 0: it takes no part. Empty: as before.
   std::vector<double> weights = {};
   /// To these they go until the next stage begins, which counts the same unit: in a line, by 32 jumps at
-  /// equal distances, each to the mean of its part.
+  /// equal distances, each to the mean of its part; shares below 1/2,048 count as that.
   std::vector<double> toward = {};
   friend bool operator==(const Stage&, const Stage&) = default;
 };
@@ -45,7 +45,7 @@ struct StepRange {
 ///                            {.begin = 250'000'000, .global_batch_size = 1536}};
 ///     options.plan.skip = {{120'000, 120'050}};  // a spike of the loss
 struct RunPlan {
-  std::vector<Stage> stages = {};  ///< in the order in which they begin, up to 4,096
+  std::vector<Stage> stages = {};  ///< in the order in which they begin, up to 256
   /// Steps that nobody reads. They keep their numbers and places: behind step 119,999 comes 120,050.
   /// Ascending, apart from one another, up to 4,096.
   std::vector<StepRange> skip = {};
@@ -54,7 +54,9 @@ struct RunPlan {
   /// Weights, of the stages, are of tokens: shares of samples are these over tokens_per_sample.
   bool are_weights_of_tokens = false;
 
-  [[nodiscard]] bool empty() const noexcept { return stages.empty() && skip.empty(); }
+  [[nodiscard]] bool empty() const noexcept {
+    return stages.empty() && skip.empty() && tokens_per_sample.empty();
+  }
   /// Of a run over so many datasets, or, for 0, over one that it does not mix. Throws Error{invalid_argument}
   /// that names the stage, its value and what it may be.
   void validate(std::size_t datasets) const;

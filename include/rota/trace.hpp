@@ -22,8 +22,9 @@ class TraceLines;
 /// Writes what one rank is given: a file for each phase and rank, a line for each batch.
 ///
 /// A *phase* is a part of a run with one world, and one batch size or plan. Begin a writer after the restore,
-/// and another one after `rescale`, `seek`, `replan` or `set_global_batch_size`. Keep all phases of a run in
-/// one directory, over all of its starts. A phase that goes back to a checkpoint undoes the steps behind it.
+/// and another one after `rescale`, `seek`, `replan`, `set_weights` or `set_global_batch_size`. Keep all
+/// phases of a run in one directory, over all of its starts. A phase that goes back to a checkpoint undoes
+/// the steps behind it.
 ///
 /// When `write` returns, the operating system has the line. So a killed process loses at most the line that
 /// it was writing, and `rota audit` ignores that one. A failed write throws, and may be tried again. Two

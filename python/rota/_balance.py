@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,7 +120,8 @@ def with_lengths(balance: Any, dataset: Any, comm: Any) -> Any:
         return balance
 
     def found(lengths: Any) -> Any:
-        source = join(dataset) if isinstance(dataset, (list, tuple)) else dataset  # of several, which are mixed
+        several = [*dataset.values()] if isinstance(dataset, Mapping) else dataset  # which are mixed
+        source = join(several) if isinstance(several, (list, tuple)) else dataset
         return lengths_of(source, lengths, comm) if isinstance(lengths, str) else lengths
 
     given = balance.lengths

@@ -141,7 +141,7 @@ class Loader(Placed, Settling, _rota.Loader):
       `rota.torch.world` returns.
     - `rank_split="balanced"` deals each batch so that ranks have as much to do, as `balance` says.
     - `plan` says what the run changes on its way: batch sizes, weights, steps that are left out (docs/change.md). It is
-      a dict, or the path of a file of JSON, which one rank reads.
+      a dict, or the path of a file of JSON, which one rank of `comm` reads.
     - A message of the logger "rota" says what workers are reading, each time that a batch has been waited for
       `slow_after` seconds.
     - A `for` gives what is left of the run. `evaluation=True`, for validation: each `for` begins at the first sample.

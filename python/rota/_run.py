@@ -106,14 +106,14 @@ class Run(_rota.Run):
                     "asked for"
                 )
             if weights is not None:
-                data = Mixture(data, weights, end, steps)
+                data = Mixture(dict(zip(names, data)) if names else data, weights, end, steps)
             super().__init__(_rota.make_run_over(data, options))
             return
         if isinstance(shards, str):
             raise InvalidArgumentError(
                 f"make a run: shards={shards!r} is of a source, which is asked for them; give shard_lengths="
             )
-        mixture = None if weights is None else Mixture((), weights, end, steps)
+        mixture = None if weights is None else Mixture(names, weights, end, steps)
         given = _data(data, shard_lengths, block_lengths, weights is not None)
         super().__init__(_rota.make_run(given, options, mixture, fingerprint))
 
@@ -155,7 +155,7 @@ class Run(_rota.Run):
 
     def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
         """Goes on by another plan, of which all is the same that is past; else MismatchError."""
-        self._replan(plan_text(read_plan(plan)))
+        self._replan(plan_text(read_plan(plan, dict.fromkeys(self._names)), self._names))
 
     def at(self, step: int) -> Run | None:
         """The run at another step, in the future or the past; None past the end.

@@ -34,13 +34,14 @@ class BatchIterator(Iterator[list[Index]]):
 
     def __init__(self, sampler: ElasticBatchSampler) -> None:
         self._sampler = sampler
+        is_over = sampler._rules.take_end(sampler._run)
         self._run: Any = sampler._run if sampler._is_by_hand else _rota.Run(sampler._run)
         self._draw = self._run._hand_out if sampler._is_by_hand else self._run._draw
         self._before = self._run
         self._parts: deque[list[Index]] = deque()  # of the batch drawn last, to be handed out
         if sampler._evaluation:
             self._run.restart()
-        self._begin(sampler._rules.take_end(sampler._run))
+        self._begin(is_over)
         self._counts_nothing = not sampler._is_counted  # unless its state is kept
         self._drawn: deque[Any] | None = None
         if sampler._is_counted:
@@ -491,14 +492,15 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
                 f"copy a sampler: {self.open.out} samples are out, which the copy would hand out again; settle or "
                 "give up these first"
             )
-        at = self.world, self._run._state()
+        at = self.world, self._run._state(), self.global_batch_size
         own = {name: copy.copy(self.__dict__[name]) for name in ("_rules", "_by_hand", "_known")}
         return {**self.__dict__, **own, "_run": at, "_moves": object(), "_ahead": None, "_parts": deque(), "_part": 0}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        world, at = state["_run"]
+        world, at, size = state["_run"]
         self._run = self._known.run(self._options, world)
         if self._is_by_hand:
             self._run._settle_by_hand(self._options["open_limit"])
         self._run._load({"rota": at})
+        self._run.set_global_batch_size(size)

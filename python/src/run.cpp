@@ -70,7 +70,7 @@ py::list from_data(const PyRun& self) {
   return all;
 }
 
-// `mixture` is None, or a `rota.Mixture` without sources.
+// `mixture` is None, or a `rota.Mixture` of names, if there are any.
 PyRun make_run(const py::iterable& data, const LoaderOptions& options, const py::object& mixture,
                py::handle fingerprint) {
   RunOptions how = options.run();
@@ -81,6 +81,10 @@ PyRun make_run(const py::iterable& data, const LoaderOptions& options, const py:
     how.steps = mixed.steps;
   }
   std::vector<RunData> all = to_data(data);
+  if (!mixture.is_none()) {
+    const auto names = mixture.attr("sources").cast<std::vector<std::string>>();
+    for (std::size_t d = 0; d < std::min(names.size(), all.size()); ++d) all[d].name = names[d];
+  }
   std::int64_t samples = 0;
   for (const RunData& one : all) samples += std::clamp<std::int64_t>(one.samples, 0, kMaxCount - samples);
   how.fingerprint =
@@ -254,6 +258,7 @@ void define_answers(RunClass& run) {
                              "Samples of all ranks in a step.")
       .def_property_readonly(
           "seed", [](const PyRun& self) { return self.options().seed; }, "Of the order.")
+      .def_property_readonly("_names", [](const PyRun& self) { return RunAccess::order(self)->names; })
       .def_property_readonly("_plan",
                              [](const PyRun& self) {
                                return self.plan().empty() ? std::nullopt

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,7 +25,7 @@ using internal::OrderedJson;
 using internal::RunAccess;
 
 struct Diff {
-  std::vector<std::string> plans;
+  std::array<std::string, 2> plans;
   std::filesystem::path file;
   std::string loader = "main";
   std::int64_t steps = 0;
@@ -32,7 +33,7 @@ struct Diff {
 };
 
 // What is read of each dataset from here on.
-struct Read {
+struct WouldRead {
   std::int64_t steps = 0;  // with those that are left out
   std::vector<std::int64_t> samples;
   std::vector<std::int64_t> tokens;
@@ -72,24 +73,15 @@ Run behind(const Run& run, std::int64_t step) {
   return *last;
 }
 
-std::vector<std::int64_t> had(const Run& run) {
-  std::vector<std::int64_t> samples;
-  const auto* const mixed = std::get_if<internal::MixtureSteps>(&RunAccess::steps(run));
-  const auto& orders = RunAccess::order(run)->orders;
-  for (std::size_t d = 0; d < orders.size(); ++d) {
-    const Position at = mixed == nullptr ? run.position() : mixed->place(d, run.position());
-    samples.push_back(at.epoch * orders[d].plan().samples() + at.consumed);
-  }
-  return samples;
-}
-
-Read read_by(const Run& run, std::int64_t most) {
+WouldRead read_by(const Run& run, std::int64_t most) {
   const Run whole = RunAccess::without_skip(run);
   const std::int64_t first = run.position().step;
-  Read read{.steps = steps_of(whole, most) - first, .samples = std::vector<std::int64_t>(run.data().size())};
+  WouldRead read{.steps = steps_of(whole, most) - first,
+                 .samples = std::vector<std::int64_t>(run.data().size()),
+                 .tokens = {}};
   const auto add = [&](std::int64_t begin, std::int64_t end, std::int64_t times) {
-    const std::vector<std::int64_t> before = had(behind(whole, begin));
-    const std::vector<std::int64_t> after = had(behind(whole, end));
+    const std::vector<std::int64_t> before = RunAccess::had(behind(whole, begin));
+    const std::vector<std::int64_t> after = RunAccess::had(behind(whole, end));
     for (std::size_t d = 0; d < before.size(); ++d) read.samples[d] += times * (after[d] - before[d]);
   };
   const std::int64_t end = first + read.steps;
@@ -126,8 +118,8 @@ int tell(const Diff& diff) {
   const std::int64_t first = run.position().step;
   const std::int64_t most =
       diff.steps > 0 && diff.steps < kMaxCount - first ? first + diff.steps : kMaxCount - 1;
-  const Read a = read_by(one, most);
-  const Read b = read_by(other, most);
+  const WouldRead a = read_by(one, most);
+  const WouldRead b = read_by(other, most);
   const auto differs = first_difference(one, other, std::max(first + a.steps, first + b.steps));
   OrderedJson json{
       {"from_step", first}, {"steps", {a.steps, b.steps}}, {"first_difference", differs.value_or(-1)}};
@@ -160,7 +152,8 @@ int tell(const Diff& diff) {
 void add_diff(CLI::App& app, int& code) {
   const auto diff = std::make_shared<Diff>();
   CLI::App& command = *app.add_subcommand("diff", "Tells what a run would read otherwise by another plan.");
-  command.add_option("PLANS", diff->plans, "two plans, A and B, files of JSON")->required()->expected(2);
+  command.add_option("A", diff->plans[0], "a plan, a file of JSON")->required();
+  command.add_option("B", diff->plans[1], "another one")->required();
   command
       .add_option("FILE", diff->file, "of the run: a checkpoint, or a text, as of `when`; from its step on")
       ->required();

@@ -326,27 +326,23 @@ void Loader::replan(const RunPlan& plan) {
   Impl& run = impl();
   run.delivered.replan(plan);
   run.options.plan = plan;
+  run.settling.ledger()->keep_from(run.delivered.position());
   run.change_and_restart();
 }
 
 namespace {
 
-// What the run has had of each dataset: where that is, by its own epochs.
 std::vector<LoaderStats::Dataset> had(const Run& run) {
   const internal::RunOrder& order = *RunAccess::order(run);
-  const auto* const mixed = std::get_if<internal::MixtureSteps>(&RunAccess::steps(run));
-  const std::vector<double>& tokens = run.plan().tokens_per_sample;
+  const std::vector<double>& means = run.plan().tokens_per_sample;
   std::vector<LoaderStats::Dataset> all;
-  for (std::size_t d = 0; d < order.orders.size(); ++d) {
-    const Position at = mixed == nullptr ? run.position() : mixed->place(d, run.position());
-    const auto samples =
-        static_cast<double>(order.orders[d].plan().samples()) * static_cast<double>(at.epoch) +
-        static_cast<double>(at.consumed);
-    const auto whole = [](double number) { return std::llround(std::min(number, 0x1p62)); };
+  for (const std::int64_t samples : RunAccess::had(run)) {
+    const std::size_t d = all.size();
+    const double tokens = d < means.size() ? std::min(static_cast<double>(samples) * means[d], 0x1p62) : 0;
     all.push_back({.name = d < order.names.size() ? order.names[d] : "",
-                   .samples = whole(samples),
-                   .epochs = at.epoch,
-                   .tokens = d < tokens.size() ? whole(samples * tokens[d]) : 0});
+                   .samples = samples,
+                   .epochs = samples / std::max<std::int64_t>(order.orders[d].plan().samples(), 1),
+                   .tokens = std::llround(tokens)});
   }
   return all;
 }

@@ -10,9 +10,17 @@
 namespace rota::internal {
 namespace {
 
+// Where the next new batch begins, behind steps that are left out.
+std::optional<Position> next_of(const Run& run) {
+  GlobalBatch batch;
+  return RunAccess::path(run).batch(run.position(), batch) ? std::optional(batch.start) : std::nullopt;
+}
+
+bool is_left_out(const Run& run) { return RunAccess::path(run).is_skipped(run.position().step); }
+
 bool is_over(const Run& run) {
   if (run.mixture() != nullptr) return run.position().step > 0 && run.is_over();
-  return run.position().epoch >= RunAccess::epochs(run);
+  return run.position().epoch >= RunAccess::epochs(run) || (is_left_out(run) && !next_of(run));
 }
 
 }  // namespace
@@ -23,10 +31,13 @@ bool begins_epoch(const Run& run) {
 
 bool ForRules::take_end(Run& run) {
   const bool was_over = std::exchange(is_epoch_over_, false);
-  const auto next = is_of_one_epoch_ ? run.position_of(run.position().step) : std::nullopt;
+  const auto next = !is_of_one_epoch_  ? std::nullopt
+                    : is_left_out(run) ? next_of(run)
+                                       : run.position_of(run.position().step);
   if (!next || next->epoch == run.position().epoch) return was_over;
+  const bool is_behind = is_left_out(run);  // the rest of this epoch: the `for` is of the next one
   RunAccess::keep_open(run, [&] { run.seek(*next); });
-  return true;
+  return was_over || !is_behind;
 }
 
 bool ForRules::begin(Run& run, std::string& said) {
@@ -51,7 +62,9 @@ bool ForRules::begin(Run& run, std::string& said) {
 
 bool ForRules::ends(const Run& run) const {
   if (run.position().step == 0) return false;
-  return is_of_one_epoch_ ? begins_epoch(run) : is_over(run);
+  if (!is_of_one_epoch_) return is_over(run);
+  const auto next = is_left_out(run) ? next_of(run) : std::nullopt;
+  return begins_epoch(run) || (next && next->epoch != run.position().epoch);
 }
 
 bool ForRules::set_epoch(Run& run, std::int64_t epoch) {

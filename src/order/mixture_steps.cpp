@@ -89,7 +89,7 @@ bool MixtureSteps::lead(const Position& from, std::int64_t batch_size, const Pos
   const bool is_cut = turns % batch_size != 0;  // as the last batch of the run is
   const bool is_past_end =
       at.consumed > samples_ || (rules_.end == MixtureEnd::steps && at.step > rules_.steps);
-  return !is_past_end && turns >= 0 && from.consumed >= turns_.state().changed_at &&
+  return !is_past_end && at.epoch == 0 && turns >= 0 && from.consumed >= turns_.state().changed_at &&
          at.step - from.step == turns / batch_size + (is_cut ? 1 : 0) && (!is_cut || at.consumed == samples_);
 }
 

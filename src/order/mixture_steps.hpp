@@ -28,9 +28,7 @@ class MixtureSteps {
   /// `lengths` are the samples of each dataset of `turns`, none of them 0.
   MixtureSteps(std::vector<std::int64_t> lengths, const MixtureRules& rules, WeightedTurns turns);
   /// The same with other weights, from their state on.
-  [[nodiscard]] MixtureSteps with(MixtureState state) const {
-    return {lengths_, rules_, WeightedTurns(std::move(state))};
-  }
+  [[nodiscard]] MixtureSteps with(WeightedTurns turns) const { return {lengths_, rules_, std::move(turns)}; }
 
   // As of Steps.
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -193,6 +194,17 @@ const MixtureState* Run::mixture() const noexcept { return RunAccess::stretch(*t
 
 // ---- how they are moved ----
 
+std::vector<std::int64_t> internal::RunAccess::had(const Run& run) {
+  const auto* const mixed = std::get_if<MixtureSteps>(&steps(run));
+  std::vector<std::int64_t> samples;
+  for (std::size_t d = 0; d < run.order_->orders.size(); ++d) {
+    const Position at = mixed == nullptr ? run.position() : mixed->place(d, run.position());
+    const i128 all = i128{at.epoch} * run.order_->orders[d].plan().samples() + at.consumed;
+    samples.push_back(static_cast<std::int64_t>(std::min<i128>(all, kMaxCount)));
+  }
+  return samples;
+}
+
 void internal::RunAccess::require_mixture(const Run& run, std::string_view verb, std::size_t datasets) {
   const std::size_t own = run.mixture() == nullptr ? 0 : run.order_->orders.size();
   if (own == datasets && own > 0) return;
@@ -207,7 +219,7 @@ std::shared_ptr<const internal::RunSteps> steps_by(const std::shared_ptr<const i
                                                    const std::optional<MixtureState>& mixture) {
   const auto* mixed = std::get_if<MixtureSteps>(steps.get());
   if (mixed == nullptr || !mixture || *mixture == mixed->turns().state()) return steps;
-  return std::make_shared<const internal::RunSteps>(mixed->with(*mixture));
+  return std::make_shared<const internal::RunSteps>(mixed->with(internal::WeightedTurns(*mixture)));
 }
 
 }  // namespace
@@ -278,12 +290,9 @@ void Run::seek(const Position& position) {
   std::visit([&](const auto& steps) { steps.require(position); }, *there.steps);
   if (!is_known || !path_->lead(position)) {
     const bool is_planned = !plan().stages.empty();
-    const bool takes_stages = is_planned && mixture() == nullptr;
-    const std::int64_t size = takes_stages ? order_->given_batch_size
-                              : is_planned ? there.batch_size
-                                           : now.batch_size;
-    path_ = std::make_shared<const RunPath>(internal::Stretch{position, size, there.steps}, takes_stages,
-                                            path_->plan());
+    path_ = std::make_shared<const RunPath>(
+        internal::Stretch{position, is_planned ? order_->given_batch_size : now.batch_size, there.steps},
+        is_planned, path_->plan());
   }
   position_ = position;
   RunAccess::set_open(*this, {});
@@ -296,8 +305,9 @@ void Run::seek(const Position& position, const MixtureState& mixture) {
   if (*there.mixture() == mixture) return seek(position);
   const auto steps = steps_by(there.steps, mixture);
   std::get<MixtureSteps>(*steps).require(position);
-  path_ = std::make_shared<const RunPath>(internal::Stretch{position, there.batch_size, steps}, false,
-                                          path_->plan());
+  internal::Stretch first{{}, there.batch_size, steps};
+  if (!first.lead(position)) first.begin = position;
+  path_ = std::make_shared<const RunPath>(std::move(first), false, path_->plan());
   position_ = position;
   RunAccess::set_open(*this, {});
 }
@@ -338,9 +348,11 @@ bool internal::RunAccess::replan(Run& run, const RunPlan& plan) {
   const RunPath& before = *run.path_;
   const bool is_known = before.begin() == Position() || !before.plan()->stages.empty();
   auto made = std::make_shared<const RunPlan>(plan);
+  std::vector<ChangeByHand> changes = before.changes();  // up to here: what was to come is the plan's
+  std::erase_if(changes, [&](const ChangeByHand& one) { return one.at.step > run.position_.step; });
   auto path = std::make_shared<const RunPath>(
       is_known
-          ? before.with(std::move(made))
+          ? RunPath(before.first(), before.takes_stages(), std::move(made), std::move(changes))
           : RunPath({run.position_, run.global_batch_size(), stretch(run).steps}, true, std::move(made)));
   if (!path->is_whole() || !path->lead(run.position_) ||
       (is_known && !path->is_same_until(before, run.position_)))

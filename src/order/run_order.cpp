@@ -66,6 +66,15 @@ void require_data(const std::vector<RunData>& data, const RunOptions& options) {
   }
 }
 
+// All of a mixture's, or none.
+void require_names(const std::vector<RunData>& data) {
+  std::vector<std::string> names;
+  for (const RunData& one : data) names.push_back(one.name);
+  std::ranges::sort(names);
+  if (!names.back().empty() && (names.front().empty() || std::ranges::adjacent_find(names) != names.end()))
+    throw Error(ErrorCode::invalid_argument, "make a run: give each dataset a name, each another, or none");
+}
+
 // As RunOptions::shards says.
 RunOptions resolved(RunOptions options, const std::vector<RunData>& data) {
   options.validate();
@@ -164,6 +173,7 @@ Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions
                               std::vector<std::int64_t> given) {
   const RunOptions options = resolved(how, data);
   require_data(data, options);
+  require_names(data);
   auto order = std::make_shared<RunOrder>();
   const bool is_mixture = !given.empty();
   order->firsts = {0};

@@ -111,6 +111,8 @@ struct RunAccess {
   }
   /// To where batches began to be as they are.
   static void go_to_origin(Run& run) { run.position_ = stretch(run).begin; }
+  /// Samples that a run has had of each dataset; no more than 2^62.
+  static std::vector<std::int64_t> had(const Run& run);
   static void require_mixture(const Run& run, std::string_view verb, std::size_t datasets);
   /// Goes to where a state was made; its way was one of other batches unless `are_same`.
   static void go_to(Run& run, const RunPlace& place, bool are_same);

@@ -25,7 +25,8 @@ std::int64_t in_thousandths(double tokens) { return std::llround(tokens * kThous
 i128 counted(const Stretch& stretch, const RunPlan& plan, Stage::Unit unit, const Position& at) {
   if (unit == Stage::Unit::steps) return at.step;
   if (const auto* steps = std::get_if<Steps>(stretch.steps.get())) {
-    const i128 samples = i128{steps->samples()} * at.epoch + at.consumed;
+    constexpr i128 kMostSamples = i128{1} << 73;  // no stage begins beyond
+    const i128 samples = std::min(i128{steps->samples()} * at.epoch + at.consumed, kMostSamples);
     return unit == Stage::Unit::samples ? samples : samples * in_thousandths(plan.tokens_per_sample.front());
   }
   if (unit == Stage::Unit::samples) return at.consumed;
@@ -100,35 +101,42 @@ struct RunPath::Turning {
   Stage::Unit unit;
   i128 amount;  ///< of tokens in thousandths
   std::int64_t batch_size = 0;
-  std::vector<std::int64_t> weights = {};
+  std::optional<WeightedTurns> weights = {};  ///< with their period, which all that have them share
 };
 
+namespace {
+
+WeightedTurns turns_of(std::vector<std::int64_t> weights) {
+  const std::size_t datasets = weights.size();
+  return WeightedTurns({.weights = std::move(weights), .counts = std::vector<std::int64_t>(datasets)});
+}
+
+}  // namespace
+
 // In order of stages.
-std::vector<RunPath::Turning> RunPath::turnings() const {
+RunPath::Turnings RunPath::turnings() const {
   std::vector<Turning> all;
   for (std::size_t s = 0; s < plan_->stages.size(); ++s) {
     const Stage& stage = plan_->stages[s];
     const i128 scale = stage.unit == Stage::Unit::tokens ? kThousand : 1;
-    Turning& one = all.emplace_back(stage.unit, stage.begin * scale, stage.global_batch_size);
-    if (!stage.weights.empty()) one.weights = quantise(of_samples(stage.weights, *plan_));
-    if (stage.toward.empty()) continue;
-    const i128 distance = (plan_->stages[s + 1].begin - stage.begin) * scale;
+    const i128 begin = stage.begin * scale;
+    if (stage.toward.empty()) {
+      all.push_back({stage.unit, begin, stage.global_batch_size});
+      if (!stage.weights.empty()) all.back().weights = turns_of(quantise(of_samples(stage.weights, *plan_)));
+      continue;
+    }
+    const i128 distance = plan_->stages[s + 1].begin * scale - begin;
     for (std::int64_t jump = 0; jump < kJumps; ++jump) {
       const double part = (static_cast<double>(jump) + 0.5) / kJumps;
       std::vector<double> weights = stage.weights;
       for (std::size_t d = 0; d < weights.size(); ++d) weights[d] += (stage.toward[d] - weights[d]) * part;
-      weights = of_samples(std::move(weights), *plan_);
-      if (jump == 0)
-        all.back().weights = quantise_roughly(weights);
-      else
-        all.push_back(
-            {stage.unit, stage.begin * scale + distance * jump / kJumps, 0, quantise_roughly(weights)});
+      all.push_back({stage.unit, begin + distance * jump / kJumps, jump == 0 ? stage.global_batch_size : 0,
+                     turns_of(quantise_roughly(of_samples(std::move(weights), *plan_)))});
     }
     if (plan_->stages[s + 1].weights.empty())
-      all.push_back(
-          {stage.unit, stage.begin * scale + distance, 0, quantise(of_samples(stage.toward, *plan_))});
+      all.push_back({stage.unit, begin + distance, 0, turns_of(quantise(of_samples(stage.toward, *plan_)))});
   }
-  return all;
+  return std::make_shared<const std::vector<Turning>>(std::move(all));
 }
 
 RunPath::RunPath(Stretch first, bool takes_stages, std::shared_ptr<const RunPlan> plan,
@@ -140,16 +148,17 @@ RunPath::RunPath(Stretch first, bool takes_stages, std::shared_ptr<const RunPlan
       stretches_{first_} {
   const MixtureState* const mixture = first_.mixture();
   plan_->validate(mixture == nullptr ? 0 : mixture->weights.size());
+  turnings_ = turnings();
   grow(takes_stages_, changes_);
 }
 
-// By a batch size and weights, unless these are 0 and empty, from there on.
-void RunPath::go_on(const Position& at, std::int64_t batch_size, const std::vector<std::int64_t>& weights) {
+// By a batch size and weights, unless these are 0 and null, from there on.
+void RunPath::go_on(const Position& at, std::int64_t batch_size, const WeightedTurns* weights) {
   Stretch next = stretches_.back();
   if (batch_size != 0) next.batch_size = batch_size;
-  if (!weights.empty()) {
+  if (weights != nullptr) {
     const auto& mixed = std::get<MixtureSteps>(*next.steps);
-    next.steps = std::make_shared<const RunSteps>(mixed.with(mixed.turns().changed(weights, at.consumed)));
+    next.steps = std::make_shared<const RunSteps>(mixed.with(weights->behind(mixed.turns(), at.consumed)));
   }
   next.begin = at;
   if (at.step == stretches_.back().begin.step) stretches_.pop_back();
@@ -160,35 +169,38 @@ void RunPath::go_on(const Position& at, std::int64_t batch_size, const std::vect
 // place the change counts, for who makes one knows what began there.
 void RunPath::grow(bool takes_stages, std::span<const ChangeByHand> changes) {
   const Position from = stretches_.back().begin;
-  const std::vector<Turning> turnings = this->turnings();
   auto change = changes.begin();
   const auto apply = [&](const Turning& turning, const Position& at) {
     const Stretch& last = stretches_.back();
-    const bool has_weights = turning.weights.empty() || turning.weights == last.mixture()->weights;
+    const bool has_weights = !turning.weights || turning.weights->state().weights == last.mixture()->weights;
     if (has_weights && (turning.batch_size == 0 || turning.batch_size == last.batch_size)) return;
-    go_on(at, turning.batch_size, has_weights ? std::vector<std::int64_t>() : turning.weights);
+    go_on(at, turning.batch_size, has_weights ? nullptr : &*turning.weights);
   };
-  auto turning = turnings.begin();
-  for (; turning != turnings.end() &&
+  auto turning = turnings_->begin();
+  for (; turning != turnings_->end() &&
          counted(stretches_.back(), *plan_, turning->unit, from) >= turning->amount;
        ++turning) {
     if (takes_stages) apply(*turning, from);
   }
-  while (turning != turnings.end() || change != changes.end()) {
-    const auto planned = turning == turnings.end()
+  while (turning != turnings_->end() || change != changes.end()) {
+    const auto planned = turning == turnings_->end()
                              ? std::nullopt
                              : first_at(stretches_.back(), *plan_, turning->unit, turning->amount);
     if (change != changes.end() && (!planned || is_before(change->at, *planned))) {
       is_whole_ = is_whole_ && stretches_.back().lead(change->at);
       if (!is_whole_) return;
-      go_on(change->at, change->batch_size, change->weights);
-      ++change;
+      take(*change++);
     } else if (planned) {
       apply(*turning++, *planned);
     } else {
       return;
     }
   }
+}
+
+void RunPath::take(const ChangeByHand& change) {
+  const auto turns = change.weights.empty() ? std::nullopt : std::optional(turns_of(change.weights));
+  go_on(change.at, change.batch_size, turns ? &*turns : nullptr);
 }
 
 const Stretch& RunPath::at(std::int64_t step) const noexcept {
@@ -239,16 +251,16 @@ RunPath RunPath::with(ChangeByHand change) const {
   std::erase_if(changed.changes_, [&](const ChangeByHand& one) { return one.at.step > step; });
   while (changed.stretches_.size() > 1 && changed.stretches_.back().begin.step > step)
     changed.stretches_.pop_back();
-  if (changed.changes_.size() >= kMostChanges) {
+  const bool is_more = changed.changes_.empty() || changed.changes_.back().at.step != step;
+  if (is_more && changed.changes_.size() >= kMostChanges) {
     const std::int64_t oldest = changed.changes_.front().at.step;
     changed.first_ = changed.at(oldest);
     changed.takes_stages_ = false;
     changed.changes_.erase(changed.changes_.begin());
     std::erase_if(changed.stretches_, [&](const Stretch& one) { return one.begin.step < oldest; });
   }
-  changed.go_on(change.at, change.batch_size, change.weights);
-  if (changed.changes_.empty() || changed.changes_.back().at.step != step)
-    changed.changes_.push_back({.at = change.at});
+  changed.take(change);
+  if (is_more) changed.changes_.push_back({.at = change.at});
   ChangeByHand& last = changed.changes_.back();
   if (change.batch_size != 0) last.batch_size = change.batch_size;
   if (!change.weights.empty()) last.weights = std::move(change.weights);

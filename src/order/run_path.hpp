@@ -91,14 +91,17 @@ class RunPath {
 
  private:
   struct Turning;  // what the plan changes at one place
-  [[nodiscard]] std::vector<Turning> turnings() const;
+  using Turnings = std::shared_ptr<const std::vector<Turning>>;
+  [[nodiscard]] Turnings turnings() const;
   void grow(bool takes_stages, std::span<const ChangeByHand> changes);
-  void go_on(const Position& at, std::int64_t batch_size, const std::vector<std::int64_t>& weights);
+  void take(const ChangeByHand& change);
+  void go_on(const Position& at, std::int64_t batch_size, const WeightedTurns* weights);
 
   Stretch first_;
   bool takes_stages_;
   std::shared_ptr<const RunPlan> plan_;  // not null
-  std::vector<ChangeByHand> changes_;    // ascending
+  Turnings turnings_;
+  std::vector<ChangeByHand> changes_;  // ascending
   bool is_whole_ = true;
   std::vector<Stretch> stretches_;  // ascending by step, each of another step
 };

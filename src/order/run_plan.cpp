@@ -25,8 +25,9 @@ using internal::JsonObject;
 using internal::kStageUnits;
 
 constexpr internal::OptionCheck kPlanCheck("plan a run");
-constexpr std::int64_t kMostParts = 4096;  // stages, and ranges of steps
-constexpr double kMostTokens = 1e12;       // of a sample
+constexpr std::int64_t kMostStages = 256;
+constexpr std::int64_t kMostRanges = 4096;
+constexpr double kMostTokens = 1e12;  // of a sample
 constexpr std::string_view kRule = "tokens_per_sample of each dataset";
 
 std::string_view unit_of(const Stage& stage) { return kStageUnits[static_cast<std::size_t>(stage.unit)]; }
@@ -56,8 +57,8 @@ void check_ramp(const Stage& stage, const Stage* next, const std::string& name) 
 }  // namespace
 
 void RunPlan::validate(std::size_t datasets) const {
-  kPlanCheck.in_range("the number of stages", std::ssize(stages), 0, kMostParts);
-  kPlanCheck.in_range("the number of skipped ranges", std::ssize(skip), 0, kMostParts);
+  kPlanCheck.in_range("the number of stages", std::ssize(stages), 0, kMostStages);
+  kPlanCheck.in_range("the number of skipped ranges", std::ssize(skip), 0, kMostRanges);
   for (const double tokens : tokens_per_sample) {
     if (!(tokens >= 0.001 && tokens <= kMostTokens))
       kPlanCheck.refuse("tokens_per_sample", fmt::format("{}", tokens), "0.001 to 10^12");

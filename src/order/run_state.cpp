@@ -369,7 +369,7 @@ std::string Run::state() const {
   internal::put_place(*this, state);
   // Older texts do not say since when batches are as they are.
   if (then != state["position"] || state["run"]["global_batch_size"] != global_batch_size() ||
-      state.contains(internal::kWay) || !plan().empty())
+      state.contains(internal::kWay) || !plan().empty() || !path_->changes().empty())
     internal::put_batches(*this, state);
   return internal::sealed(std::move(state));
 }

@@ -192,6 +192,12 @@ std::int64_t WeightedTurns::reach(std::size_t d, std::int64_t count) const noexc
   return taken < kNever ? static_cast<std::int64_t>(taken) : kNever;
 }
 
+WeightedTurns WeightedTurns::behind(const WeightedTurns& before, std::int64_t taken) const {
+  WeightedTurns behind = *this;
+  behind.state_ = checked(before.changed(state_.weights, taken));
+  return behind;
+}
+
 MixtureState WeightedTurns::changed(std::vector<std::int64_t> weights, std::int64_t taken) const {
   MixtureState state{.weights = std::move(weights), .changed_at = taken};
   for (std::size_t d = 0; d < datasets(); ++d) state.counts.push_back(count(d, taken));

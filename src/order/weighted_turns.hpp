@@ -42,6 +42,8 @@ class WeightedTurns {
   [[nodiscard]] std::int64_t count(std::size_t d, std::int64_t taken) const noexcept;
   /// With how many turns of the run dataset d has had `count`: kNever for one of weight 0, and beyond 2^63.
   [[nodiscard]] std::int64_t reach(std::size_t d, std::int64_t count) const noexcept;
+  /// The same weights, set after `taken` turns of `before`.
+  [[nodiscard]] WeightedTurns behind(const WeightedTurns& before, std::int64_t taken) const;
   /// The state of one whose weights are set to `weights`, quantised, after `taken` turns.
   [[nodiscard]] MixtureState changed(std::vector<std::int64_t> weights, std::int64_t taken) const;
 

@@ -96,12 +96,16 @@ Run moved_to(const SavedState& saved, const Run& run, const AskContent& ask_cont
   RunAccess::set_open(moved, open_in(state, moved));
   if (!run.plan().empty() && !RunAccess::replan(moved, run.plan()))
     saved.fail(ErrorCode::mismatch, fmt::format("the plan differs: {}", RunAccess::other_past(moved)));
-  // The program's own batch size and weights count from here on, if they are others: the size, under a plan,
-  // which may have set another since, than that of the program that saved.
+  // The program's own batch size and weights count from here on, if they are others. Of stages, only as long
+  // as none has set the size, and if the program that saved was given another.
   const RunOrder& own = *RunAccess::order(run);
-  std::int64_t size = moved.plan().stages.empty() ? run.global_batch_size() : 0;
-  if (place.way && size == 0 && place.way->given_batch_size != own.given_batch_size)
-    size = own.given_batch_size;
+  const auto& stages = moved.plan().stages;
+  const bool is_by_stage = std::ranges::any_of(stages, [&](const Stage& stage) {
+    return stage.global_batch_size != 0 && RunAccess::path(moved).has_begun(stage, moved.position());
+  });
+  const std::int64_t given = place.way ? place.way->given_batch_size : place.batch_size;
+  std::int64_t size = stages.empty() ? run.global_batch_size() : 0;
+  if (!stages.empty() && !is_by_stage && given != own.given_batch_size) size = own.given_batch_size;
   if (size == moved.global_batch_size()) size = 0;
   std::vector<std::int64_t> weights;
   if (place.mixture) {

@@ -62,6 +62,6 @@ struct SavedRun {
 void save_run(const SavedRun& saved, World world, const AskContent& ask_content, const std::string& described,
               Snapshot& snapshot, std::string_view name);
 [[nodiscard]] SavedRun restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& run,
-                                World world, const AskContent& ask_content);
+                                World world, const AskContent& ask_content, std::int64_t added = 0);
 
 }  // namespace rota::internal

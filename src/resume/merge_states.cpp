@@ -132,7 +132,7 @@ std::string own_text(const Run& run, const Settling& settling, const World& worl
   if (!back) add(since, before);
   put_drops(before, json);
   if (back) {
-    json["rota_state"] = 2;
+    json["rota_state"] = std::max(json["rota_state"].get<int>(), 2);
     OrderedJson& part = json[std::string(kPart)] = {{"rank", world.rank},
                                                     {"size", world.size},
                                                     {"back", json_of(*back)},

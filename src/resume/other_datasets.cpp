@@ -90,7 +90,18 @@ class Matching {
         own_(mixture),
         numbered_(numbered),
         options_(options) {
-    for (const auto& [name, known] : then_) names_.push_back(name);
+    saved_.require_digest();
+    for (const auto& [name, known] : then_) {
+      if (name.empty() || std::ranges::find(names_, name) != names_.end())
+        mixture_.fail("datasets", "have no names, or one twice");
+      names_.push_back(name);
+    }
+    if (options_.rank_split == Split::balanced) {
+      saved_.fail(
+          ErrorCode::unsupported,
+          "the datasets are others than then, and lengths of a balance go by their numbers: go on without "
+          "rank_split balanced, or with the same datasets");
+    }
     for (const std::string& name : own_.names()) {
       if (std::ranges::find(names_, name) == names_.end()) names_.push_back(name);
     }
@@ -109,14 +120,16 @@ class Matching {
     options.plan = by(places(numbered_, names_), options_.plan, names_.size(), 1);
     OrderedSource ordered = put_in_order(mixture, options);
     Json state = extended(ordered.run);
-    return {std::move(options), std::move(ordered), std::move(state)};
+    return {std::move(options), std::move(ordered), std::move(state),
+            static_cast<std::int64_t>(names_.size() - then_.size()), absent_};
   }
 
  private:
   Mixture by_numbers() {
     Mixture made{.datasets = {}, .end = own_.end, .steps = own_.steps};
     const std::vector<std::int64_t> sizes = mixture_.numbers("sizes");
-    if (sizes.size() != then_.size()) mixture_.fail("sizes", "are others than there are datasets");
+    if (sizes.size() != then_.size() || std::ranges::count(sizes, 0) > 0)
+      mixture_.fail("sizes", "are not those of as many datasets");
     for (std::size_t d = 0; d < names_.size(); ++d) {
       const auto part = std::ranges::find(own_.datasets, names_[d], &Mixture::Part::name);
       if (part != own_.datasets.end()) {
@@ -153,7 +166,6 @@ class Matching {
     state.erase("content");  // of which each dataset had another part
     Json& mixture = state["mixture"];
     for (const char* key : {"sizes", "datasets"}) mixture[key] = now["mixture"][key];
-    mixture[std::string(kNewDatasets)] = more;
     const auto add = [&](Json& object, const char* key) {
       if (object.contains(key)) object[key].insert(object[key].end(), more, Json(0));
     };
@@ -213,9 +225,15 @@ class Matching {
     const Run then = run_of(saved_);
     for (Stage& stage : plan.stages) {
       if (RunAccess::path(then).has_begun(stage, then.position())) continue;
-      for (const std::size_t d : absent_) {
-        if (!stage.weights.empty()) stage.weights[d] = 0;
-        if (!stage.toward.empty()) stage.toward[d] = 0;
+      for (std::vector<double>* const weights : {&stage.weights, &stage.toward}) {
+        if (weights->empty()) continue;
+        for (const std::size_t d : absent_) (*weights)[d] = 0;
+        if (std::ranges::any_of(*weights, [](double weight) { return weight > 0; })) continue;
+        saved_.fail(
+            ErrorCode::mismatch,
+            fmt::format("a stage of its plan is of the dataset {} alone, which is not there any more; let "
+                        "the run that has it go on by another plan first",
+                        names_[absent_.front()]));
       }
     }
     return plan;
@@ -243,19 +261,37 @@ std::optional<Renumbered> renumbered(const SavedState& saved, const Loader& load
   if (std::ranges::equal(then, numbered, {}, &std::pair<std::string, Fingerprint>::first))
     return std::nullopt;
   const auto& impl = Behind::of(loader);
-  return Matching(saved, impl.mixture, numbered, impl.options).make();
-}
-
-std::int64_t new_datasets(const SavedState& saved) {
-  if (!saved.object().has("mixture")) return 0;
-  const JsonObject mixture = saved.object().object("mixture");
-  return mixture.has(kNewDatasets) ? mixture.number(kNewDatasets) : 0;
+  try {
+    return Matching(saved, impl.mixture, numbered, impl.options).make();
+  } catch (const Json::exception& error) {
+    saved.fail(fmt::format("it cannot be ({})", error.what()));
+  }
 }
 
 Renewal::Renewal(Loader& loader, const SavedState& saved)
     : loader_(loader), saved_(saved), made_(renumbered(saved, loader)) {
   if (made_) state_.emplace(saved, std::move(made_->state));
 }
+
+void Renewal::settle(Run& moved) const {
+  if (!made_ || made_->absent.empty()) return;
+  const auto has_turns = [&](const Stretch& stretch) {
+    return std::ranges::any_of(made_->absent,
+                               [&](std::size_t d) { return stretch.mixture()->weights[d] > 0; });
+  };
+  if (has_turns(RunAccess::stretch(moved))) RunAccess::change(moved, 0, RunAccess::order(moved)->given);
+  for (const Stretch& stretch : RunAccess::path(moved).stretches()) {
+    if (stretch.begin.step < moved.position().step || !has_turns(stretch)) continue;
+    saved_.fail(
+        ErrorCode::mismatch,
+        fmt::format(
+            "from step {} on weights of a stage that has begun give turns to the dataset {}, which is "
+            "not there any more; let the run that has it go on by another plan first",
+            stretch.begin.step, loader_names()[made_->absent.front()]));
+  }
+}
+
+std::vector<std::string> Renewal::loader_names() const { return RunAccess::order(run())->names; }
 
 void Renewal::take() {
   if (!made_) return;

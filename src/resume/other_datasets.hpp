@@ -4,7 +4,8 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "loader/ordered_source.hpp"
 #include "resume/saved_state.hpp"
@@ -12,16 +13,14 @@
 
 namespace rota::internal {
 
-/// In a state that goes on with them: how many datasets are new.
-inline constexpr std::string_view kNewDatasets = "new_datasets";
-[[nodiscard]] std::int64_t new_datasets(const SavedState& saved);
-
 /// A mixture as a state numbers its datasets: those that it knows keep their numbers, new ones come behind,
 /// and one that is not there any more has its number without a source, at weight 0.
 struct Renumbered {
   LoaderOptions options;  ///< with a plan by these numbers
   OrderedSource ordered;
-  Json state;  ///< the same place, of all these datasets
+  Json state;                            ///< the same place, of all these datasets
+  std::int64_t added = 0;                ///< datasets that the state does not know
+  std::vector<std::size_t> absent = {};  ///< numbers without a source
 };
 
 /// The mixture of `loader` by the numbers of `saved`; nothing where it has these, or where datasets have no
@@ -37,10 +36,17 @@ class Renewal {
   [[nodiscard]] const SavedState& saved() const noexcept { return state_ ? *state_ : saved_; }
   /// Of these, at their beginning.
   [[nodiscard]] const Run& run() const noexcept { return made_ ? made_->ordered.run : loader_.run(); }
+  /// Datasets that the state does not know.
+  [[nodiscard]] std::int64_t added() const noexcept { return made_ ? made_->added : 0; }
+  /// Datasets that are not there have no turns from the place of `moved` on. Throws Error{mismatch} where
+  /// weights that are on their way would give them some.
+  void settle(Run& moved) const;
   /// The loader is over these.
   void take();
 
  private:
+  [[nodiscard]] std::vector<std::string> loader_names() const;
+
   Loader& loader_;
   const SavedState& saved_;
   std::optional<Renumbered> made_;

@@ -49,11 +49,11 @@ std::vector<std::int64_t> cursors_of(const Run& run, RowRange rows) {
   saved.fail(fmt::format("its cursors are not those of epoch {}, sample {}", at.epoch, at.consumed));
 }
 
-void check_cursors(const Run& run, const World& world, const Checkpoint& checkpoint,
-                   const SavedState& saved) {
+void check_cursors(const Run& run, const World& world, const Checkpoint& checkpoint, const SavedState& saved,
+                   std::int64_t added) {
   const std::string tensor = saved.checked(kCursors, DType::int64, 2);
   const std::int64_t datasets = std::ssize(RunAccess::order(run)->orders);
-  const std::int64_t known = shards_of(run) / datasets * (datasets - internal::new_datasets(saved));
+  const std::int64_t known = shards_of(run) / datasets * (datasets - added);  // to the state
   RowRange rows = cursor_rows(run, world);
   rows.first = std::min(rows.first, known);
   rows.count = std::min(rows.count, known - rows.first);
@@ -189,6 +189,7 @@ SkippedSamples read_skipped(const SavedState& saved, World world, std::int64_t s
 // All that could be refused was looked at.
 void go_to(Loader& loader, internal::SavedRun saved, SkippedSamples skipped) {
   Behind::of(loader).delivered = saved.run;
+  Behind::of(loader).options.plan = saved.run.plan();  // by which is read ahead
   Behind::of(loader).moved("a restore");
   Behind::of(loader).settling.ledger()->restore(std::move(saved.dropped));
   Behind::of(loader).counter.restore(std::move(skipped));
@@ -255,9 +256,9 @@ void save_run(const SavedRun& saved, World world, const AskContent& ask_content,
 }
 
 SavedRun restored(const SavedState& saved, const Checkpoint& checkpoint, const Run& run, World world,
-                  const AskContent& ask_content) {
+                  const AskContent& ask_content, std::int64_t added) {
   SavedRun all{moved_to(saved, run, ask_content), {.counts = drops_in(saved.object())}};
-  check_cursors(all.run, world, checkpoint, saved);
+  check_cursors(all.run, world, checkpoint, saved, added);
   std::int64_t counted = 0;
   for (const auto& [reason, count] : all.dropped.counts) counted += count;
   if (saved.has(kDropped))  // older ones have counts alone
@@ -279,8 +280,9 @@ void save(const Loader& loader, Snapshot& snapshot, std::string_view name) {
 void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name) {
   const SavedState saved(internal::kLoaderKind, checkpoint, name);
   internal::Renewal renewal(loader, saved);
-  auto place =
-      internal::restored(renewal.saved(), checkpoint, renewal.run(), loader.world(), content_of(loader));
+  auto place = internal::restored(renewal.saved(), checkpoint, renewal.run(), loader.world(),
+                                  content_of(loader), renewal.added());
+  renewal.settle(place.run);
   auto skipped = read_skipped(saved, loader.world(), renewal.run().samples());
   renewal.take();
   go_to(loader, std::move(place), std::move(skipped));
@@ -300,8 +302,9 @@ void restore(Loader& loader, std::string_view state) {
   const SavedState saved(internal::kLoaderKind, state);
   const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
   internal::Renewal renewal(loader, saved);
-  const Run place = internal::moved_to(renewal.saved(), renewal.run(), content_of(loader));
+  Run place = internal::moved_to(renewal.saved(), renewal.run(), content_of(loader));
   saved.require_digest();
+  renewal.settle(place);
   renewal.take();
   go_to(loader, {place, {.counts = internal::drops_in(saved.object())}}, {.count = skipped});
 }

@@ -126,14 +126,15 @@ std::string start_line(const Loader& loader, internal::SampleNames out) {
       to_string(options.tail), at.epoch, at.consumed, at.step, to_string(loader.fingerprint()));
   append_list(line, "samples", samples);
   if (const auto names = loader.names(); !names.empty()) append_list(line, "names", names, &quoted);
-  if (!loader.run().plan().empty()) {
-    std::vector<internal::Stretch> ahead = internal::RunAccess::path(loader.run()).stretches();
-    std::erase_if(ahead, [&](const internal::Stretch& one) { return one.begin.step <= at.step; });
+  std::vector<internal::Stretch> ahead = internal::RunAccess::path(loader.run()).stretches();
+  std::erase_if(ahead, [&](const internal::Stretch& one) { return one.begin.step <= at.step; });
+  if (!ahead.empty()) {
     append_list(line, "batches", ahead, [](const internal::Stretch& one) {
       return fmt::format("[{},{}]", one.begin.step, one.batch_size);
     });
-    line += fmt::format(R"(,"plan":"{}")", internal::digest_of_plan(loader.run().plan()));
   }
+  if (const RunPlan& plan = loader.run().plan(); !plan.empty())
+    line += fmt::format(R"(,"plan":"{}")", internal::digest_of_plan(plan));
   const internal::Settling& settling = internal::Behind::of(loader).settling;
   if (settling.is_by_hand()) line += R"(,"settle":"by_hand")";
   if (internal::PlannedSource::plan_of(loader.source())->changes_by_epoch())
@@ -320,8 +321,11 @@ void TraceWriter::write_line(const Batch& batch) {
 
 void TraceWriter::end(const Loader& loader) {
   if (!may_write(false)) return;
-  // Of a run that is over, all steps that are not there are left out.
-  const auto behind = loader.run().is_over() ? write_left_out(kMaxCount) : std::nullopt;
+  // Of a run that is over, all steps that are not there are left out. Of very many no line is written.
+  constexpr std::int64_t kMostLines = 100'000;
+  const auto& whole = lines_->left_out.whole;
+  const bool is_end = whole && loader.run().is_over() && !whole->at(next_step_ + kMostLines);
+  const auto behind = is_end ? write_left_out(kMaxCount) : std::nullopt;
   end(behind.value_or(loader.position()));
 }
 void TraceWriter::end(const StreamLoader& loader) {

@@ -196,7 +196,7 @@ struct Course {
  private:
   void prepare(Loader& loader) const {
     const std::int64_t step = loader.position().step;
-    if (!batch_sizes.empty() && (options.plan.empty() || step % 3 == 0)) {
+    if (!batch_sizes.empty() && (options.plan.stages.empty() || step % 3 == 0)) {
       const std::int64_t size = batch_sizes[static_cast<std::size_t>(step) / 3 % batch_sizes.size()];
       if (loader.run().global_batch_size() != size) loader.set_global_batch_size(size);
     }

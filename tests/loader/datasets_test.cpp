@@ -1,6 +1,9 @@
 // Datasets of a mixture that come and go between the legs of a run. Held by the samples that are handed out
 // alone.
 
+#include <nlohmann/json.hpp>
+
+#include "core/state_text.hpp"
 #include "loader/course.hpp"
 
 namespace rota::test::datasets_test {
@@ -176,6 +179,66 @@ TEST(Datasets, OfPlansKeepTheirPastAndTakeNoPartInWhatComes) {
                  }(),
                  {});
   EXPECT_ERROR(restore(planned, state(both)), mismatch, {"code is not there any more", "replan()"});
+}
+
+/// A loader of web and code by a plan, so many steps on.
+Loader planned(const RunPlan& plan, int steps) {
+  LoaderOptions options = options_of(6);
+  options.plan = plan;
+  Loader loader(mixture_of({"web", "code"}, {1, 0}), options, {});
+  for (; steps > 0; --steps) (void)loader.next();
+  return loader;
+}
+
+TEST(Datasets, ThatAreNotThereHaveNoTurnsThoughAStageHasBegunOrOneSetThemByHand) {
+  const auto goes_on = [](const Loader& both) {
+    Loader web(mixture_of({"web"}, {1}), options_of(6), {});
+    restore(web, state(both));
+    EXPECT_EQ(web.mixture()->weights, (Numbers{1, 0}));
+    for (int steps = 0; steps < 20; ++steps) ASSERT_TRUE(web.next());
+  };
+  goes_on(planned({.stages = {{.begin = 12, .weights = {1, 3}}}}, 5));
+  Loader by_hand = planned({}, 3);
+  by_hand.set_weights(std::vector<double>{1, 1});
+  goes_on(by_hand);
+}
+
+TEST(Datasets, ThatWeightsOnTheirWayWouldBringBackCannotGo) {
+  Loader web(mixture_of({"web"}, {1}), options_of(6), {});
+  const Loader in_a_line = planned({.stages = {{.weights = {1, 1}, .toward = {1, 3}}, {.begin = 6000}}}, 5);
+  EXPECT_ERROR(restore(web, state(in_a_line)), mismatch,
+               {"give turns to the dataset code", "another plan first"});
+  const Loader alone = planned({.stages = {{.begin = 6000, .weights = {0, 1}}}}, 5);
+  EXPECT_ERROR(restore(web, state(alone)), mismatch, {"a stage of its plan is of the dataset code alone"});
+  EXPECT_EQ(web.position(), Position());
+  EXPECT_THAT(web.names(), ElementsAre("web"));
+  EXPECT_TRUE(web.next());
+}
+
+TEST(Datasets, OfABalanceStayThoseThatTheyAre) {
+  LoaderOptions options = options_of(6);
+  options.rank_split = Split::balanced;
+  options.balance.columns = {{.lengths = Lengths(numbers_from(0, 101))}};
+  Loader both(mixture_of({"code", "web"}, {1, 1}), options, {});
+  Loader other(mixture_of({"web", "code"}, {1, 1}), options_of(6), {});
+  EXPECT_ERROR(restore(both, state(other)), unsupported, {"lengths of a balance go by their numbers"});
+}
+
+TEST(Datasets, OfAStateThatIsDamagedAreRefused) {
+  Loader both(mixture_of({"web", "code"}, {1, 1}), options_of(6), {});
+  const auto good = OrderedJson::parse(state(both));
+  Loader more(mixture_of({"web", "news"}, {1, 1}), options_of(6), {});
+  const std::map<std::string, Json> wrong{
+      {"weights", 7}, {"counts", "x"}, {"given", Json::object()}, {"sizes", {61, 0}}};
+  for (const auto& [key, value] : wrong) {
+    auto text = good;
+    text["mixture"][key] = value;
+    EXPECT_ERROR(restore(more, sealed(text)), corrupt, {"restore a loader from a text"}) << key;
+    EXPECT_ERROR(restore(more, text.dump()), corrupt, {"digest"}) << key;
+  }
+  auto twice = good;
+  twice["mixture"]["datasets"][1]["name"] = "web";
+  EXPECT_ERROR(restore(more, sealed(twice)), corrupt, {"one twice"});
 }
 
 TEST(Datasets, WithOpenSamplesCannotGo) {

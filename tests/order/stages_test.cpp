@@ -1,5 +1,7 @@
 // Runs with plans, held against runs that are changed by hand, step by step, as a person would.
 
+#include <numbers>
+
 #include "order/random_plan.hpp"
 #include "order/run_order.hpp"
 #include "order/run_state.hpp"
@@ -268,6 +270,49 @@ TEST(Stages, HoldWhatIsSetByHandUntilTheNextOneBegins) {
   EXPECT_EQ(run.at(3)->global_batch_size(), 10);
   run.restart();
   EXPECT_EQ(all_of(run), all_of(rota::Run(1000, {.global_batch_size = 10, .plan = plan})));
+}
+
+TEST(Stages, AreReplannedBehindAStepThatWasGoneBackToWhateverWasChangedLater) {
+  rota::Run run(1000, {.global_batch_size = 10});
+  for (int steps = 0; steps < 20; ++steps) ASSERT_TRUE(run.advance());
+  run.set_global_batch_size(20);
+  run.seek_step(5);
+  run.replan({.stages = {{.begin = 10, .unit = Stage::Unit::steps, .global_batch_size = 15}}});
+  EXPECT_EQ(run.at(30)->global_batch_size(), 15);
+}
+
+TEST(Stages, AreNoneOfAPlanThatHasTokensAloneAndIsKept) {
+  const rota::Run run(1000, {.plan = {.tokens_per_sample = {2.5}}});
+  EXPECT_EQ(rota::Run::from(run.state()).plan(), run.plan());
+}
+
+TEST(Stages, ThatWereSetByHandInARunOfATextAreInItsState) {
+  rota::Run run = rota::Run::from(
+      rota::Run({{.samples = 100}, {.samples = 200}}, {.weights = {1, 1}, .end = MixtureEnd::all_exhausted})
+          .state());
+  ASSERT_TRUE(run.advance());
+  run = rota::Run::from(run.state());
+  run.set_weights(std::vector<double>{1, 3});
+  EXPECT_EQ(rota::Run::from(run.state()).at(0)->mixture()->weights, (Numbers{1, 1}));
+  EXPECT_ERROR(rota::Run({{.samples = 1, .name = "a"}, {.samples = 2}}, {.weights = {1, 1}}),
+               invalid_argument, {"a name"});
+}
+
+TEST(Stages, AreTakenOnceHoweverOftenWeightsAreSetBeside) {
+  RunPlan plan;
+  for (std::int64_t s = 0; s < 256; ++s)
+    plan.stages.push_back(
+        {.begin = 1000 * s, .weights = {1.0 + std::sqrt(static_cast<double>(s)), 1, std::numbers::pi}});
+  rota::Run run({{.samples = 1'000'000}, {.samples = 1'000'000}, {.samples = 1'000'000}},
+                {.weights = {1, 1, 1}, .end = MixtureEnd::all_exhausted, .plan = plan});
+  const auto begun = std::chrono::steady_clock::now();
+  for (int times = 0; times < 20; ++times) {
+    run.set_weights(std::vector<double>{1, 2, 3});
+    ASSERT_TRUE(run.advance());
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 10s) << "and not a minute";
+  plan.stages.resize(257, plan.stages.back());
+  EXPECT_ERROR(plan.validate(3), invalid_argument, {"the number of stages is 257"});
 }
 
 TEST(Stages, AreGoneToByStepsInEitherDirection) {

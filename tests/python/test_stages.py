@@ -1,5 +1,6 @@
 """Plans: stages, skipped steps, and what is changed by hand, of loaders, samplers and runs."""
 
+import copy
 import json
 import pickle
 import random
@@ -99,6 +100,42 @@ def test_skipped_samples_are_told_as_such():
     run = rota.Run(100, 10, shuffle="none", plan={"skip": [[3, 5]]})
     assert run.when(35) == (3, 0, 5, True) and run.when(29) == (2, 0, 9, False)
     assert len(run) == 10 and run.at(3).slice().start.step == 5
+
+
+def test_a_skip_over_an_epochs_end_begins_the_next_for_behind_it():
+    sampler = rota.ElasticBatchSampler(100, 10, shuffle="none", world=(0, 1), plan={"skip": [[8, 12]]})
+
+    def one_for():
+        steps = []
+        for indices in sampler:
+            info = sampler.advance()
+            assert [*map(int, indices)] == info.ids.tolist()
+            steps.append(info.start.step)
+        return steps
+
+    assert [one_for(), one_for(), one_for()] == [[*range(8)], [*range(12, 20)], [*range(20, 30)]]
+    ended = rota.Loader(source(100), 10, world=(0, 1), plan={"skip": [[7, 99]]})
+    assert len([*ended]) == 7
+    refused(lambda: iter(ended), ValueError, "the run is over")
+
+
+def test_a_copy_of_a_sampler_goes_on_as_it_does_behind_what_was_set_by_hand():
+    sampler = rota.ElasticBatchSampler(1000, 32, epochs=1, tail="partial", world=(0, 1), plan={"stages": [{"samples": 200, "global_batch_size": 64}]})
+    sampler.set_global_batch_size(48)
+    for _ in range(6):
+        sampler.advance()
+    expected = told(iter(copy.copy(sampler).advance, None))
+    assert [len(ids) for _, ids, _ in expected][:2] == [64, 64]
+    assert told(iter(pickle.loads(pickle.dumps(sampler)).advance, None)) == expected == told(iter(sampler.advance, None))
+
+
+def test_a_run_is_replanned_by_its_names():
+    run = rota.Run({"a": 30, "b": 30}, 4, weights=[1, 1], end="all_exhausted")
+    run.replan({"stages": [{"steps": 2, "weights": {"b": 1}}]})
+    assert set(run[2].datasets.tolist()) == {1} and pickle.loads(pickle.dumps(run)) == run
+    again = rota.Run.from_state(run.state())
+    again.replan({"stages": [{"steps": 3, "weights": {"a": 1}}]})
+    assert set(again[3].datasets.tolist()) == {0}
 
 
 def test_weights_are_set_by_name():

@@ -59,6 +59,18 @@ TEST(TraceOfAPlan, PassesAnAuditWhereverItWasKilled) {
   });
 }
 
+TEST(TraceOfAPlan, TellsOfChangesByHandThatAreToCome) {
+  const TemporaryDirectory dir;
+  Loader loader = one_dataset(100, {.global_batch_size = 8})({});
+  for (int steps = 0; steps < 4; ++steps) (void)loader.next();
+  loader.set_global_batch_size(5);
+  loader.seek_step(0);
+  TraceWriter trace(dir.path(), loader);
+  while (const auto batch = loader.next()) trace.write(*batch);
+  trace.end(loader);
+  EXPECT_TRUE(audit(dir.path(), {.samples = {100}, .complete = true}).passed());
+}
+
 TEST(TraceOfAPlan, IsFoundOutWhereAStepThatIsLeftOutIsLost) {
   const TemporaryDirectory dir;
   const LoaderOptions options{.global_batch_size = 8,
