@@ -258,9 +258,12 @@ std::optional<Renumbered> renumbered(const SavedState& saved, const Loader& load
   if (numbered.empty() || !state.has("mixture") || !state.object("mixture").has("datasets"))
     return std::nullopt;
   const auto then = datasets_in(state.object("mixture"));
-  if (std::ranges::equal(then, numbered, {}, &std::pair<std::string, Fingerprint>::first))
-    return std::nullopt;
   const auto& impl = Behind::of(loader);
+  const Names own = impl.mixture.names();
+  const bool are_there = std::ranges::all_of(
+      numbered, [&](const std::string& name) { return std::ranges::find(own, name) != own.end(); });
+  if (are_there && std::ranges::equal(then, numbered, {}, &std::pair<std::string, Fingerprint>::first))
+    return std::nullopt;
   try {
     return Matching(saved, impl.mixture, numbered, impl.options).make();
   } catch (const Json::exception& error) {
@@ -287,11 +290,9 @@ void Renewal::settle(Run& moved) const {
         fmt::format(
             "from step {} on weights of a stage that has begun give turns to the dataset {}, which is "
             "not there any more; let the run that has it go on by another plan first",
-            stretch.begin.step, loader_names()[made_->absent.front()]));
+            stretch.begin.step, RunAccess::order(moved)->names[made_->absent.front()]));
   }
 }
-
-std::vector<std::string> Renewal::loader_names() const { return RunAccess::order(run())->names; }
 
 void Renewal::take() {
   if (!made_) return;

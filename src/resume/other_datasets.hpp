@@ -45,8 +45,6 @@ class Renewal {
   void take();
 
  private:
-  [[nodiscard]] std::vector<std::string> loader_names() const;
-
   Loader& loader_;
   const SavedState& saved_;
   std::optional<Renumbered> made_;

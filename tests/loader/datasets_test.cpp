@@ -198,6 +198,12 @@ TEST(Datasets, ThatAreNotThereHaveNoTurnsThoughAStageHasBegunOrOneSetThemByHand)
     for (int steps = 0; steps < 20; ++steps) ASSERT_TRUE(web.next());
   };
   goes_on(planned({.stages = {{.begin = 12, .weights = {1, 3}}}}, 5));
+  Loader twice(mixture_of({"web"}, {1}), options_of(6), {});
+  const Loader both = planned({.stages = {{.begin = 6000, .weights = {1, 3}}}}, 5);
+  for (int times = 0; times < 2; ++times) {
+    restore(twice, state(both));
+    EXPECT_EQ(twice.run().at(1500)->mixture()->weights, (Numbers{1, 0}));
+  }
   Loader by_hand = planned({}, 3);
   by_hand.set_weights(std::vector<double>{1, 1});
   goes_on(by_hand);
