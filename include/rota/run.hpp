@@ -214,6 +214,7 @@ class Run {
 
   std::shared_ptr<const internal::RunOrder> order_;
   std::shared_ptr<const internal::RunPath> path_;
+  std::shared_ptr<const RunPlan> own_plan_;  // of the program; by that of a state it may go on
   Position position_ = {};
   std::shared_ptr<const std::vector<internal::OpenTurn>> open_ = {};
   std::int64_t again_ = 0;                        // of these, handed out again

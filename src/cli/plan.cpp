@@ -153,7 +153,7 @@ class Epoch {
   void look_at(World world) {
     Run run = run_;
     RunSlice slice;
-    const auto decodes = internal::plan_reads(source_, order_)->without_bytes();
+    const auto decodes = internal::plan_reads(source_, run_, order_)->without_bytes();
     std::optional<internal::SamplesAhead> ahead;
     if (decodes) ahead.emplace(*decodes, order_, world);
     for (std::int64_t step = 0; step < steps_ && internal::slice_of(run, slice, world, order_);

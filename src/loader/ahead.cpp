@@ -45,9 +45,9 @@ void require_groups(const LoaderOptions& options, Sharing sharing) {
 
 }  // namespace
 
-std::unique_ptr<ReadPlan> plan_reads(const Source& source, const LoaderOptions& options) {
-  std::int64_t batch = options.global_batch_size;
-  for (const Stage& stage : options.plan.stages) batch = std::max(batch, stage.global_batch_size);
+std::unique_ptr<ReadPlan> plan_reads(const Source& source, const Run& run, const LoaderOptions& options) {
+  const std::int64_t batch =
+      std::ranges::max(RunAccess::path(run).stretches(), {}, &Stretch::batch_size).batch_size;
   return PlannedSource::plan_of(source, (options.read_ahead_batches + 2) * batch);
 }
 
@@ -89,15 +89,16 @@ void SamplesAhead::tell(const Run& run, std::int64_t samples) {
   ahead_ -= samples;
 }
 
-Ahead::Ahead(const Source& source, const RunOrder& order, const LoaderOptions& options, World world)
-    : plan_(plan_reads(source, options)),
+Ahead::Ahead(const Source& source, const Run& run, const LoaderOptions& options, World world)
+    : plan_(plan_reads(source, run, options)),
       world_(world),
       split_(options.rank_split),
       // Of a dataset of a mixture nobody knows whether another epoch will be begun.
-      epochs_(order.given.empty() ? options.epochs : 0),
+      epochs_(run.mixture() == nullptr ? options.epochs : 0),
       told_(*plan_, options, world),
       brings_(options.shuffle == Shuffle::block) {
   if (plan_->sharing() != Sharing::none) require_groups(options, plan_->sharing());
+  const RunOrder& order = *RunAccess::order(run);
   double samples = 0;  // of windows, that are ahead
   for (std::size_t d = 0; d < order.orders.size(); ++d) {
     const Order& one = order.orders[d];

@@ -14,8 +14,9 @@
 
 namespace rota::internal {
 
-/// The plan of a loader with these options.
-[[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(const Source& source, const LoaderOptions& options);
+/// The plan of a loader of `run` with these options.
+[[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(const Source& source, const Run& run,
+                                                   const LoaderOptions& options);
 
 /// Run::slice, as the options have it.
 bool slice_of(const Run& run, RunSlice& out, World world, const LoaderOptions& options);
@@ -58,7 +59,7 @@ class Ahead {
 
   /// `source` and `options` must outlive it. Throws Error{invalid_argument} for an order that is of all
   /// shared files at all times, Error{unsupported} where samples side by side lie all over them.
-  Ahead(const Source& source, const RunOrder& order, const LoaderOptions& options, World world);
+  Ahead(const Source& source, const Run& run, const LoaderOptions& options, World world);
 
   /// `planner` has planned the next batch of `run`, in order, and `planned` is this rank's part. The shared
   /// files of it are pinned as long as `pins` are kept. Throws what pinning throws.

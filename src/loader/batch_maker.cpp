@@ -44,12 +44,12 @@ BatchMaker::BatchMaker(OrderedSource ordered, const LoaderOptions& options, Worl
       skips_(options.bad_samples.policy == BadSamples::Policy::skip),
       source_fields_(std::make_shared<const std::vector<Field>>(std::move(ordered.fields))),
       planner_(order_) {
-  plan_anew(world);
+  plan_anew(world, ordered.run);
 }
 
-void BatchMaker::plan_anew(World world) {
+void BatchMaker::plan_anew(World world, const Run& run) {
   if (world != std::exchange(world_, world)) ++worlds_;
-  ahead_.emplace(*source_, *order_, options_, world);
+  ahead_.emplace(*source_, run, options_, world);
 }
 
 Scratch BatchMaker::make_scratch(int worker) const {

@@ -53,7 +53,7 @@ class BatchMaker {
 
   /// From here on, for a run that was changed, or another world. Pins nothing more. No batch may be in
   /// the making. In another world workers have other instances of the source.
-  void plan_anew(World world);
+  void plan_anew(World world, const Run& run);
 
   /// Which samples this rank has in the next batch of `run`, of the order that it was made with; false at
   /// the end.

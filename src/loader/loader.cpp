@@ -237,7 +237,7 @@ std::optional<BatchSlot> Loader::when(SampleId id, std::int64_t epoch) const {
 
 void Loader::Impl::restart() {
   has_failed = true;  // until all is done: where it throws, next() tries again
-  ring.restart(delivered, [&] { maker.plan_anew(world); });
+  ring.restart(delivered, [&] { maker.plan_anew(world, delivered); });
   has_failed = false;
 }
 

@@ -24,7 +24,7 @@ using internal::Steps;
 // ---- how runs are made ----
 
 Run::Run(std::shared_ptr<const RunOrder> order, std::shared_ptr<const RunPath> path)
-    : order_(std::move(order)), path_(std::move(path)) {}
+    : order_(std::move(order)), path_(std::move(path)), own_plan_(path_->plan()) {}
 
 Run::Run(std::int64_t samples, const RunOptions& options)
     : Run(std::vector<RunData>{{.samples = samples}}, options) {}
@@ -362,7 +362,10 @@ bool internal::RunAccess::replan(Run& run, const RunPlan& plan) {
 }
 
 void Run::replan(const RunPlan& plan) {
-  if (RunAccess::replan(*this, plan)) return;
+  if (RunAccess::replan(*this, plan)) {
+    own_plan_ = path_->plan();
+    return;
+  }
   throw internal::failure(ErrorCode::mismatch, "go on by another plan: {}", RunAccess::other_past(*this));
 }
 

@@ -62,6 +62,8 @@ struct RunPlace {
 struct RunAccess {
   static const std::shared_ptr<const RunOrder>& order(const Run& run) { return run.order_; }
   static const RunPath& path(const Run& run) { return *run.path_; }
+  /// What the program has said, whatever a state has it go on by.
+  static const RunPlan& own_plan(const Run& run) { return *run.own_plan_; }
   /// Where the run is.
   static const Stretch& stretch(const Run& run) { return run.path_->at(run.position_.step); }
   static const RunSteps& steps(const Run& run) { return *stretch(run).steps; }

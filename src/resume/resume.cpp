@@ -189,7 +189,6 @@ SkippedSamples read_skipped(const SavedState& saved, World world, std::int64_t s
 // All that could be refused was looked at.
 void go_to(Loader& loader, internal::SavedRun saved, SkippedSamples skipped) {
   Behind::of(loader).delivered = saved.run;
-  Behind::of(loader).options.plan = saved.run.plan();  // by which is read ahead
   Behind::of(loader).moved("a restore");
   Behind::of(loader).settling.ledger()->restore(std::move(saved.dropped));
   Behind::of(loader).counter.restore(std::move(skipped));

@@ -209,6 +209,14 @@ TEST(Datasets, ThatAreNotThereHaveNoTurnsThoughAStageHasBegunOrOneSetThemByHand)
   goes_on(by_hand);
 }
 
+TEST(Datasets, OfALoaderWithoutAPlanGoByThatOfEachStateThatItGoesBackTo) {
+  Loader loader(mixture_of({"web", "code"}, {1, 0}), options_of(6), {});
+  for (const double weight : {3.0, 5.0}) {
+    restore(loader, state(planned({.stages = {{.begin = 6, .weights = {1, weight}}}}, 5)));
+    EXPECT_EQ(loader.mixture()->weights, (Numbers{1, static_cast<std::int64_t>(weight)}));
+  }
+}
+
 TEST(Datasets, ThatWeightsOnTheirWayWouldBringBackCannotGo) {
   Loader web(mixture_of({"web"}, {1}), options_of(6), {});
   const Loader in_a_line = planned({.stages = {{.weights = {1, 1}, .toward = {1, 3}}, {.begin = 6000}}}, 5);
