@@ -119,4 +119,36 @@ TEST(PlanText, OfAStateAreRefusedWhereNoRunHasThem) {
   });
 }
 
+// Written by the first rota that had plans: never to be changed.
+TEST(PlanText, OfTheFirstStatesWithPlansIsReadForEver) {
+  const std::string text =
+      R"({"rota_state":3,"kind":"Loader","order":{"version":1,"dataset":"4bf3994b89606a37c78d622340f29390)"
+      R"(","samples":500,"shards":4,"lengths":"b6f66397d557cf45d07e85f15dcf7398","interleave":4,"shuffle")"
+      R"(:"global","seed":"7","block_samples":256,"block_blocks":16},"position":{"epoch":0,"consumed":54,)"
+      R"("step":5},"mixture":{"weights":[1,1],"changed_at":0,"counts":[0,0],"given":[1,1],"sizes":[300,20)"
+      R"(0],"end":"all_exhausted","steps":0,"datasets":[{"name":"web","dataset":"450c5ec0381ee557ceae120e)"
+      R"(1cdaaa4b"},{"name":"code","dataset":"b9da89b7a0ef1c4e378f71c07a16b4b9"}]},"run":{"global_batch_s)"
+      R"(ize":12,"tail":"partial","epochs":"1","world_size":1,"since":{"epoch":0,"consumed":30,"step":3}})"
+      R"(,"way":{"begin":{"epoch":0,"consumed":0,"step":0},"global_batch_size":10,"takes_stages":1,"given)"
+      R"(_batch_size":10,"mixture":{"weights":[1,1],"changed_at":0,"counts":[0,0]},"plan":{"stages":[{"sa)"
+      R"(mples":60,"global_batch_size":15,"weights":[3.0,1.0],"toward":[1.0,3.0]},{"samples":400}],"skip")"
+      R"(:[[5,7]],"tokens_per_sample":[2.5,4.0]},"changes":[{"epoch":0,"consumed":30,"step":3,"global_bat)"
+      R"(ch_size":12}]},"digest":"1289a26653057877994e74a433c00388"})";
+  const rota::Run run = rota::Run::from(text);
+  EXPECT_EQ(run.state(), text);
+  EXPECT_EQ(run.position(), (Position{.consumed = 54, .step = 5}));
+  const std::map<std::int64_t, std::pair<Position, Numbers>> steps{
+      {1, {{.consumed = 10, .step = 1}, {141, 152, 13, 43}}},
+      {4, {{.consumed = 42, .step = 4}, {7, 205, 140, 86}}},
+      {5, {{.consumed = 81, .step = 7}, {90, 172, 58, 109}}},
+      {9, {{.consumed = 111, .step = 9}, {153, 2, 227, 87}}},
+      {30, {{.consumed = 426, .step = 30}, {64, 17, 83, 171}}}};
+  for (const auto& [step, expected] : steps) {
+    RunSlice slice;
+    ASSERT_TRUE(run.at(step)->slice(slice));
+    EXPECT_EQ(slice.start, expected.first);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(slice.ids[i].value, expected.second[i]) << step;
+  }
+}
+
 }  // namespace rota::test::plan_text_test
