@@ -84,7 +84,7 @@ struct TarField {
   /// One extension.
   template <std::convertible_to<std::string> Text>
   // NOLINTNEXTLINE(google-explicit-constructor): a list of names is one of fields
-  TarField(const Text& extension) : name(extension), extensions{name} {}
+  TarField(Text extension) : name(std::move(extension)), extensions{name} {}
   TarField(std::string field, std::vector<std::string> of)
       : name(std::move(field)), extensions(std::move(of)) {}
 };

@@ -66,7 +66,7 @@ struct RunPlan {
 /// A plan as JSON (docs/change.md). Where there are names of datasets, weights may be objects by name, which
 /// leave out those of weight 0. Throws Error{invalid_argument} that names the member for what is no such
 /// plan, and for a key or name that is not known.
-RunPlan parse_plan(std::string_view json, const std::vector<std::string>& names = {});
+RunPlan parse_plan(std::string_view text, const std::vector<std::string>& names = {});
 /// The same back, on a line.
 std::string to_string(const RunPlan& plan);
 

@@ -14,7 +14,7 @@ from rota._communicator import Communicator, as_communicator, as_world, check_wo
 from rota._datasets import names_of
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
-from rota._plan import by_order, plan_text, read_plan, weights_by_order
+from rota._plan import another_plan, by_order, plan_text, read_plan, weights_by_order
 from rota._run import Run
 from rota._settle import Settling
 from rota._sources import Source
@@ -234,8 +234,7 @@ class Loader(Placed, Settling, _rota.Loader):
 
     def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
         """Goes on by another plan, of which all is the same that is past, else MismatchError. All ranks at one step."""
-        names = self.names
-        self._replan(plan_text(read_plan(plan, dict.fromkeys(names), self._ranks), names))
+        self._replan(another_plan(plan, self.names, self._ranks))
 
     def set_weights(self, weights: Any) -> None:
         """Goes on with other weights of a mixture's datasets, in order or by name. All ranks do it at the same step."""

@@ -18,10 +18,25 @@ def plan_text(plan: Any, names: Sequence[str] = ()) -> str | None:
     if not isinstance(plan, (Mapping, str)):
         raise TypeError(f"plan a run: plan= is a {type(plan).__name__}; give a dict, or the path of a file of JSON")
     try:
-        text = plan if isinstance(plan, str) else json.dumps(plan)
+        text = plan if isinstance(plan, str) else json.dumps(plan, default=_plain)
     except (TypeError, ValueError) as error:
         raise TypeError(f"plan a run: it has what JSON has not: {error}") from None
     return _rota.plan_text(text, list(names))
+
+
+def _plain(value: Any) -> Any:
+    """Of numpy's numbers and arrays."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__}")
+
+
+def another_plan(plan: Any, names: Sequence[str], ranks: Any = None) -> str:
+    """As `plan_text`, of what `replan` is given: **collective** over `ranks`, where it is a path."""
+    text = plan_text(read_plan(plan, dict.fromkeys(names), ranks), names)
+    if text is None:
+        raise TypeError("go on by another plan: it is None; give a dict, or the path of a file; {} has no stages")
+    return text
 
 
 def read_plan(plan: Any, datasets: Any = None, ranks: Any = None) -> Any:
@@ -39,8 +54,8 @@ def by_order(task: str, datasets: Any, weights: Any) -> tuple[Any, Any, list[str
     if not isinstance(datasets, Mapping) or weights is None:
         return datasets, weights_by_order(task, weights, []), []
     names = [*datasets]
-    if not all(isinstance(name, str) and name for name in names):
-        raise TypeError(f"{task}: names of datasets are texts, and not {names!r}")
+    if not all(isinstance(name, str) and name and name.isprintable() for name in names):
+        raise TypeError(f"{task}: names of datasets are texts that can be printed, and not {names!r}")
     return [*datasets.values()], weights_by_order(task, weights, names), names
 
 

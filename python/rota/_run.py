@@ -10,7 +10,7 @@ from rota import _rota
 from rota._errors import InvalidArgumentError
 from rota._indices import BatchInfo
 from rota._options import in_rotas_words
-from rota._plan import by_order, plan_text, read_plan
+from rota._plan import another_plan, by_order, plan_text, read_plan
 from rota._values import Mixture
 
 
@@ -155,7 +155,7 @@ class Run(_rota.Run):
 
     def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
         """Goes on by another plan, of which all is the same that is past; else MismatchError."""
-        self._replan(plan_text(read_plan(plan, dict.fromkeys(self._names)), self._names))
+        self._replan(another_plan(plan, self._names))
 
     def at(self, step: int) -> Run | None:
         """The run at another step, in the future or the past; None past the end.
@@ -163,12 +163,12 @@ class Run(_rota.Run):
         UnsupportedError for a past that is not known: before a place that it was sent to, or the last 64 changes.
         """
         made = self.copy()
-        return made if made._go_to_step(step) else None
+        return made if made._go_to_step(step, False) else None
 
     def __getitem__(self, step: int) -> BatchInfo:
-        """The whole batch of `step`, whatever the world. IndexError past the end."""
-        run = self.at(len(self) + step if step < 0 else step)
-        if run is None:
+        """The whole batch of `step`, whatever the world, also of one that the plan leaves out. IndexError past the end."""
+        run = self.copy()
+        if not run._go_to_step(len(self) + step if step < 0 else step, True):
             raise IndexError(f"step {step} of a run that ends before it")
         return run.slice()  # type: ignore
 

@@ -19,7 +19,7 @@ from rota._datasets import Known
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
 from rota._indices import BatchInfo, Index, Indices
 from rota._options import in_rotas_words
-from rota._plan import plan_text, read_plan, weights_by_order
+from rota._plan import another_plan, plan_text, read_plan, weights_by_order
 from rota._run import Run
 from rota._settle import Settling
 from rota._values import BatchSlot, Position, World
@@ -159,7 +159,7 @@ class _Computed:
     def batch(self, step: int) -> BatchInfo | None:
         """This rank's batch of `step`, computed; None past the end. Not of steps before a change of epoch."""
         run: Any = _rota.Run(self._run)
-        return BatchInfo(run._slice_here()) if run._go_to_step(step) else None
+        return BatchInfo(run._slice_here()) if run._go_to_step(step, True) else None
 
 
 class ElasticBatchSampler(_Computed, Settling, _Base):
@@ -229,10 +229,11 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         balance = with_lengths(balance, dataset, ranks)
         plan = read_plan(plan, dataset if weights is not None else None, ranks)
         with compared(ranks, "make samplers") as describe:
-            if evaluation and (weights is not None or epochs is not None or tail not in ("pad", "partial")):
+            is_plain = weights is None and epochs is None and plan is None and tail in ("pad", "partial")
+            if evaluation and not is_plain:
                 raise InvalidArgumentError(
-                    "make a sampler: evaluation=True gives each sample once in each `for`: leave out weights= and "
-                    'epochs=, and let tail be "pad" or "partial"'
+                    "make a sampler: evaluation=True gives each sample once in each `for`: leave out weights=, plan= "
+                    'and epochs=, and let tail be "pad" or "partial"'
                 )
             self._known = Known(dataset, weights, end, steps, fingerprint)
             if evaluation or (weights is not None and epochs is None):
@@ -474,8 +475,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
     def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
         """Goes on by another plan, of which all is the same that is past, else MismatchError. All ranks at one step."""
         ranks = None if self._is_placed else torchs_ranks()
-        called = self._known.called
-        self._run._replan(plan_text(read_plan(plan, dict.fromkeys(called), ranks), called))
+        self._run._replan(another_plan(plan, self._known.called, ranks))
         self._options["plan"] = self._run._plan
         self._run._keep_ledger()
         self._changed()

@@ -230,8 +230,9 @@ void define_answers(RunClass& run) {
             return next_slice([&](RunSlice& out) { return self.slice(out, world, named, balance); });
           })
       .def("_go_to_step",
-           [](PyRun& self, py::handle step) {
-             const auto at = self.at(take<std::int64_t>(step, {"find a step", "step"}));
+           [](PyRun& self, py::handle step, bool also_left_out) {
+             const Run from = also_left_out ? RunAccess::without_skip(self) : static_cast<const Run&>(self);
+             const auto at = from.at(take<std::int64_t>(step, {"find a step", "step"}));
              if (at) self.go_to(*at);
              return at.has_value();
            })

@@ -12,6 +12,9 @@ std::string text_of_file(const std::string& path) {
   constexpr std::uintmax_t kMost = std::uintmax_t{64} << 20;
   std::error_code failed;
   const auto status = std::filesystem::status(path, failed);
+  if (path.find('\0') != std::string::npos)
+    throw internal::failure(ErrorCode::invalid_argument, "read the plan {}: its name has a NUL",
+                            path.c_str());
   if (status.type() == std::filesystem::file_type::not_found)
     throw internal::failure(ErrorCode::not_found, "read the plan {}: there is no such file", path);
   if (!std::filesystem::is_regular_file(status) || std::filesystem::file_size(path, failed) > kMost)

@@ -13,7 +13,6 @@
 namespace rota {
 
 using internal::Order;
-using internal::ShardPlan;
 
 namespace {
 
@@ -69,6 +68,7 @@ void require_data(const std::vector<RunData>& data, const RunOptions& options) {
 // All of a mixture's, or none.
 void require_names(const std::vector<RunData>& data) {
   std::vector<std::string> names;
+  names.reserve(data.size());
   for (const RunData& one : data) names.push_back(one.name);
   std::ranges::sort(names);
   if (!names.back().empty() && (names.front().empty() || std::ranges::adjacent_find(names) != names.end()))
@@ -100,7 +100,6 @@ Fingerprint known_by(const RunData& one) {
 
 // As `join` has it.
 Fingerprint joined(const std::vector<Fingerprint>& known) {
-  if (known.size() == 1) return known.front();
   FingerprintBuilder builder;
   builder.add("join");
   for (const Fingerprint& one : known) builder.add(one);
@@ -191,7 +190,9 @@ Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions
     if (is_mixture && !one.name.empty()) order->names.push_back(one.name);
   }
   order->lengths = digest_lengths(order->orders);
-  order->fingerprint = options.fingerprint ? *options.fingerprint : joined(order->known);
+  order->fingerprint = options.fingerprint ? *options.fingerprint
+                       : is_mixture        ? joined(order->known)
+                                           : order->known.front();
   order->seed = options.seed;
   order->block = options.block;
   order->given = given;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -66,6 +67,12 @@ std::optional<Position> first_at(const Stretch& stretch, const RunPlan& plan, St
   return has_end && is_reached(last.next) ? std::optional(last.next) : std::nullopt;
 }
 
+std::vector<double> shares_of(std::vector<double> weights) {
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights) weight /= sum;
+  return weights;
+}
+
 std::vector<double> of_samples(std::vector<double> weights, const RunPlan& plan) {
   for (std::size_t d = 0; d < weights.size() && plan.are_weights_of_tokens; ++d)
     weights[d] /= static_cast<double>(in_thousandths(plan.tokens_per_sample[d]));
@@ -128,8 +135,9 @@ RunPath::Turnings RunPath::turnings() const {
     const i128 distance = plan_->stages[s + 1].begin * scale - begin;
     for (std::int64_t jump = 0; jump < kJumps; ++jump) {
       const double part = (static_cast<double>(jump) + 0.5) / kJumps;
-      std::vector<double> weights = stage.weights;
-      for (std::size_t d = 0; d < weights.size(); ++d) weights[d] += (stage.toward[d] - weights[d]) * part;
+      std::vector<double> weights = shares_of(stage.weights);
+      const std::vector<double> toward = shares_of(stage.toward);
+      for (std::size_t d = 0; d < weights.size(); ++d) weights[d] += (toward[d] - weights[d]) * part;
       all.push_back({stage.unit, begin + distance * jump / kJumps, jump == 0 ? stage.global_batch_size : 0,
                      turns_of(quantise_roughly(of_samples(std::move(weights), *plan_)))});
     }
@@ -182,16 +190,19 @@ void RunPath::grow(bool takes_stages, std::span<const ChangeByHand> changes) {
        ++turning) {
     if (takes_stages) apply(*turning, from);
   }
+  Position last = from;  // where the last one began, which may have changed nothing
   while (turning != turnings_->end() || change != changes.end()) {
-    const auto planned = turning == turnings_->end()
-                             ? std::nullopt
-                             : first_at(stretches_.back(), *plan_, turning->unit, turning->amount);
+    auto planned = turning == turnings_->end()
+                       ? std::nullopt
+                       : first_at(stretches_.back(), *plan_, turning->unit, turning->amount);
+    if (planned && planned->step < last.step) planned = last;
     if (change != changes.end() && (!planned || is_before(change->at, *planned))) {
       is_whole_ = is_whole_ && stretches_.back().lead(change->at);
       if (!is_whole_) return;
       take(*change++);
     } else if (planned) {
-      apply(*turning++, *planned);
+      last = *planned;
+      apply(*turning++, last);
     } else {
       return;
     }

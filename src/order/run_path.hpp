@@ -62,15 +62,15 @@ class RunPath {
   [[nodiscard]] const Position& begin() const noexcept { return first_.begin; }
 
   /// As Steps: the next batch at a place, behind steps that are left out.
-  bool batch(const Position& at, GlobalBatch& out) const;
+  bool batch(const Position& place, GlobalBatch& out) const;
   /// Nothing before the first stretch, either.
   [[nodiscard]] std::optional<Position> start_of(std::int64_t step) const;
-  [[nodiscard]] bool lead(const Position& at) const;
+  [[nodiscard]] bool lead(const Position& place) const;
   [[nodiscard]] std::int64_t count() const;
   [[nodiscard]] bool is_skipped(std::int64_t step) const noexcept;
 
   /// Whether a stage has begun by a place that it leads to.
-  [[nodiscard]] bool has_begun(const Stage& stage, const Position& at) const;
+  [[nodiscard]] bool has_begun(const Stage& stage, const Position& place) const;
 
   /// The same with a change at a place that it leads to.
   [[nodiscard]] RunPath with(ChangeByHand change) const;

@@ -16,7 +16,7 @@ inline constexpr std::string_view kWay = "way";
 /// is of version 3.
 void put_way(const Run& run, OrderedJson& state);
 /// Throws Error{corrupt} for what no run has.
-[[nodiscard]] RunPlace::Way way_in(const JsonObject& way);
+[[nodiscard]] RunPlace::Way way_in(const JsonObject& json);
 
 void put_mixture(const MixtureState& mixture, OrderedJson& json);
 [[nodiscard]] MixtureState mixture_in(const JsonObject& mixture);

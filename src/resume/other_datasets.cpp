@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/failure.hpp"
+#include "core/owned.hpp"
 #include "loader/loader_impl.hpp"
 #include "order/open_samples.hpp"
 #include "order/run_state.hpp"

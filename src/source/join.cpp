@@ -64,11 +64,12 @@ class Several : public Source, public PlannedSource {
  protected:
   /// The same samples, of `sources`.
   [[nodiscard]] virtual std::unique_ptr<const Source> of(Sources sources) const = 0;
-
-  Sources sources_;
-  std::vector<Field> fields_;
+  [[nodiscard]] const Sources& sources() const noexcept { return sources_; }
+  [[nodiscard]] std::vector<Field>& own_fields() noexcept { return fields_; }
 
  private:
+  Sources sources_;
+  std::vector<Field> fields_;
   std::string_view kind_;
 };
 
@@ -157,17 +158,17 @@ std::unique_ptr<ReadPlan> Several::plan_reads(std::int64_t open) const {
 class Joined final : public Several {
  public:
   explicit Joined(Sources sources) : Several("join", std::move(sources), {}) {
-    for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const SourceFacts facts = ask_facts(*sources_[s], kJoining);
-      if (s == 0) fields_ = facts.fields;
-      if (facts.fields != fields_) refuse(s, facts.fields);
+    for (std::size_t s = 0; s < this->sources().size(); ++s) {
+      const SourceFacts facts = ask_facts(*this->sources()[s], kJoining);
+      if (s == 0) own_fields() = facts.fields;
+      if (facts.fields != fields()) refuse(s, facts.fields);
       if (facts.size > kMaxCount - size()) refuse_sum(s, facts.size);
       samples_.add(facts.size);
     }
   }
 
   Joined(const Joined& other, Sources sources)
-      : Several("join", std::move(sources), other.fields_), samples_(other.samples_) {}
+      : Several("join", std::move(sources), other.fields()), samples_(other.samples_) {}
 
   [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
 
@@ -184,32 +185,32 @@ class Joined final : public Several {
 
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
     check_ids(*this, wanted);
-    std::vector<std::vector<SampleRows>> own(sources_.size());
+    std::vector<std::vector<SampleRows>> own(sources().size());
     for (SampleRows rows : wanted) {
       const auto [s, sample] = samples_.find(rows.id.value);
       rows.id = {sample};
       own[s].push_back(rows);
     }
-    for (std::size_t s = 0; s < sources_.size(); ++s) {
-      if (!own[s].empty()) sources_[s]->read_rows(own[s], field);
+    for (std::size_t s = 0; s < sources().size(); ++s) {
+      if (!own[s].empty()) sources()[s]->read_rows(own[s], field);
     }
   }
 
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return sizes_by(ask_part_sizes); }
   [[nodiscard]] std::vector<std::int64_t> unit_sizes() const override {
     const auto has_units = [](const auto& source) { return !source->unit_sizes().empty(); };
-    if (std::ranges::none_of(sources_, has_units)) return {};
+    if (std::ranges::none_of(sources(), has_units)) return {};
     return sizes_by(ask_unit_sizes);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
     const auto [s, sample] = samples_.find(id.value);
-    return sources_[s]->where({sample});
+    return sources()[s]->where({sample});
   }
 
   [[nodiscard]] std::vector<std::vector<SampleId>> ids_of_each(std::span<const SampleId> ids) const override {
-    std::vector<std::vector<SampleId>> own(sources_.size());
+    std::vector<std::vector<SampleId>> own(sources().size());
     for (const SampleId id : ids) {
       const auto [s, sample] = samples_.find(id.value);
       own[s].push_back({sample});
@@ -234,7 +235,7 @@ class Joined final : public Several {
   [[noreturn]] void refuse(std::size_t s, const std::vector<Field>& fields) const {
     throw failure(ErrorCode::invalid_argument,
                   "{}: number 0 has {}; number {} has {}; give all the same fields", kJoining,
-                  describe(fields_), s, describe(fields));
+                  describe(this->fields()), s, describe(fields));
   }
   [[noreturn]] void refuse_sum(std::size_t s, std::int64_t size) const {
     throw failure(ErrorCode::invalid_argument,
@@ -245,8 +246,8 @@ class Joined final : public Several {
   template <typename Ask>
   [[nodiscard]] std::vector<std::int64_t> sizes_by(const Ask& ask) const {
     std::vector<std::int64_t> sizes;
-    for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const std::vector<std::int64_t> own = ask(*sources_[s], samples_.count(s), kJoining);
+    for (std::size_t s = 0; s < sources().size(); ++s) {
+      const std::vector<std::int64_t> own = ask(*sources()[s], samples_.count(s), kJoining);
       sizes.insert(sizes.end(), own.begin(), own.end());
       if (own.empty()) sizes.push_back(samples_.count(s));
     }
@@ -266,7 +267,7 @@ class Joined final : public Several {
         if (other != s) break;
         own.push_back({sample});
       }
-      work(*sources_[s], own, first);
+      work(*sources()[s], own, first);
     }
   }
 
@@ -278,44 +279,44 @@ constexpr std::string_view kZipping = "zip datasets";
 class Zipped final : public Several {
  public:
   explicit Zipped(Sources sources) : Several("zip", std::move(sources), {}) {
-    for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const SourceFacts facts = ask_facts(*sources_[s], kZipping);
+    for (std::size_t s = 0; s < this->sources().size(); ++s) {
+      const SourceFacts facts = ask_facts(*this->sources()[s], kZipping);
       if (s == 0) size_ = facts.size;
       if (facts.size != size_) {
         throw failure(ErrorCode::mismatch,
                       "{}: number 0 has {} samples; number {} has {}; take or select as many of each",
                       kZipping, size_, s, facts.size);
       }
-      firsts_.push_back(fields_.size());
-      fields_.insert(fields_.end(), facts.fields.begin(), facts.fields.end());
+      firsts_.push_back(fields().size());
+      own_fields().insert(own_fields().end(), facts.fields.begin(), facts.fields.end());
     }
-    check_fields(fields_, kZipping, "the zip, whose fields must have different names,",
+    check_fields(fields(), kZipping, "the zip, whose fields must have different names,",
                  ErrorCode::invalid_argument);
   }
   Zipped(const Zipped& other, Sources sources)
-      : Several("zip", std::move(sources), other.fields_), size_(other.size_), firsts_(other.firsts_) {}
+      : Several("zip", std::move(sources), other.fields()), size_(other.size_), firsts_(other.firsts_) {}
 
   [[nodiscard]] std::int64_t size() const override { return size_; }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
     const std::size_t s = source_of(field);
-    sources_[s]->rows(ids, field - firsts_[s], out);
+    sources()[s]->rows(ids, field - firsts_[s], out);
   }
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
-    for (std::size_t s = 0; s < sources_.size(); ++s) {
-      const std::size_t end = s + 1 < sources_.size() ? firsts_[s + 1] : fields_.size();
-      sources_[s]->read(ids, out.fields(firsts_[s], end - firsts_[s]));
+    for (std::size_t s = 0; s < sources().size(); ++s) {
+      const std::size_t end = s + 1 < sources().size() ? firsts_[s + 1] : fields().size();
+      sources()[s]->read(ids, out.fields(firsts_[s], end - firsts_[s]));
     }
   }
   void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
     const std::size_t s = source_of(field);
-    sources_[s]->read_rows(wanted, field - firsts_[s]);
+    sources()[s]->read_rows(wanted, field - firsts_[s]);
   }
 
   // Where one of any source ends.
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
     std::set<std::int64_t> ends;
-    for (const auto& source : sources_) {
+    for (const auto& source : sources()) {
       std::int64_t end = 0;
       for (const std::int64_t size : ask_part_sizes(*source, size_, kZipping)) ends.insert(end += size);
     }
@@ -332,7 +333,7 @@ class Zipped final : public Several {
 
   [[nodiscard]] std::string where(SampleId id) const override {
     std::string text;
-    for (const auto& source : sources_) {
+    for (const auto& source : sources()) {
       const std::string own = id.value >= 0 && id.value < size_ ? source->where(id) : std::string();
       if (!own.empty() && own != text) text += (text.empty() ? "" : " and ") + own;
     }
@@ -340,11 +341,11 @@ class Zipped final : public Several {
   }
 
   [[nodiscard]] std::vector<std::vector<SampleId>> ids_of_each(std::span<const SampleId> ids) const override {
-    return std::vector(sources_.size(), std::vector(ids.begin(), ids.end()));
+    return std::vector(sources().size(), std::vector(ids.begin(), ids.end()));
   }
   [[nodiscard]] Parts parts_of(SampleRange samples) const override {
     Parts parts;
-    for (std::size_t s = 0; s < sources_.size(); ++s) parts.push_back({s, samples});
+    for (std::size_t s = 0; s < sources().size(); ++s) parts.push_back({s, samples});
     return parts;
   }
 
@@ -357,7 +358,7 @@ class Zipped final : public Several {
   }
   template <typename Ask>
   [[nodiscard]] std::vector<std::int64_t> first_of(const Ask& ask) const {
-    for (const auto& source : sources_) {
+    for (const auto& source : sources()) {
       if (auto lengths = ask(*source); !lengths.empty()) return lengths;
     }
     return {};

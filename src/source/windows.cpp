@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 #include <utility>
 
 #include "core/enumerators.hpp"
@@ -306,11 +307,11 @@ class Windows final : public Source, public PlannedSource {
   // From the begin of a field's memory to the places, `places` in all, where windows have the rows.
   static void spread_out(const Gathered& gathered, std::size_t places, const BatchView::FieldMemory& field) {
     std::byte* to = field.data + places * field.row_bytes;
-    for (auto run = gathered.runs.rbegin(); run != gathered.runs.rend(); ++run) {
-      const std::byte* from = field.data + run->first * field.row_bytes;
-      to -= run->count * field.row_bytes;
+    for (const auto& run : gathered.runs | std::views::reverse) {
+      const std::byte* from = field.data + run.first * field.row_bytes;
+      to -= run.count * field.row_bytes;
       if (from == to) return;  // and so are all before
-      std::memmove(to, from, run->count * field.row_bytes);
+      std::memmove(to, from, run.count * field.row_bytes);
     }
   }
 

@@ -112,7 +112,7 @@ Fact order_fact(const TraceStart& start, const TraceBatch& batch, const TraceSlo
     return {hash(0, epoch, slot.set, slot.slot), hash(slot.id, slot.output, slot.digest)};
   const bool straddles = consumed + batch.n > start.epoch_samples();
   const int tail = straddles ? static_cast<int>(start.tail) : -1;
-  return {hash(epoch, consumed, batch.n, tail, slot.slot), hash(slot.id)};
+  return {hash(epoch, consumed, batch.n, tail, slot.slot, start.course), hash(slot.id)};
 }
 
 std::map<std::uint64_t, std::vector<Sighting>> find_facts(const Phases& phases,

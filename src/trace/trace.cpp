@@ -49,7 +49,8 @@ class internal::TraceLines {
     std::optional<Run> whole = {};  ///< the run with these steps
     Balance balance = {};
   };
-  LeftOut left_out = {};
+  void leave_out(LeftOut what) { left_out_ = std::move(what); }
+  [[nodiscard]] const LeftOut& left_out() const noexcept { return left_out_; }
 
   void leave() {
     if (ledger_) std::exchange(ledger_, nullptr)->dismiss(this);
@@ -57,6 +58,7 @@ class internal::TraceLines {
   void close() { file_.close(); }
 
  private:
+  LeftOut left_out_;
   LineWriter file_;
   std::shared_ptr<Ledger> ledger_;
 };
@@ -133,6 +135,9 @@ std::string start_line(const Loader& loader, internal::SampleNames out) {
       return fmt::format("[{},{}]", one.begin.step, one.batch_size);
     });
   }
+  const bool is_changed = !loader.names().empty() || !loader.run().plan().empty() ||
+                          internal::RunAccess::path(loader.run()).stretches().size() > 1;
+  if (loader.mixture() != nullptr && is_changed) append_list(line, "weights", loader.mixture()->weights);
   if (const RunPlan& plan = loader.run().plan(); !plan.empty())
     line += fmt::format(R"(,"plan":"{}")", internal::digest_of_plan(plan));
   const internal::Settling& settling = internal::Behind::of(loader).settling;
@@ -238,7 +243,7 @@ TraceWriter::TraceWriter(const Communicator& comm, const std::filesystem::path& 
   std::tie(phase_, lines_) = begin(comm, directory, loader, phase);
   next_step_ = loader.position().step;
   if (lines_ && !loader.run().plan().skip.empty())
-    lines_->left_out = {internal::RunAccess::without_skip(loader.run()), loader.options().balance};
+    lines_->leave_out({internal::RunAccess::without_skip(loader.run()), loader.options().balance});
 }
 
 TraceWriter::TraceWriter(const Communicator& comm, const std::filesystem::path& directory,
@@ -269,7 +274,7 @@ void TraceWriter::write(const Batch& batch) {
 // Steps that nobody reads: this rank's samples of them, as skipped ones. It goes on where it has failed.
 // Behind the last one, if there were any.
 std::optional<Position> TraceWriter::write_left_out(std::int64_t end) {
-  const auto& [whole, balance] = lines_->left_out;
+  const auto& [whole, balance] = lines_->left_out();
   std::optional<Run> run = whole && next_step_ < end ? whole->at(next_step_) : std::nullopt;
   if (!run) return std::nullopt;
   const auto pool =
@@ -323,7 +328,7 @@ void TraceWriter::end(const Loader& loader) {
   if (!may_write(false)) return;
   // Of a run that is over, all steps that are not there are left out. Of very many no line is written.
   constexpr std::int64_t kMostLines = 100'000;
-  const auto& whole = lines_->left_out.whole;
+  const auto& whole = lines_->left_out().whole;
   const bool is_end = whole && loader.run().is_over() && !whole->at(next_step_ + kMostLines);
   const auto behind = is_end ? write_left_out(kMaxCount) : std::nullopt;
   end(behind.value_or(loader.position()));

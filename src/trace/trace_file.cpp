@@ -17,6 +17,7 @@
 #include "core/json.hpp"
 #include "files/descriptor.hpp"
 #include "files/file.hpp"
+#include "rota/fingerprint.hpp"
 
 namespace rota::trace {
 namespace {
@@ -108,6 +109,11 @@ TraceStart to_start(const JsonObject& record) {
       for (const Json& name : record.array("names"))
         start.names.push_back(name.is_string() ? name.get<std::string>() : "");
       if (start.names.size() != start.samples.size()) throw Damage("it has other names than datasets");
+    }
+    if (record.has("weights")) {
+      FingerprintBuilder course;
+      for (const std::int64_t weight : record.numbers("weights", 0, kMaxTraced)) course.add(weight);
+      start.course = course.add(record.has("plan") ? record.text("plan") : "").finish().low | 1;
     }
     if (record.has("batches")) start.batches = to_batches(record);
     if (record.has("open")) start.open = to_names(record, "open", "open_epochs");

@@ -41,6 +41,7 @@ struct TraceStart {
   Position from = {};              ///< where the phase begins
   std::string fingerprint;
   std::vector<std::int64_t> samples = {};  ///< N of each dataset; empty of a stream
+  std::uint64_t course = 0;                ///< of a mixture that changes: a digest of what its batches go by
   std::vector<std::string> names = {};     ///< of datasets that come and go, by number
   std::int64_t shards = 0;                 ///< L of a stream
   bool is_by_hand = false;                 ///< what is handed out counts once it is settled

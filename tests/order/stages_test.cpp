@@ -280,6 +280,36 @@ TEST(Stages, AreReplannedBehindAStepThatWasGoneBackToWhateverWasChangedLater) {
   EXPECT_EQ(run.at(30)->global_batch_size(), 15);
 }
 
+TEST(Stages, NeverBeginBeforeTheOneInFrontWhateverThatChanges) {
+  for (const std::int64_t size : {1, 2}) {
+    const rota::Run run(
+        25, {.global_batch_size = 1,
+             .plan = {.stages = {{.begin = 11, .unit = Stage::Unit::steps, .global_batch_size = size},
+                                 {.begin = 9, .global_batch_size = 18}}}});
+    EXPECT_EQ(run.at(10)->global_batch_size(), 1);
+    EXPECT_EQ(run.at(11)->global_batch_size(), 18);
+  }
+}
+
+TEST(Stages, GoInALineOfSharesWhateverTheirSums) {
+  const RunPlan plan{.stages = {{.weights = {1, 0}, .toward = {0, 100}}, {.begin = 64'000}}};
+  const rota::Run run(
+      {{.samples = 40'000}, {.samples = 70'000}},
+      {.global_batch_size = 10, .weights = {1, 1}, .end = MixtureEnd::all_exhausted, .plan = plan});
+  const Numbers weights = run.at(3200)->mixture()->weights;
+  EXPECT_NEAR(static_cast<double>(weights[1]) / static_cast<double>(weights[0] + weights[1]), 0.5, 1.0 / 32);
+}
+
+TEST(Stages, ThatAreSaidAgainKeepWhatWasSetByHand) {
+  const RunPlan plan{.skip = {{20, 21}}};
+  rota::Run run(200, {.global_batch_size = 5, .plan = plan});
+  for (int steps = 0; steps < 3; ++steps) ASSERT_TRUE(run.advance());
+  run.set_global_batch_size(2);
+  run.seek_step(1);
+  run.replan(plan);
+  EXPECT_EQ(run.at(4)->global_batch_size(), 2);
+}
+
 TEST(Stages, AreNoneOfAPlanThatHasTokensAloneAndIsKept) {
   const rota::Run run(1000, {.plan = {.tokens_per_sample = {2.5}}});
   EXPECT_EQ(rota::Run::from(run.state()).plan(), run.plan());

@@ -5,6 +5,7 @@ import json
 import pickle
 import random
 
+import numpy as np
 import pytest
 import rota
 from runs import refused, source
@@ -136,6 +137,41 @@ def test_a_run_is_replanned_by_its_names():
     again = rota.Run.from_state(run.state())
     again.replan({"stages": [{"steps": 3, "weights": {"a": 1}}]})
     assert set(again[3].datasets.tolist()) == {0}
+
+
+def test_a_dataset_that_was_away_comes_back_in_the_first_order():
+    sources = {name: rota.PythonSource([{"v": 1000 * k + i} for i in range(50)]) for k, name in enumerate(("web", "code"))}
+
+    def leg(names, state):
+        loader = rota.Loader(rota.Mixture({name: sources[name] for name in names}, [1] * len(names), "all_exhausted"), 4, epochs=None, world=(0, 1))
+        if state:
+            loader.load_state_dict(state)
+        loader.next()
+        return loader.state_dict()
+
+    for names in (["web", "code"], ["code"], ["web", "code"]), (["web"], ["code"], ["web", "code"]):
+        state = None
+        for some in names:
+            state = leg(some, state)
+
+
+def test_a_step_that_is_left_out_has_its_own_batch():
+    run = rota.Run(10, 2, shuffle="none", plan={"skip": [[1, 3]]})
+    assert [run[step].ids.tolist() for step in range(len(run))] == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]]
+    sampler = rota.ElasticBatchSampler(10, 2, shuffle="none", world=(0, 1), epochs=1, plan={"skip": [[1, 3]]})
+    assert sampler.batch(2).ids.tolist() == [4, 5] and run.at(1).slice().start.step == 3
+
+
+def test_numbers_of_numpy_are_taken_and_what_is_none_is_refused(tmp_path):
+    plan = {"stages": [{"steps": np.int64(3), "global_batch_size": np.int32(2), "weights": np.array([1.5, 3])}]}
+    run = rota.Run([10, 20], 4, weights=[1, 1], plan=plan)
+    assert run.at(3).global_batch_size == 2
+    refused(lambda: run.replan(None), TypeError, "it is None")
+    refused(lambda: rota.Run(10, plan="a\0b"), ValueError, "NUL")
+    refused(lambda: rota.ElasticBatchSampler(10, 2, evaluation=True, plan={"skip": [[0, 1]]}), ValueError, "plan=")
+    refused(lambda: rota.Run({"\ud800": 3}, weights={"\ud800": 1}), TypeError, "printed")
+    one = rota.Run({"a": 14}, 5, weights={"a": 1})
+    rota.ElasticBatchSampler({"a": 14}, 5, weights={"a": 1}, world=(0, 1), epochs=1, tail="partial").load_state_dict({"rota": one.state()})
 
 
 def test_weights_are_set_by_name():

@@ -71,6 +71,31 @@ TEST(TraceOfAPlan, TellsOfChangesByHandThatAreToCome) {
   EXPECT_TRUE(audit(dir.path(), {.samples = {100}, .complete = true}).passed());
 }
 
+TEST(TraceOfAPlan, PassesWhereARunGoesBackAndOnByOtherWeights) {
+  const TemporaryDirectory dir;
+  const LoaderOptions options{.global_batch_size = 4, .epochs = 1000};
+  const auto make = [&](double weight) {
+    return [=](World world) {
+      return Loader({.datasets = {{faulty(40, true), weight, "web"}, {faulty(24, true), 1, "code"}},
+                     .end = MixtureEnd::all_exhausted},
+                    options, world);
+    };
+  };
+  const std::string saved = take(dir.path(), make(1), 0, 2, {}, 6, 3);
+  take(dir.path(), make(3), 1, 2, saved, 6, 6);
+  const auto report = audit(dir.path(), {.samples = {40, 24}});
+  EXPECT_THAT(report.problems, IsEmpty()) << cli::audit_text(report, "run", true);
+}
+
+TEST(TraceOfAPlan, PassesWhereAStageEndsTheRun) {
+  const TemporaryDirectory dir;
+  const RunPlan plan{.stages = {{.begin = 2, .unit = Stage::Unit::steps, .global_batch_size = 3}}};
+  take(dir.path(), one_dataset(6, {.global_batch_size = 2, .tail = Tail::drop, .plan = plan}), 0, 1, {}, 100,
+       0);
+  const auto report = audit(dir.path(), {.samples = {6}, .epochs = 1, .complete = true});
+  EXPECT_THAT(report.problems, IsEmpty()) << cli::audit_text(report, "run", true);
+}
+
 TEST(TraceOfAPlan, IsFoundOutWhereAStepThatIsLeftOutIsLost) {
   const TemporaryDirectory dir;
   const LoaderOptions options{.global_batch_size = 8,
