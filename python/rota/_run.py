@@ -166,7 +166,7 @@ class Run(_rota.Run):
         return made if made._go_to_step(step, False) else None
 
     def __getitem__(self, step: int) -> BatchInfo:
-        """The whole batch of `step`, whatever the world, also of one that the plan leaves out. IndexError past the end."""
+        """The whole batch of `step`, in any world, also of one that the plan leaves out. IndexError past the end."""
         run = self.copy()
         if not run._go_to_step(len(self) + step if step < 0 else step, True):
             raise IndexError(f"step {step} of a run that ends before it")
