@@ -170,6 +170,8 @@ class Run {
   [[nodiscard]] std::optional<BatchSlot> when(SampleId id, std::int64_t epoch, int ranks = 1,
                                               Split split = Split::by_sample,
                                               const Balance& balance = {}) const;
+  /// Whether the plan leaves a step out.
+  [[nodiscard]] bool is_skipped(std::int64_t step) const noexcept;
   /// Steps of an epoch at this batch size, and of all stages and epochs, with those that are left out. Throws
   /// Error{unsupported} for a mixture that datasets end, and of `steps` without a last epoch.
   [[nodiscard]] std::int64_t steps_per_epoch() const;

@@ -251,6 +251,12 @@ void define_answers(RunClass& run) {
           py::arg("balance") = py::none(),
           "The step, the rank of a world of `ranks`, and the slot in which sample `id` is read in `epoch`; "
           "None where it never is.")
+      .def(
+          "is_skipped",
+          [](const PyRun& self, py::handle step) {
+            return self.is_skipped(take<std::int64_t>(step, {"find a step", "step"}));
+          },
+          py::arg("step"), "Whether the plan leaves a step out.")
       .def("cursors", &cursors_of, "[shards, 2], int64: epoch and position of each.")
       .def_property_readonly("is_over", &PyRun::is_over, "Whether there is no next batch.")
       .def_property_readonly("position", own(&Run::position), "Where it is.")

@@ -48,8 +48,9 @@ std::vector<std::string> names_of(const Run& run) {
 
 Run planned(const Run& run, const std::string& file, const std::vector<std::string>& names) {
   Run made = run;
-  if (!RunAccess::replan(made, read_plan(Communicator(), file, names)))
-    throw internal::failure(ErrorCode::mismatch, "{}: {}", file, RunAccess::other_past(made));
+  const RunPlan plan = read_plan(Communicator(), file, names);
+  if (!RunAccess::replan(made, plan))
+    throw internal::failure(ErrorCode::mismatch, "{}: {}", file, RunAccess::other_past(made, plan));
   return made;
 }
 

@@ -298,9 +298,29 @@ void Loader::begin_for() {
   if (!said.empty() && !std::exchange(run.has_told, true)) internal::tell(said);
 }
 
+void Loader::Impl::require_sources(const Run& run) const {
+  const std::vector<std::string>& names = RunAccess::order(run)->names;
+  const std::vector<std::string> own = mixture.names();
+  for (std::size_t d = 0; d < names.size(); ++d) {
+    if (std::ranges::find(own, names[d]) != own.end()) continue;
+    for (const internal::Stretch& stretch : RunAccess::path(run).stretches()) {
+      const bool is_past = stretch.begin.step < RunAccess::stretch(run).begin.step;
+      if (is_past || stretch.mixture()->weights[d] == 0) continue;
+      throw internal::failure(
+          ErrorCode::invalid_argument,
+          "give the dataset {} turns from step {} on: it was left out when the run went on; leave "
+          "it out here, too, or make the loader with it again",
+          names[d], stretch.begin.step);
+    }
+  }
+}
+
 void Loader::set_weights(std::span<const double> weights) {
   Impl& run = impl();
-  run.delivered.set_weights(weights);
+  Run changed = run.delivered;
+  changed.set_weights(weights);
+  run.require_sources(changed);
+  run.delivered = changed;
   run.settling.ledger()->keep_from(run.delivered.position());
   run.change_and_restart();
 }
@@ -330,7 +350,10 @@ void Loader::set_global_batch_size(std::int64_t size) {
 
 void Loader::replan(const RunPlan& plan) {
   Impl& run = impl();
-  run.delivered.replan(plan);
+  Run changed = run.delivered;
+  changed.replan(plan);
+  run.require_sources(changed);
+  run.delivered = changed;
   run.options.plan = plan;
   run.settling.ledger()->keep_from(run.delivered.position());
   run.change_and_restart();

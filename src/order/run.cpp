@@ -1,6 +1,7 @@
 #include "rota/run.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -188,6 +189,7 @@ std::int64_t Run::steps_per_epoch() const {
   const Steps* const steps = std::get_if<Steps>(&RunAccess::steps(*this));
   return steps == nullptr ? this->steps() : Steps(samples(), steps->tail(), 1).count({}, global_batch_size());
 }
+bool Run::is_skipped(std::int64_t step) const noexcept { return path_->is_skipped(step); }
 std::int64_t Run::steps() const { return path_->count(); }
 
 const MixtureState* Run::mixture() const noexcept { return RunAccess::stretch(*this).mixture(); }
@@ -367,7 +369,8 @@ void Run::replan(const RunPlan& plan) {
     own_plan_ = path_->plan();
     return;
   }
-  throw internal::failure(ErrorCode::mismatch, "go on by another plan: {}", RunAccess::other_past(*this));
+  throw internal::failure(ErrorCode::mismatch, "go on by another plan: {}",
+                          RunAccess::other_past(*this, plan));
 }
 
 Run internal::RunAccess::without_skip(const Run& run) {
@@ -379,12 +382,26 @@ Run internal::RunAccess::without_skip(const Run& run) {
   return whole;
 }
 
-std::string internal::RunAccess::other_past(const Run& run) {
+std::string internal::RunAccess::other_past(const Run& run, const RunPlan& plan) {
+  const RunPath& then = *run.path_;
+  const RunPath now(then.first(), then.takes_stages(), std::make_shared<const RunPlan>(plan), then.changes());
+  std::int64_t same = then.begin().step;
+  for (std::int64_t end = run.position_.step; end - same > 1;) {
+    const std::int64_t middle = same + (end - same) / 2;
+    (then.is_same_until(now, {.step = middle}) ? same : end) = middle;
+  }
+  const auto told = [&](const RunPath& path) {
+    const Stretch& stretch = path.at(same);
+    const std::string weights =
+        stretch.mixture() == nullptr
+            ? ""
+            : fmt::format(" by weights {}", fmt::join(stretch.mixture()->weights, ":"));
+    return path.is_skipped(same) ? "left out" : fmt::format("of {} samples{}", stretch.batch_size, weights);
+  };
   return fmt::format(
-      "what it says of steps before {} is not what they were; leave stages and skipped steps as they are "
-      "that "
-      "have begun, and add others behind",
-      run.position_.step);
+      "step {} is past, and was {}; by this plan it is {}; leave stages and skipped steps as they are "
+      "that have begun, and add others behind",
+      same, told(then), told(now));
 }
 
 bool operator==(const Run& a, const Run& b) {

@@ -122,7 +122,7 @@ struct RunAccess {
   static void change(Run& run, std::int64_t batch_size, std::vector<std::int64_t> weights);
   /// As Run::replan; false, and nothing done, for one of another past, which `other_past` says.
   static bool replan(Run& run, const RunPlan& plan);
-  static std::string other_past(const Run& run);
+  static std::string other_past(const Run& run, const RunPlan& plan);
   /// The same with the steps that its plan leaves out.
   static Run without_skip(const Run& run);
   /// As the constructor, of these weights, quantised.

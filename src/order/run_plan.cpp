@@ -181,8 +181,11 @@ Stage read_stage(const Json& json, std::size_t number, const std::vector<std::st
     stage.unit = static_cast<Stage::Unit>(unit);
     stage.begin = amount_of(object, kStageUnits[unit]);
   }
-  if (units != 1) refuse(where, "begins by one of steps, samples and tokens, and has not one of them");
-  if (object.has("global_batch_size")) stage.global_batch_size = object.number("global_batch_size");
+  if (units != 1)
+    refuse(where, fmt::format("begins by one of steps, samples and tokens, and has {} of them", units));
+  if (object.has("global_batch_size"))
+    stage.global_batch_size =
+        object.number_in(object.at("global_batch_size"), "global_batch_size", 1, kMaxBatchSize);
   if (object.has("weights")) stage.weights = reals_of(object, "weights", names, 0);
   if (object.has("toward")) stage.toward = reals_of(object, "toward", names, 0);
   return stage;

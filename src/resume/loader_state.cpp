@@ -96,7 +96,7 @@ Run moved_to(const SavedState& saved, const Run& run, const AskContent& ask_cont
   RunAccess::set_open(moved, open_in(state, moved));
   const RunPlan& own_plan = RunAccess::own_plan(run);
   if (!own_plan.empty() && !RunAccess::replan(moved, own_plan))
-    saved.fail(ErrorCode::mismatch, fmt::format("the plan differs: {}", RunAccess::other_past(moved)));
+    saved.fail(ErrorCode::mismatch, fmt::format("the plan differs: {}", RunAccess::other_past(moved, own_plan)));
   // The program's own batch size and weights count from here on, if they are others. Of stages, only as long
   // as none has set the size, and if the program that saved was given another.
   const RunOrder& own = *RunAccess::order(run);

@@ -87,7 +87,12 @@ TEST_F(WhenVerb, HasADiffOfPlansBesideIt) {
   EXPECT_EQ(diff["datasets"][1]["tokens"], json({1000, 5 * (20 + 8 * (90 - 10))}));
   EXPECT_EQ(rota("diff a a state").code, 0);
   write("past", R"({"stages": [{"steps": 2, "global_batch_size": 8}]})");
-  EXPECT_THAT(rota("diff a past state"), ends(1, HasSubstr("past: what it says of steps before 5")));
+  EXPECT_THAT(
+      rota("diff a past state"),
+      ends(
+          1,
+          HasSubstr(
+              "past: step 2 is past, and was of 4 samples by weights 1:1; by this plan it is of 8 samples")));
   EXPECT_THAT(rota("diff a nowhere state"), ends(1, HasSubstr("no such file")));
 }
 

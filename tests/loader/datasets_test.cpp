@@ -229,6 +229,18 @@ TEST(Datasets, ThatWeightsOnTheirWayWouldBringBackCannotGo) {
   EXPECT_TRUE(web.next());
 }
 
+TEST(Datasets, ThatAreNotThereAreGivenNoTurns) {
+  Loader web(mixture_of({"web"}, {1}), options_of(6), {});
+  restore(web, state(planned({}, 3)));
+  EXPECT_ERROR(web.set_weights(std::vector<double>{1, 1}), invalid_argument,
+               {"dataset code", "step 3", "left out"});
+  const RunPlan plan{.stages = {{.begin = 60, .weights = {1, 2}}}};
+  EXPECT_ERROR(web.replan(plan), invalid_argument, {"dataset code", "step 10"});
+  EXPECT_EQ(web.run().plan(), RunPlan());
+  web.set_weights(std::vector<double>{2, 0});
+  EXPECT_TRUE(web.next());
+}
+
 TEST(Datasets, OfABalanceStayThoseThatTheyAre) {
   LoaderOptions options = options_of(6);
   options.rank_split = Split::balanced;

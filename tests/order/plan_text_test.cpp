@@ -52,6 +52,7 @@ TEST(PlanText, RefuseBadPlansBySayingWhereAndWhatTheyMayBe) {
       {R"({"stages": [{"steps": 5}, {"samples": 900}, {"steps": 4}]})",
        {"stages[2].steps is 4", "more than 5"}},
       {R"({"stages": [{"steps": 5, "global_batch_size": -1}]})", {"global_batch_size"}},
+      {R"({"stages": [{"steps": 5, "global_batch_size": 0}]})", {"global_batch_size", "from 1 to"}},
       {R"({"stages": [{"steps": 5, "global_batch_size": 9999999999}]})", {"stages[0].global_batch_size"}},
       {R"({"stages": [{"tokens": 5}]})", {"stages[0] is of tokens", "tokens_per_sample"}},
       {R"({"stages": [{"steps": 5, "weights": [1, 2]}]})", {"stages[0].weights is of 2", "3 datasets"}},

@@ -90,7 +90,7 @@ def test_a_plan_in_a_file_may_be_changed_while_the_run_goes_on(tmp_path):
     path.write_text('{"stages": [{"steps": 2, "global')
     for one in (loader, sampler):
         refused(lambda one=one: one.replan(path), ValueError, "plan.json: .*no JSON")
-        refused(lambda one=one: one.replan({"stages": [{"steps": 2, "global_batch_size": 8}]}), rota.MismatchError, "leave stages")
+        refused(lambda one=one: one.replan({"stages": [{"steps": 2, "global_batch_size": 8}]}), rota.MismatchError, "step 2 is past, and was of 4 samples; by this plan it is of 8 samples; leave stages")
         assert one.run.at(7).global_batch_size == 50
     restored = rota.Loader(source(200), 4, world=(0, 1))
     restored.load_state_dict(loader.state_dict())
@@ -99,6 +99,7 @@ def test_a_plan_in_a_file_may_be_changed_while_the_run_goes_on(tmp_path):
 
 def test_skipped_samples_are_told_as_such():
     run = rota.Run(100, 10, shuffle="none", plan={"skip": [[3, 5]]})
+    assert [step for step in range(10) if run.is_skipped(step)] == [3, 4]
     assert run.when(35) == (3, 0, 5, True) and run.when(29) == (2, 0, 9, False)
     assert len(run) == 10 and run.at(3).slice().start.step == 5
 
