@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 #include <utility>
 
 #include "core/enumerators.hpp"
@@ -307,7 +306,8 @@ class Windows final : public Source, public PlannedSource {
   // From the begin of a field's memory to the places, `places` in all, where windows have the rows.
   static void spread_out(const Gathered& gathered, std::size_t places, const BatchView::FieldMemory& field) {
     std::byte* to = field.data + places * field.row_bytes;
-    for (const auto& run : gathered.runs | std::views::reverse) {
+    for (std::size_t r = gathered.runs.size(); r-- > 0;) {
+      const auto& run = gathered.runs[r];
       const std::byte* from = field.data + run.first * field.row_bytes;
       to -= run.count * field.row_bytes;
       if (from == to) return;  // and so are all before
