@@ -475,8 +475,8 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
     def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
         """Goes on by another plan, of which all is the same that is past, else MismatchError. All ranks at one step."""
         ranks = None if self._is_placed else torchs_ranks()
-        self._run._replan(another_plan(plan, self._known.called, ranks))
-        self._options["plan"] = self._run._plan
+        self._run._replan(text := another_plan(plan, self._known.called, ranks))
+        self._options["plan"] = text
         self._run._keep_ledger()
         self._changed()
 

@@ -2,6 +2,7 @@
 
 #include "core/failure.hpp"
 #include "objects.hpp"
+#include "rota/loader.hpp"
 
 namespace rota::python {
 namespace {
@@ -211,6 +212,15 @@ void define_options(py::module_& module) {
   kMixtureOptions.define(module, "MixtureOptions");
   kDispatchOptions.define(module, "DispatchOptions");
   define_balance(module);
+  module.def("plan_text", [](const std::string& text, const std::vector<std::string>& names) {
+    return to_string(parse_plan(text, names));
+  });
+  module.def("read_plan",
+             [](const PyCommunicator* comm, const std::string& path, const std::vector<std::string>& names) {
+               const auto ranks = ranks_of(comm);
+               const Unlocked released;
+               return to_string(read_plan(*ranks, path, names));
+             });
 }
 
 }  // namespace rota::python

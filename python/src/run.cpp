@@ -256,8 +256,12 @@ void define_answers(RunClass& run) {
           [](const PyRun& self, py::handle step) {
             return self.is_skipped(take<std::int64_t>(step, {"find a step", "step"}));
           },
-          py::arg("step"), "Whether the plan leaves a step out.")
-      .def("cursors", &cursors_of, "[shards, 2], int64: epoch and position of each.")
+          py::arg("step"), "Whether the plan leaves a step out.");
+}
+
+// Where it is, and of what.
+void define_values(RunClass& run) {
+  run.def("cursors", &cursors_of, "[shards, 2], int64: epoch and position of each.")
       .def_property_readonly("is_over", &PyRun::is_over, "Whether there is no next batch.")
       .def_property_readonly("position", own(&Run::position), "Where it is.")
       .def_property_readonly("samples", own(&Run::samples), "Of all datasets.")
@@ -266,11 +270,6 @@ void define_answers(RunClass& run) {
       .def_property_readonly(
           "seed", [](const PyRun& self) { return self.options().seed; }, "Of the order.")
       .def_property_readonly("_names", [](const PyRun& self) { return RunAccess::order(self)->names; })
-      .def_property_readonly("_plan",
-                             [](const PyRun& self) {
-                               return self.plan().empty() ? std::nullopt
-                                                          : std::optional(to_string(self.plan()));
-                             })
       .def("_data", &from_data)
       .def("state", &PyRun::state, "Where it is and what defines its order: a loader's state, a text.")
       .def("recipe", &PyRun::recipe,
@@ -379,21 +378,13 @@ void define_runs(py::module_& module) {
   RunClass made(module, "Run");
   made.def(py::init<const PyRun&>());
   define_answers(made);
+  define_values(made);
   define_steps(made);
   define_changes(made);
   define_moves(made);
   define_sampling(made);
   define_handing_out(made);
   define_rules(module);
-  module.def("plan_text", [](const std::string& text, const std::vector<std::string>& names) {
-    return to_string(parse_plan(text, names));
-  });
-  module.def("read_plan",
-             [](const PyCommunicator* comm, const std::string& path, const std::vector<std::string>& names) {
-               const auto ranks = ranks_of(comm);
-               const Unlocked released;
-               return to_string(read_plan(*ranks, path, names));
-             });
   module.def("make_run", &make_run);
   module.def("make_run_over", &make_run_over);
   module.def("make_sampler_run", &make_sampler_run);

@@ -233,10 +233,7 @@ class Auditor {
 
   void check_ends(const std::map<int, Position>& ends) {
     step_ = {.start = at_};
-    const auto right = std::ranges::find_if(ends, [&](const auto& end) {
-      return follows(end.second) ||
-             start_.settled(end.second) == at_;  // of tail drop, what is left may be too little
-    });
+    const auto right = std::ranges::find_if(ends, [&](const auto& end) { return follows(end.second); });
     const Position end = right == ends.end() ? at_ : right->second;
     for (const auto& [rank, at] : ends)
       expect(at == end, Kind::lockstep, rank, "ended at {}, not at {}", text(at), text(end));

@@ -214,7 +214,8 @@ Position TraceStart::settled(const Position& at) const noexcept {
 
 bool TraceStart::follows(const Position& start, const Position& at) const noexcept {
   const bool is_next_epoch = is_stream() && start == Position{at.epoch + 1, 0, at.step};
-  return start == at || start == settled(at) || is_next_epoch;
+  const bool has_too_little = !is_stream() && settled(start) == at;  // of a stage whose batches are larger
+  return start == at || start == settled(at) || is_next_epoch || has_too_little;
 }
 
 std::int64_t TraceStart::slots_at(const Position& at) const noexcept {
