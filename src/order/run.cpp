@@ -120,6 +120,11 @@ void Run::cursors(std::int64_t first, std::span<std::int64_t> out) const {
   with_planner([&](Planner& planner) { return planner.cursors(*this, first, out), 0; });
 }
 
+internal::OpenTurns internal::RunAccess::turns_of(const Run& run, std::span<const SampleId> ids,
+                                                  std::span<const std::int64_t> epochs) {
+  return run.with_planner([&](Planner& planner) { return planner.turns_of(ids, epochs); });
+}
+
 bool Run::advance() {
   internal::GlobalBatch batch;
   if (!RunAccess::batch(*this, batch)) return false;

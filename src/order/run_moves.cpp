@@ -100,11 +100,6 @@ void internal::RunAccess::add_open(Run& run, const OpenTurns& more) {
   set_open(run, std::move(all));
 }
 
-internal::OpenTurns internal::RunAccess::turns_of(const Run& run, std::span<const SampleId> ids,
-                                                  std::span<const std::int64_t> epochs) {
-  return run.with_planner([&](Planner& planner) { return planner.turns_of(ids, epochs); });
-}
-
 void Run::seek(const Position& position) {
   // What was changed by hand since goes with it.
   const bool is_known = std::ranges::none_of(
