@@ -9,11 +9,14 @@
 #include <vector>
 
 #include "order/order.hpp"
+#include "rota/communicator.hpp"
+#include "source/draw.hpp"
 
 namespace {
 
 using rota::SampleId;
 using rota::Shuffle;
+using rota::internal::Draws;
 using rota::internal::Order;
 using rota::internal::ShardPlan;
 
@@ -88,6 +91,35 @@ void look_up_in_table(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * kRun);
 }
 BENCHMARK(look_up_in_table)->ArgName("N")->Arg(1'000'000)->Arg(100'000'000);
+
+std::vector<double> some_weights(std::int64_t n) {
+  std::vector<double> weights;
+  for (std::int64_t i = 0; i < n; ++i) weights.push_back(static_cast<double>(1 + i % 7));
+  return weights;
+}
+
+// The sample of a draw, anywhere in any epoch; beside the draws of std, which have no places.
+void draw(benchmark::State& state, bool is_weighted) {
+  const std::int64_t n = state.range(0);
+  const auto draws = is_weighted ? Draws::weighted({}, n, some_weights(n), n, 1) : Draws::repeated(n, 2.5, 1);
+  std::int64_t at = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(draws.sample({at}, at & 7));
+    at = (at + 7919) % draws.size();
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK_CAPTURE(draw, repeat, false)->ArgName("N")->Arg(1'000'000)->Arg(10'000'000);
+BENCHMARK_CAPTURE(draw, weighted, true)->ArgName("N")->Arg(1'000'000)->Arg(10'000'000);
+
+void draw_by_std(benchmark::State& state) {
+  const auto weights = some_weights(state.range(0));
+  std::discrete_distribution<std::int64_t> draws(weights.begin(), weights.end());
+  std::mt19937_64 random(1);
+  for (auto _ : state) benchmark::DoNotOptimize(draws(random));
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(draw_by_std)->ArgName("N")->Arg(1'000'000)->Arg(10'000'000);
 
 }  // namespace
 

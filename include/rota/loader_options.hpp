@@ -36,12 +36,16 @@ struct Mixture {
   std::vector<Part> datasets = {};
   MixtureEnd end = MixtureEnd::first_exhausted;
   std::int64_t steps = 0;  ///< of the run, under MixtureEnd::steps
+  /// At a resume, datasets with names may have more samples behind those that they had, which must be the
+  /// same. What is new is a dataset of its own: "web@1000" has the samples of "web" from number 1,000 on,
+  /// with a number, ids and epochs of its own, and by size its part of the weight.
+  bool grown = false;
 
   /// Throws Error{invalid_argument} for a null or empty dataset, an invalid `end`, and unless
   /// - there are 1 to 4,096 datasets,
   /// - weights are 0 or more, at least one above, with a finite sum,
   /// - `steps` is set under MixtureEnd::steps, and only then,
-  /// - names are all set, each another, or none.
+  /// - names are all set, each another, or none; for `grown` they are set, and have no "@".
   void validate() const;
   /// Of the datasets.
   [[nodiscard]] std::vector<std::string> names() const;

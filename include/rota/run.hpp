@@ -51,8 +51,9 @@ struct RunData {
   std::vector<std::int64_t> shard_lengths = {};
   /// Samples of each block of Shuffle::block, in order, where RunOptions::block has 0 samples.
   std::vector<std::int64_t> block_lengths = {};
-  std::string name = {};                        ///< of a mixture's, as Mixture::Part has it
-  std::optional<Fingerprint> fingerprint = {};  ///< what it is known by; without it, by its size
+  std::string name = {};                            ///< of a mixture's, as Mixture::Part has it
+  std::optional<Fingerprint> fingerprint = {};      ///< what it is known by; without it, by its size
+  std::optional<Fingerprint> own_fingerprint = {};  ///< where `known_as` has it known by another one
   friend bool operator==(const RunData&, const RunData&) = default;
 };
 
@@ -81,7 +82,7 @@ struct BatchSlot {
   std::int64_t step = 0;    ///< of the batch: Batch::start().step
   int rank = 0;             ///< the rank that reads it
   std::int64_t slot = 0;    ///< of the global batch, as in Batch::slots()
-  bool is_skipped = false;  ///< RunPlan::skip leaves that step out
+  bool is_skipped = false;  ///< the plan leaves that step out, or the sample
   friend bool operator==(const BatchSlot&, const BatchSlot&) = default;
 };
 
@@ -94,7 +95,7 @@ struct RunSlice {
   /// Of the global batch, ascending; under Split::balanced in each micro-batch.
   std::vector<std::int64_t> slots;
   std::vector<SampleId> ids;           ///< of a mixture as Loader::first_id numbers them
-  std::vector<SlotKind> kinds;         ///< samples and padding
+  std::vector<SlotKind> kinds;         ///< samples, padding, and what a plan leaves out
   std::vector<std::int64_t> epochs;    ///< of each sample; of a mixture its dataset's own
   std::vector<std::int32_t> datasets;  ///< of a mixture
   std::int64_t left_again = 0;         ///< samples of all ranks that come again behind it

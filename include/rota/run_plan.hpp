@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rota/types.hpp"
+
 namespace rota {
 
 /// A part of a run, from the first step on that starts at `begin` or behind it: until the next stage begins.
@@ -27,6 +29,9 @@ struct Stage {
   /// To these they go until the next stage begins, which counts the same unit: in a line, by 32 jumps at
   /// equal distances, each to the mean of its part; shares below 1/2,048 count as that.
   std::vector<double> toward = {};
+  /// Samples that nobody reads from here on, by their ids in batches, ascending; up to 65,536 of all stages.
+  /// Their slots stay, of SlotKind::skipped, so batches keep their cuts.
+  std::vector<SampleId> leave_out = {};
   friend bool operator==(const Stage&, const Stage&) = default;
 };
 

@@ -14,6 +14,7 @@ namespace rota {
 /// A training example, 0 <= value < N in dataset order.
 struct SampleId {
   std::int64_t value = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): the zero that it sees is the compiler's
   friend auto operator<=>(const SampleId&, const SampleId&) = default;
 };
 
@@ -102,7 +103,7 @@ enum class Split {
 enum class SlotKind : std::uint8_t {
   sample = 0,   ///< a sample of the epoch
   pad = 1,      ///< a repeated sample that fills up the last batch; not counted
-  skipped = 2,  ///< a bad sample of the epoch; counted; see BadSamples
+  skipped = 2,  ///< a sample of the epoch that is bad, see BadSamples, or left out, see Stage; counted
 };
 
 /// When a mixture ends. A dataset is exhausted after LoaderOptions::epochs passes over it. If the mixture

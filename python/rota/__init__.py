@@ -10,8 +10,9 @@
   `read_lengths`, `squares_of`, `tokens_of`), or several a `LengthColumn` each; `BatchCosts` says how well.
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made
   once (`Progress`, `CatalogChanges`).
-- `PythonSource` wraps a dataset of Python; `join`, `split`, `select`, `take`, `skip_first`, `zip`, `windows`, `pack`,
-  `cast` and `Mixture` make others of these.
+- `PythonSource` wraps a dataset of Python; `join`, `split`, `select`, `without`, `take`, `skip_first`, `zip`,
+  `windows`, `pack`, `cast` and `Mixture` make others of these; `repeat` and `weighted` draw anew in each epoch, from a
+  dataset of torch's, too. `known_as` goes on with data that only look different.
 - `write_shards` writes a dataset as tar, MDS or TFRecord shards, and tells so in a `ShardReport`.
 - `StreamLoader` reads in sequence what cannot be indexed: a `Stream` of yours, or `as_stream` of a source; `filter`,
   `flat_map` and `shuffle_buffer` make a `StreamSource` of another, and get a `StreamSample`. `Dispatch` is for what
@@ -41,6 +42,7 @@ from rota._checkpoint import (
     Verification, open_checkpoint, verify,
 )  # fmt: skip
 from rota._communicator import Communicator
+from rota._drawn import repeat, weighted
 from rota._errors import tell as _tell
 from rota._errors import (
     BadSample, BusyError, CallbackError, CorruptError, Error, InvalidArgumentError, IOError, MismatchError,
@@ -52,8 +54,8 @@ from rota._run import Run
 from rota._sampler import BatchIterator, ElasticBatchSampler
 from rota._settle import OpenSamples, merge_states
 from rota._sources import (
-    PythonSource, ShardReport, Source, cast, find_format, formats, join, open, pack, select, skip_first, split, take,
-    windows, write_shards, zip,
+    PythonSource, ShardReport, Source, cast, find_format, formats, join, known_as, open, pack, select, skip_first,
+    split, take, windows, without, write_shards, zip,
 )  # fmt: skip
 from rota._storages import ca_file_of_certifi as _ca_file_of_certifi
 from rota._streams import (
@@ -75,9 +77,9 @@ __all__ = [
     "Run", "Sample", "Samples", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",
     "StreamId", "StreamLoader", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter", "UnsupportedError",
     "Verification", "World", "cast", "compare_ranks", "find_format", "formats", "as_stream", "filter", "flat_map",
-    "join", "lengths_of", "merge_states", "open", "open_checkpoint", "pack", "progress", "read_lengths",
-    "select", "shuffle_buffer", "skip_first", "split", "squares_of", "take", "to_prometheus", "tokens_of", "verify",
-    "windows", "write_shards", "zip",
+    "join", "known_as", "lengths_of", "merge_states", "open", "open_checkpoint", "pack", "progress", "read_lengths",
+    "repeat", "select", "shuffle_buffer", "skip_first", "split", "squares_of", "take", "to_prometheus", "tokens_of",
+    "verify", "weighted", "windows", "without", "write_shards", "zip",
 ]  # fmt: skip
 
 _rota.send_messages_to(_tell)  # to the logger "rota", which prints them, unless the program says otherwise

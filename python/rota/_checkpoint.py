@@ -281,6 +281,9 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
     A tensor is whole on rank 0, which writes it; all ranks name it. `Rows(array)` is this rank's part of it instead.
     A scalar is saved as one row, [1]. Bytes and texts are rank 0's, too.
 
+    Loaders and samplers with `replan="at_save"` then go on by what the file of their plan says: of `save_async`, once
+    the states are copied. What is wrong with it costs no save: the logger "rota" says so.
+
     - `keep_last` checkpoints of this run stay, and for ever each one of a step that `keep_every` divides (0: none).
       A run goes on where its newest one is restored. Those of other runs stay, and the first save beside such says so.
     - `deadline`: seconds that the other ranks wait for one; 0: for ever. After TimeoutError, end the job.
@@ -319,6 +322,7 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
             path = os.fsdecode(path)
         super().__init__(ranks, path, policy)
         self._path = path
+        self._ranks = ranks
         self._world = World(ranks.rank, ranks.size)
         _open[next(_numbers)] = self
 
@@ -328,9 +332,7 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
         When it raises, the directory is as before. A rank that fails at its own states raises that; the others
         raise an Error that names the rank.
         """
-        report = self._write(self._save, step, states)
-        _saving.discard(self)
-        return report
+        return self._write(self._save, _saving.discard, step, states)
 
     def save_async(self, step: int, *states: Any) -> None:
         """The same in the background: copies the states, and returns. Call `poll` every step.
@@ -338,22 +340,35 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
         A save under way is waited for first. What fails is raised by the next collective call, such as `wait`.
         `close`, and Python's end, wait for it. Do not use another HDF5 library meanwhile.
         """
-        self._write(self._save_async, step, states)
-        _saving.add(self)
+        self._write(self._save_async, _saving.add, step, states)
 
-    def _write(self, write: Callable, step: int, states: tuple) -> Any:
+    def _write(self, write: Callable, note: Callable, step: int, states: tuple) -> Any:
         snapshot = self._new_snapshot()
+        planned: dict[str, Any] = {}  # by files
         failed = None
         try:
             step = operator.index(step)
             for name, value in _named(states):
                 _add(snapshot, name, value, self._world)
+                if getattr(loader := _loader_of(value), "_plan_file", None):
+                    planned[name] = loader
+                    snapshot.same(f"{name}/plan", 'replan="at_save"')
+                    if loader.world.size > self._world.size:
+                        raise InvalidArgumentError(
+                            f'save "{name}", with replan="at_save": it is of {loader.world.size} ranks, and this '
+                            f"directory of {self._world.size}, so that ranks may find other plans; open it with the "
+                            "comm= of all ranks, or call replan() yourself"
+                        )
         except BaseException as error:
             if self._world.size == 1:
                 raise
             step, failed = 0, error
         with first(lambda: failed):
-            return write(step, snapshot, told(failed))
+            report = write(step, snapshot, told(failed))
+        note(self)
+        for name in sorted(planned):
+            planned[name]._plan_file.read(planned[name], self._ranks)
+        return report
 
     def wait(self) -> SaveReport | None:
         """Waits for the background save, and raises its error; None without one."""

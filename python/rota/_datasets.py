@@ -240,6 +240,7 @@ class Known:
             raise UnsupportedError("make a sampler: fingerprint= of a mixture; leave it out")
         dataset, weights, self.called = by_order("make a sampler", dataset, weights)
         self.lengths = _lengths(dataset, weights)
+        self.samples = sum(self.lengths)  # of what is read, whatever a state knows besides
         self.mixing = None if weights is None else (weights, _rota.MixtureOptions.plain(end=end, steps=steps))
         self.fingerprint = fingerprint or None
         is_text = fingerprint and re.fullmatch("[0-9a-f]{32}", str(fingerprint)) is None
@@ -266,7 +267,8 @@ class Known:
         known = self.names or [[]] * len(self.lengths)
         digests = ([*map(digest_of, names)] for names in known)
         data: Any = [_rota.numbers(size, self.fingerprint, of) for size, of in zip(self.lengths, digests)]
-        data = Mixture(data, self.mixing[0], **self.mixing[1]) if self.mixing else data[0]
+        named = dict(zip(self.called, data)) if self.called else data
+        data = Mixture(named, self.mixing[0], **self.mixing[1]) if self.mixing else data[0]
         made = _rota.make_sampler_run(data, _rota.LoaderOptions(**options), world)
         if self.mixing:  # of Python's own numbers, to be pickled
             self.mixing = [*map(float, self.mixing[0])], self.mixing[1]

@@ -13,35 +13,42 @@ from rota._values import BatchCosts, Position
 class Index(int):
     """The number of a sample, which also knows its epoch, and whether it pads its batch. An int in all else.
 
-    `key` is 64 bits of randomness of seed, epoch and id: see `rota.torch.seeded`.
+    `id` is what the run calls the sample: the same number, until datasets come or go (docs/change.md). `key` is 64 bits
+    of randomness of seed, epoch and id: see `rota.torch.seeded`.
     """
 
     __slots__ = ()
     epoch: int
     seed: int
     is_pad: bool
+    shift: int
 
     @staticmethod
-    def of(id: int, epoch: int, seed: int, is_pad: bool = False) -> Index:
-        """Sample `id` of `epoch`."""
-        made: Index = index_type(operator.index(epoch), operator.index(seed), bool(is_pad))(id)
+    def of(id: int, epoch: int, seed: int, is_pad: bool = False, shift: int = 0) -> Index:
+        """Sample `id` of `epoch`, which a dataset gets as `id - shift`."""
+        kind = index_type(operator.index(epoch), operator.index(seed), bool(is_pad), operator.index(shift))
+        made: Index = kind(id - shift)
         return made
+
+    @property
+    def id(self) -> int:
+        """Of the sample in the run: as in `BatchInfo.ids`."""
+        return int(self) + self.shift
 
     @property
     def key(self) -> int:
         """64 bits of randomness of seed, epoch and id."""
-        return _rota.sample_key(self.seed, self.epoch, int(self))
+        return _rota.sample_key(self.seed, self.epoch, self.id)
 
     def __reduce__(self) -> tuple:
-        return Index.of, (int(self), self.epoch, self.seed, self.is_pad)
+        return Index.of, (self.id, self.epoch, self.seed, self.is_pad, self.shift)
 
 
 @functools.lru_cache(maxsize=256)
-def index_type(epoch: int, seed: int, is_pad: bool) -> Any:
+def index_type(epoch: int, seed: int, is_pad: bool, shift: int) -> Any:
     """Of all such indices of an epoch: what they have in common costs none of them anything."""
-    return type(
-        "Index", (Index,), {"__slots__": (), "__module__": "rota", "epoch": epoch, "seed": seed, "is_pad": is_pad}
-    )
+    own: dict[str, Any] = {"epoch": epoch, "seed": seed, "is_pad": is_pad, "shift": shift}
+    return type("Index", (Index,), {"__slots__": (), "__module__": "rota", **own})
 
 
 class Indices(list):
@@ -54,9 +61,9 @@ class Indices(list):
         return (Indices, (list(self),)) if encoded is None else (decoded, encoded)
 
 
-def decoded(ids: bytes, epochs: bytes, pads: bytes, seed: int) -> list[Index]:
+def decoded(ids: bytes, epochs: bytes, pads: bytes, seed: int, shifts: bytes) -> list[Index]:
     """What `Indices` went as."""
-    return _rota.decode_indices(ids, epochs, pads, seed)
+    return _rota.decode_indices(ids, epochs, pads, seed, shifts)
 
 
 def _of_batch(name: str, text: str) -> Any:
@@ -93,7 +100,7 @@ class BatchInfo:
     end: Position = _of_batch("end", "The position behind it.")
     is_again: bool = _of_batch("is_again", "Whether its samples were handed out before, and come again: it is no step.")
     ids: Any = _of_batch("ids", "The samples.")
-    kinds: Any = _of_batch("kinds", "0: a sample; 1: one that pads the batch.")
+    kinds: Any = _of_batch("kinds", "0: a sample; 1: padding; 2: left out by the plan, and another is read.")
     mask: Any = _of_batch("mask", "True where a sample counts.")
     epochs: Any = _of_batch("epochs", "Of each sample.")
     datasets: Any = _of_batch("datasets", "Which of several datasets each sample is of.")

@@ -14,7 +14,7 @@ from rota._communicator import Communicator, as_communicator, as_world, check_wo
 from rota._datasets import names_of
 from rota._errors import BusyError, InvalidArgumentError
 from rota._options import in_rotas_words
-from rota._plan import another_plan, by_order, plan_text, read_plan, weights_by_order
+from rota._plan import PlanFile, another_plan, by_order, plan_text, read_plan, weights_by_order
 from rota._run import Run
 from rota._settle import Settling
 from rota._sources import Source
@@ -141,7 +141,8 @@ class Loader(Placed, Settling, _rota.Loader):
       `rota.torch.world` returns.
     - `rank_split="balanced"` deals each batch so that ranks have as much to do, as `balance` says.
     - `plan` says what the run changes on its way: batch sizes, weights, steps that are left out (docs/change.md). It is
-      a dict, or the path of a file of JSON, which one rank of `comm` reads.
+      a dict, or the path of a file of JSON, which one rank of `comm` reads. With `replan="at_save"` each save of a
+      `CheckpointDirectory` reads it anew, and the run goes on by what it says then.
     - A message of the logger "rota" says what workers are reading, each time that a batch has been waited for
       `slow_after` seconds.
     - A `for` gives what is left of the run. `evaluation=True`, for validation: each `for` begins at the first sample.
@@ -174,6 +175,7 @@ class Loader(Placed, Settling, _rota.Loader):
         worker_split: str = "by_sample",
         epochs: int | None = 1,
         plan: Mapping[str, Any] | str | os.PathLike | None = None,
+        replan: str = "by_hand",
         evaluation: bool = False,
         settle: str = "at_delivery",
         open_limit: int = 16_384,
@@ -194,20 +196,21 @@ class Loader(Placed, Settling, _rota.Loader):
         retry_wait: float = 0.01,
     ) -> None:
         options = dict(locals(), transform=_weakly(transform), collate=_weakly(collate))
-        for name in ("self", "source", "world", "comm", "cast", "plan", "__class__"):
+        for name in ("self", "source", "world", "comm", "cast", "plan", "replan", "__class__"):
             options.pop(name, None)
         place = _place(world, comm)
         self._ranks = place if isinstance(place, Communicator) else None
-        plan = read_plan(plan, source.sources if isinstance(source, Mixture) else None, self._ranks)
+        text = read_plan(plan, source.sources if isinstance(source, Mixture) else None, self._ranks)
         names: list[str] = []
         with compared(self._ranks, "make a loader") as describe:
+            self._plan_file = PlanFile.of(plan, replan)
             self._source = _taken(source, cast)
             sources = [self._source]
             if isinstance(self._source, Mixture):
                 _rota.check_mixture(self._source)
                 sources, _, names = by_order("mix datasets", self._source.sources, self._source.weights)
-            given = _rota.LoaderOptions(**options, plan=plan_text(plan, names))
-            describe("".join(f"{name}\n" for one in sources for name in names_of(one)))
+            given = _rota.LoaderOptions(**options, plan=plan_text(text, names))
+            describe(f"replan {replan}\n" + "".join(f"{name}\n" for one in sources for name in names_of(one)))
         super().__init__(self._source, given, place)
         self._is_placed = world is not None or comm is not ...
         self._functions = transform, collate  # which C++ holds weakly
@@ -235,6 +238,8 @@ class Loader(Placed, Settling, _rota.Loader):
     def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
         """Goes on by another plan, of which all is the same that is past, else MismatchError. All ranks at one step."""
         self._replan(another_plan(plan, self.names, self._ranks))
+        if self._plan_file:
+            self._plan_file.follow(plan)
 
     def set_weights(self, weights: Any) -> None:
         """Goes on with other weights of a mixture's datasets, in order or by name. All ranks do it at the same step."""

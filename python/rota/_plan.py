@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rota import _rota
-from rota._errors import InvalidArgumentError
+from rota._errors import Error, InvalidArgumentError, TimeoutError, tell
 
 
 def plan_text(plan: Any, names: Sequence[str] = ()) -> str | None:
@@ -44,9 +45,58 @@ def read_plan(plan: Any, datasets: Any = None, ranks: Any = None) -> Any:
 
     `datasets` may be named by a dict.
     """
-    if not isinstance(plan, (str, os.PathLike)):
+    if not isinstance(plan, (str, os.PathLike)) or str(plan).startswith("{"):  # the text of a Run's plan
         return plan
     return _rota.read_plan(ranks, os.fspath(plan), [*map(str, datasets)] if isinstance(datasets, Mapping) else [])
+
+
+class PlanFile:
+    """A file of a plan that every save of a CheckpointDirectory reads anew."""
+
+    def __init__(self, path: str | os.PathLike | None) -> None:
+        self._path = path
+        self._refused = ""  # what was in it, or why it could not be read
+
+    @classmethod
+    def of(cls, plan: Any, replan: str) -> PlanFile | None:
+        """Of the options of a loader or sampler."""
+        if replan not in ("by_hand", "at_save"):
+            raise InvalidArgumentError(f'plan a run: replan is {replan!r}; it must be "by_hand" or "at_save"')
+        if replan == "at_save" and not isinstance(plan, (str, os.PathLike, type(None))):
+            raise InvalidArgumentError('plan a run: replan="at_save" reads a file: give its path to plan= or replan()')
+        return cls(plan) if replan == "at_save" else None
+
+    def follow(self, plan: Any) -> None:
+        """Of what `replan` was given."""
+        if isinstance(plan, (str, os.PathLike)):
+            self._path = plan
+
+    def read(self, loader: Any, ranks: Any) -> None:
+        """**Collective** over `ranks`, which are at one place: goes on by what the file says by now.
+
+        What it cannot go on by is told once, on all ranks, and the run stays as it was.
+        """
+        if self._path is None:
+            return
+        found = ""
+        try:
+            found = read_plan(self._path, dict.fromkeys(loader._run._names), ranks)
+            if found == "{}" != loader._run.plan:
+                raise InvalidArgumentError(
+                    f"read a plan: {self._path} has none; one without stages to come has those that have begun"
+                )
+            if found != loader._run.plan:
+                if getattr(loader, "_part", 0):
+                    return  # all parts of a batch go by one plan
+                loader.replan(json.loads(found))
+                logging.getLogger("rota").info("the run goes on by another plan, of %s", os.fspath(self._path))
+            self._refused = ""
+        except TimeoutError:
+            raise
+        except Error as error:
+            if self._refused != (found or str(error)):
+                self._refused = found or str(error)
+                tell(f"{error}; the run goes on by the plan that it had, until a save finds another in {self._path}")
 
 
 def by_order(task: str, datasets: Any, weights: Any) -> tuple[Any, Any, list[str]]:

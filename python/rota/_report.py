@@ -1,4 +1,5 @@
-"""The page that `rota report` makes of traces: what the loop waited for, the strip of each epoch, waits over time, slow files.
+"""The page that `rota report` makes of traces: what the loop waited for, what was trained, the strip of each epoch, waits over
+time, slow files.
 
 It runs alone, with nothing but Python: the tool calls it so. What is in traces, `rota audit --json` tells.
 """
@@ -29,6 +30,8 @@ from typing import Any
 COLOURS = "#3b7dd8 #d99a1e #2f9e7f #8e5bc4 #a5623a #3f9fc4 #7d8f2a #b05a92".split()
 FATES = {"open": "#f2c230", "dropped": "#5d6875"}  # of samples that are settled by hand
 MOST_EPOCHS = 12  # strips
+MOST_CHANGES = 12  # in words
+MOST_ROWS = 32  # of datasets
 MOST_RANKS = 8  # lines; of more, the quickest, the middle and the slowest
 MOST_BINS = 200
 MOST_PROBLEMS = 20
@@ -115,6 +118,7 @@ body { margin: 0 auto; padding: 1.5rem 1rem 3rem; max-width: 62rem; background: 
 h1 { font-size: 1.5rem; margin: 0 0 .2rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .4rem; }
 p { margin: .3rem 0; } .soft { color: var(--soft); font-size: .875rem; } .bad { color: var(--red); font-weight: 600; }
 svg { display: block; width: 100%; } .strip { height: 2rem; border-radius: 4px; } .again { height: .5rem; margin-top: 2px; }
+.bars { height: 1.1rem; border-bottom: 1px solid var(--line); }
 .chart { height: 11rem; border-left: 1px solid var(--line); border-bottom: 1px solid var(--line); }
 .row { display: flex; margin-top: .35rem; justify-content: space-between; flex-wrap: wrap; gap: 0 1rem; }
 .key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .35em; }
@@ -138,10 +142,12 @@ def keys(entries: Iterable[tuple[str, str]]) -> str:
     return f'<p class="soft keys">{"".join(spans)}</p>'
 
 
-def rectangles(spans: Iterable[tuple[float, float, str]], whole: float) -> Iterator[str]:
-    for begin, end, colour in spans:
+def rectangles(spans: Iterable[tuple[Any, ...]], whole: float) -> Iterator[str]:
+    """Of [begin, end) and a colour; and of how much of the height, where that is not all."""
+    for begin, end, colour, *share in spans:
         width = max(1000 * (end - begin) / whole, 1)
-        yield f'<rect x="{1000 * begin / whole:.2f}" width="{width:.2f}" height="10" fill="{colour}"/>'
+        high = f'y="{10 - 10 * share[0]:.2f}" height="{10 * share[0]:.2f}"' if share else 'height="10"'
+        yield f'<rect x="{1000 * begin / whole:.2f}" width="{width:.2f}" {high} fill="{colour}"/>'
 
 
 def picture(kind: str, label: str, inside: str, height: int) -> str:
@@ -156,10 +162,14 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return f'<div class="wide"><table><tr>{"".join(f"<th>{text(cell)}</th>" for cell in head)}</tr>{cells}</table></div>'
 
 
+def is_mixture(found: Json) -> bool:
+    return len(found["samples"]) > 1 or any("name" in of for of in found.get("strip", {"datasets": []})["datasets"])
+
+
 def strips(found: Json, colours: dict[int, str]) -> Iterator[str]:
     phases = found["phases"]
     thing = "sample" if found["samples"] else "step"
-    has_epochs = len(found["samples"]) == 1
+    has_epochs = len(found["samples"]) == 1 and not is_mixture(found)
     shown = [*found["epochs"][:MOST_EPOCHS], *(epoch for epoch in found["epochs"][MOST_EPOCHS:] if epoch["faults"])]
 
     def spans(parts: list[Json], counts: bool) -> list[tuple[float, float, str]]:
@@ -194,6 +204,76 @@ def strips(found: Json, colours: dict[int, str]) -> Iterator[str]:
     stops_said = [f"at step {phase['step']:,} with {count(phase['world'], 'rank')}" for phase in phases[1:]]
     if stops_said:
         yield f'<p class="soft">It went on {text(", ".join(stops_said))}.</p>'
+
+
+def shortened(words: Sequence[str], between: str = ", ") -> str:
+    more = [f"and {len(words) - MOST_CHANGES:,} more"] * (len(words) > MOST_CHANGES)
+    return between.join([*words[:MOST_CHANGES], *more])
+
+
+def changes(values: Iterable[tuple[int, int]]) -> str:
+    """Of where each begins: "64 → 96 at step 1,200"."""
+    firsts = [next(same) for _, same in itertools.groupby(values, key=lambda one: one[1])]
+    return shortened([f"{value:,}" + f" at step {at:,}" * (n > 0) for n, (at, value) in enumerate(firsts)], " → ")
+
+
+def legs(found: Json) -> list[tuple[Json, int, int]]:
+    """Phases, and of each the steps [begin, end) that no later one ran again."""
+    end, kept = found["strip"]["steps"], []
+    for phase in reversed(found["phases"]):
+        if phase["step"] < end:
+            kept.append((phase, phase["step"], end))
+            end = phase["step"]
+    return kept[::-1]
+
+
+def stages_of(run: list[tuple[Json, int, int]]) -> tuple[list[int], list[int]]:
+    """Where stages begin, and where the run went on by another plan."""
+    plans = [phase.get("plan") for phase, _, _ in run]
+    # A phase tells of those behind its first step: of one that begins there the phase before does, by the same plan.
+    told = zip(run, plans, [*plans[1:], ""])
+    begins = {at for (phase, _, end), own, after in told for at, _ in phase["batches"][1:] if at < end + (own == after)}
+    return sorted(begins), [begin for (_, begin, _), own, before in zip(run[1:], plans[1:], plans) if own != before]
+
+
+def trained(found: Json, colours: dict[int, str]) -> Iterator[str]:
+    """A table of datasets; and the strip of the run by steps: ranks, batch, the share of each dataset, what was left out."""
+    steps, every, datasets, left_out = (found["strip"][name] for name in ("steps", "every", "datasets", "left_out"))
+    names = [of.get("name") or f"dataset {d}" for d, of in enumerate(datasets)]
+    has_tokens = any("tokens_per_sample" in of for of in datasets)
+    rows = []
+    for name, of in zip(names, datasets):
+        samples, size, mean = sum(of["trained"]), of.get("size"), of.get("tokens_per_sample")
+        tokens = [f"{samples * mean:,.0f}" if mean else "-"] * has_tokens
+        rows.append([name, f"{samples:,}", *tokens, f"{samples / size:.3f}" if size else "-", f"{size or 0:,}", f"{of['skipped']:,}"])
+    yield table(["dataset", "samples trained", *["tokens"] * has_tokens, "epochs", "of", "left out or skipped"], rows)
+    run = legs(found)
+    if not run:
+        return
+
+    def row(name: str, said: str, spans: Iterable[tuple[Any, ...]]) -> str:
+        head = f'<div class="row"><span>{text(name)}</span><span class="soft">{text(said)}</span></div>'
+        return head + picture("bars", f"{name}: {said}", "".join(itertools.islice(rectangles(spans, steps), 1500)), 10)
+
+    yield row("ranks", changes((begin, phase["world"]) for phase, begin, _ in run), ((begin, end, colours[phase["phase"]]) for phase, begin, end in run))
+    sizes = [(at, size) for phase, _, end in run for at, size in phase["batches"] if at < end]
+    most = max(size for _, size in sizes)
+    yield row("batch", changes(sizes), ((at, end, "var(--soft)", size / most) for (at, size), (end, _) in zip(sizes, [*sizes[1:], (steps, 0)])))
+    stages, others = stages_of(run)
+    if stages or others:
+        told = [f"{what} from step {shortened([f'{at:,}' for at in begins])}" for what, begins in (("", stages), ("another plan", others)) if begins]
+        yield row("stages", "; ".join(told).strip(), ((at, at, "var(--ink)") for at in stages + others))
+    sums = [sum(part) or 1 for part in zip(*(of["trained"] for of in datasets))]
+    for name, of, colour in list(zip(names, datasets, itertools.cycle(COLOURS)))[: MOST_ROWS * (len(datasets) > 1)]:
+        shares = [n / whole for n, whole in zip(of["trained"], sums)]
+        said = f"{100 * sum(of['trained']) / max(sum(map(sum, (of['trained'] for of in datasets))), 1):.1f} %"
+        yield row(name, said, ((k * every, min((k + 1) * every, steps), colour, share) for k, share in enumerate(shares) if share))
+    if len(datasets) > MOST_ROWS:
+        yield f'<p class="soft">and {count(len(datasets) - MOST_ROWS, "dataset")} more.</p>'
+    if left_out:
+        ranges = shortened([f"{begin:,}" + f" to {end - 1:,}" * (end - begin > 1) for begin, end in left_out])
+        yield row("left out", f"{count(sum(end - begin for begin, end in left_out), 'step')}: {ranges}", ((*span, "var(--ink)") for span in left_out))
+    yield f'<div class="row soft"><span>step 0</span><span>step {steps - 1:,}</span></div>'
 
 
 def chart(phase: Json) -> Iterator[str]:
@@ -284,8 +364,12 @@ def section(directory: Path, tool: Sequence[str]) -> Iterator[str]:
                 f"<p>Phase {phase['phase']}: the costliest rank of a step has {of['balanced']:.3f} times the mean of all ranks; "
                 f"with equal slices it would have {of['by_sample']:.2f} times.</p>"
             )
+    colours = {phase["phase"]: of_worlds[phase["world"]] for phase in phases}
+    if is_mixture(found) or any("plan" in phase for phase in phases):
+        yield "<h2>What was trained</h2>"
+        yield from trained(found, colours)
     yield "<h2>Every sample, once</h2>"
-    yield from strips(found, {phase["phase"]: of_worlds[phase["world"]] for phase in phases})
+    yield from strips(found, colours)
     yield from judged(found)
     with_times = [phase for phase in phases if timed(phase)]
     if with_times:

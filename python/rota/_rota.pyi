@@ -167,6 +167,7 @@ class Run(_Order):
     samples: Final[int]
     global_batch_size: Final[int]
     seed: Final[int]
+    plan: Final[str]
     is_over: Final[bool]
     def __init__(self, run: Run, /) -> None: ...
     def when(

@@ -8,18 +8,19 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from rota import _rota
 from rota._balance import Balance, with_lengths
+from rota._batch_iterator import BatchIterator
 from rota._by_hand import ByHand
 from rota._communicator import as_world, check_world, compared, find_world, torchs_ranks
 from rota._datasets import Known
 from rota._errors import InvalidArgumentError, MismatchError, UnsupportedError
-from rota._indices import BatchInfo, Index, Indices
+from rota._indices import BatchInfo
 from rota._options import in_rotas_words
-from rota._plan import another_plan, plan_text, read_plan, weights_by_order
+from rota._plan import PlanFile, another_plan, plan_text, read_plan, weights_by_order
 from rota._run import Run
 from rota._settle import Settling
 from rota._values import BatchSlot, Position, World
@@ -27,82 +28,6 @@ from rota._values import BatchSlot, Position, World
 
 class _Base(Generic[TypeVar("T")]):  # type: ignore[misc]
     """Once torch is there, its Sampler stands in this place, for those who ask for one: it is laid out alike."""
-
-
-class BatchIterator(Iterator[list[Index]]):
-    """The batches of a sampler, drawn ahead of what is delivered. Stateful: it is where its caller drew to."""
-
-    def __init__(self, sampler: ElasticBatchSampler) -> None:
-        self._sampler = sampler
-        is_over = sampler._rules.take_end(sampler._run)
-        self._run: Any = sampler._run if sampler._is_by_hand else _rota.Run(sampler._run)
-        self._draw = self._run._hand_out if sampler._is_by_hand else self._run._draw
-        self._before = self._run
-        self._parts: deque[list[Index]] = deque()  # of the batch drawn last, to be handed out
-        if sampler._evaluation:
-            self._run.restart()
-        self._begin(is_over)
-        self._counts_nothing = not sampler._is_counted  # unless its state is kept
-        self._drawn: deque[Any] | None = None
-        if sampler._is_counted:
-            self._drawn = sampler._ahead = deque()
-
-    def _begin(self, is_over: bool) -> None:
-        self._start = self._run.position
-        self._last_epoch = self._start.epoch if self._sampler._epochs is None else None
-        if is_over:  # nothing but what comes again
-            self._last_epoch = self._start.epoch - 1
-
-    def __iter__(self) -> BatchIterator:
-        return self
-
-    def __next__(self) -> list[Index]:
-        if self._parts:
-            return self._parts.popleft()
-        if self._sampler._has_parts and not self._sampler._is_by_hand:
-            self._before = _rota.Run(self._run)
-        drawn = self._draw(self._last_epoch)
-        at, by_hand = self._run.position, self._sampler._by_hand
-        if self._sampler._is_by_hand:
-            if drawn is not None:
-                self._sampler._rules.passed(self._run, drawn[1])
-        elif self._counts_nothing and at != self._start:
-            by_hand.drew(self._start, drawn is None)
-        if drawn is None:
-            carries = self._drawn is None and not self._sampler._is_by_hand
-            if carries and at.epoch > self._start.epoch and at.consumed > 0:
-                by_hand.carried_into = at.epoch
-            raise StopIteration
-        indices, batch = drawn
-        parts = self._sampler._parts_of(batch)
-        if self._drawn is not None:
-            self._drawn += parts
-        if not self._sampler._has_parts:
-            return indices
-        for part in parts:
-            self._parts.append(Indices(indices[: part.size]))
-            del indices[: part.size]
-        return self._parts.popleft()
-
-    def state_dict(self) -> dict[str, str]:
-        """Behind the last batch drawn; before it, unless all of its parts were."""
-        self._counts_nothing = False
-        self._sampler._by_hand.kept()
-        run: Any = self._before if self._parts else self._run
-        return {"rota": run._state(), **self._sampler._known.told}
-
-    def load_state_dict(self, state: Mapping[str, str]) -> None:
-        """Goes to where `state` says. At an epoch's end it gives nothing, unless the sampler is to go behind it."""
-        self._parts.clear()
-        if self._sampler._is_by_hand:
-            self._sampler.load_state_dict(state)
-            return self._begin(False)
-        self._run._load(state)
-        rules = self._sampler._rules
-        self._begin(rules.gives_nothing(self._run))
-        self._counts_nothing = False
-        if rules.ends(self._run) and not self._sampler._evaluation:
-            self._sampler.load_state_dict(state)
 
 
 def _of_run(name: str, text: str) -> Any:
@@ -121,6 +46,7 @@ class _Computed:
     position: Position = _of_run("position", "Behind the last batch that was delivered.")
     seed: int = _of_run("seed", "Of the order.")
     samples: int = _of_run("samples", "Of all datasets.")
+    names: list[str] = _of_run("_names", "Of its datasets, by number: also of those that were left out.")
 
     def __len__(self) -> int:
         """Batches of an epoch, with "carry" of this one; of all of them, where the number of `epochs` was given.
@@ -170,9 +96,10 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
     loop, or ask the iterator for its `state_dict`.
 
     - `dataset` is one, or its length; with `weights`, a list of those, or a dict by name, whose samples are numbered as
-      ConcatDataset does.
+      ConcatDataset does. By name they come and go between a state and the sampler that loads it (docs/change.md).
     - `plan` says what the run changes on its way: batch sizes, weights, steps that are left out (docs/change.md). It is
-      a dict, or the path of a file of JSON, which one rank reads.
+      a dict, or the path of a file of JSON, which one rank reads. With `replan="at_save"` each save of a
+      `CheckpointDirectory` reads it anew, and the run goes on by what it says then.
     - `epochs=None`: each `for` goes through the rest of one epoch, as torch's do. `epochs=3`: one `for` goes through
       all three.
     - `tail` "pad" fills up an epoch's last batch with samples that `BatchInfo.mask` masks; "drop" leaves it out;
@@ -195,6 +122,9 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
     """
 
     _changes = 0
+    _replans = 0
+    _left: deque[Any] | None = None  # what the `for` that is delivered had drawn, by another plan
+    _until: int | None = None  # the last epoch of that `for`
 
     @in_rotas_words
     def __init__(
@@ -216,6 +146,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         end: str = "first_exhausted",
         steps: int = 0,
         plan: Mapping[str, Any] | str | os.PathLike | None = None,
+        replan: str = "by_hand",
         fingerprint: str | None = None,
         evaluation: bool = False,
         settle: str = "at_delivery",
@@ -227,7 +158,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
         self._is_mixture, self._evaluation = weights is not None, bool(evaluation)
         ranks = torchs_ranks() if world is None else None
         balance = with_lengths(balance, dataset, ranks)
-        plan = read_plan(plan, dataset if weights is not None else None, ranks)
+        text = read_plan(plan, dataset if weights is not None else None, ranks)
         with compared(ranks, "make samplers") as describe:
             is_plain = weights is None and epochs is None and plan is None and tail in ("pad", "partial")
             if evaluation and not is_plain:
@@ -235,13 +166,14 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
                     "make a sampler: evaluation=True gives each sample once in each `for`: leave out weights=, plan= "
                     'and epochs=, and let tail be "pad" or "partial"'
                 )
+            self._plan_file = PlanFile.of(plan, replan)
             self._known = Known(dataset, weights, end, steps, fingerprint)
             if evaluation or (weights is not None and epochs is None):
                 epochs = 1  # of a mixture: until one is exhausted
             self._options = _rota.LoaderOptions.plain(
                 global_batch_size=global_batch_size, shards=shards, interleave=interleave, shuffle=shuffle, block=block,
                 seed=seed, tail=tail, epochs=epochs, rank_split=rank_split, balance=balance, settle=settle,
-                open_limit=open_limit, plan=plan_text(plan, self._known.called),
+                open_limit=open_limit, plan=plan_text(text, self._known.called),
             )  # fmt: skip
             self._options["balance"] = balance
             self._has_parts = balance is not None and (balance.micro_batches > 1 or balance.micro_cost > 0)
@@ -262,7 +194,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
             self._ahead: deque[Any] | None = None  # batches of the `for` that is delivered; none since it was moved
             self._is_counted = False  # by what delivers its batches
             self._is_in_loader = False  # a rota.torch.DataLoader, which does
-            describe(self._described())
+            describe(self._described() + f"replan {replan}\n")
 
     def _described(self) -> str:
         """What must be the same on all ranks, by lines."""
@@ -433,7 +365,7 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
 
     def _changed(self) -> None:
         self._changes += 1
-        self._is_compared, self._ahead = False, None
+        self._is_compared, self._ahead, self._left = False, None, None
         self._start_batch()
 
     def set_epoch(self, epoch: int) -> None:
@@ -475,14 +407,18 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
     def replan(self, plan: Mapping[str, Any] | str | os.PathLike) -> None:
         """Goes on by another plan, of which all is the same that is past, else MismatchError. All ranks at one step."""
         ranks = None if self._is_placed else torchs_ranks()
-        self._run._replan(text := another_plan(plan, self._known.called, ranks))
+        self._run._replan(text := another_plan(plan, self.names, ranks))
+        if self._plan_file:
+            self._plan_file.follow(plan)
         self._options["plan"] = text
         self._run._keep_ledger()
+        left = self._left if self._ahead is None else self._ahead
         self._changed()
+        self._left, self._replans = left, self._replans + 1
 
     def set_weights(self, weights: Sequence[float] | Mapping[str, float]) -> None:
         """Goes on with other weights of the datasets, in order or by name. All ranks do it at the same step."""
-        self._run.set_weights(weights_by_order("set weights", weights, self._known.called))
+        self._run.set_weights(weights_by_order("set weights", weights, self.names))
         self._run._keep_ledger()
         self._changed()
 
@@ -494,13 +430,16 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
             )
         at = self.world, self._run._state(), self.global_batch_size
         own = {name: copy.copy(self.__dict__[name]) for name in ("_rules", "_by_hand", "_known")}
-        return {**self.__dict__, **own, "_run": at, "_moves": object(), "_ahead": None, "_parts": deque(), "_part": 0}
+        own |= {"_moves": object(), "_ahead": None, "_left": None, "_parts": deque(), "_part": 0}
+        return {**self.__dict__, **own, "_run": at}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         world, at, size = state["_run"]
-        self._run = self._known.run(self._options, world)
+        self._run = self._known.run({**self._options, "plan": None}, world)
         if self._is_by_hand:
             self._run._settle_by_hand(self._options["open_limit"])
         self._run._load({"rota": at})
+        if self._options["plan"] is not None:  # by the numbers that datasets have there
+            self._run._replan(self._options["plan"])
         self._run.set_global_batch_size(size)

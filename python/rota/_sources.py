@@ -213,17 +213,43 @@ def select(source: Source, ids: Any) -> Source:
     >>> [int(sample["data"]) for sample in rota.select(source, [3, 0, 3])]
     [13, 10, 13]
     """
+    task, source = "select samples", _as_source("select samples", source)
+    return _made("select", source, _bytes_of_ids(task, source, ids))
+
+
+def without(source: Source, ids: Any) -> Source:
+    """All samples of `source` but `ids`, in order. Of a run that goes on, leave them out by its plan (docs/change.md).
+
+    >>> import rota
+    >>> source = rota.PythonSource([10, 11, 12, 13])
+    >>> [int(sample["data"]) for sample in rota.without(source, [3, 1])]
+    [10, 12]
+    """
+    task, source = "leave out samples", _as_source("leave out samples", source)
+    return _made("without", source, _bytes_of_ids(task, source, ids))
+
+
+def known_as(source: Source, was: str, now: str) -> Source:
+    """`source`, whose fingerprint is `now`, for a run that knew it by `was`: data that only look different.
+
+    They were moved, mended or written anew, and you know them to be the same samples. States and traces say both
+    fingerprints from here on. Keep it around the dataset, outermost, for as long as the run goes on.
+    """
+    return _made("known_as", _as_source("know a dataset by another fingerprint", source), was, now)
+
+
+def _bytes_of_ids(task: str, source: Source, ids: Any) -> bytes:
     import numpy as np
 
     given = np.asarray(ids)
     if given.ndim != 1 or (given.size > 0 and given.dtype.kind not in "iu"):
         raise TypeError(
-            f"select samples: ids must be an array or a list of whole numbers, and not {given.dtype} of shape "
+            f"{task}: ids must be an array or a list of whole numbers, and not {given.dtype} of shape "
             f"{given.shape}; of a mask they are numpy.flatnonzero(mask)"
         )
     if given.dtype == np.uint64 and given.size > 0 and given.max() > np.iinfo(np.int64).max:
-        raise OutOfRangeError(f"select samples: one of ids is {given.max()}; the dataset has {len(source)} samples")
-    return _made("select", _as_source("select samples", source), np.ascontiguousarray(given, np.int64).tobytes())
+        raise OutOfRangeError(f"{task}: one of ids is {given.max()}; the dataset has {len(source)} samples")
+    return np.ascontiguousarray(given, np.int64).tobytes()
 
 
 def take(source: Source, n: int) -> Source:
@@ -261,6 +287,9 @@ def windows(
     across_files: bool = False,
     offsets: Iterable[int] = (),
     edges: str = "drop",
+    jitter: int = 0,
+    seed: int = 0,
+    episodes: Iterable[int] | str | None = None,
 ) -> Source:
     """Windows of `length` rows over the samples of `rows`: a field of shape [...] becomes [length, ...].
 
@@ -270,15 +299,28 @@ def windows(
     edges="drop" leaves out windows that would have rows beyond their file. With edges="clamp" they have its first or
     last row instead, and there is one more field: `is_real`, uint8, 1 where a row is there.
 
+    `jitter` moves each window by up to so many rows, to and fro, by another number in each epoch (of `seed`), but not
+    out of its file. `source[i]` is that of epoch 0.
+
+    `episodes` are the parts in place of files: how many rows each has, in order; or the name of an integer field that
+    numbers them, such as "episode_index", for which all of `rows` is read once, on this thread. For large rows, find
+    lengths in that column alone: `numpy.unique(column, return_counts=True)[1]`, of one that rises.
+
     >>> import rota
     >>> steps = rota.PythonSource([{"n": n} for n in range(5)])
     >>> rota.windows(steps, offsets=[-1, 0, 2], edges="clamp")[4]
     {'n': array([3, 4, 4]), 'is_real': array([1, 1, 0], dtype=uint8)}
+    >>> [window["n"].tolist() for window in rota.windows(steps, 2, episodes=[3, 2])]
+    [[0, 1], [1, 2], [3, 4]]
     """
+    rows = _as_source("make windows of", rows)
+    if isinstance(episodes, str):
+        episodes = _rota.episode_lengths(rows, episodes)
     options = _rota.WindowOptions.plain(
-        length=length, stride=stride, across_files=across_files, offsets=tuple(offsets), edges=edges
-    )
-    return _made("windows", _as_source("make windows of", rows), options)
+        length=length, stride=stride, across_files=across_files, offsets=tuple(offsets), edges=edges, jitter=jitter,
+        seed=seed, episodes=episodes,
+    )  # fmt: skip
+    return _made("windows", rows, options)
 
 
 def pack(

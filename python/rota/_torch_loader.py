@@ -151,8 +151,9 @@ class DataLoader(_data.DataLoader[T]):
                 raise TypeError(f"{name}= is the sampler's: see rota.ElasticBatchSampler")
         if not options.get("in_order", True):
             raise InvalidArgumentError("in_order=False: batches would come in another order at every run")
-        if hasattr(inner, "__len__") and len(inner) != sampler.samples:
-            raise MismatchError(f"the dataset has {len(inner)} samples, the sampler orders {sampler.samples}")
+        samples = sampler._known.samples
+        if hasattr(inner, "__len__") and len(inner) != samples:
+            raise MismatchError(f"the dataset has {len(inner)} samples, the sampler orders {samples}")
         if on_bad_sample not in ("fail", "skip") or (bad_errors and on_bad_sample == "fail"):
             raise InvalidArgumentError(
                 f'on_bad_sample is {on_bad_sample!r}; it must be "fail", or "skip", which bad_errors= needs'
@@ -163,7 +164,7 @@ class DataLoader(_data.DataLoader[T]):
         collate = Collate(collate_fn, self._skips)
         self._checks_rows = not collate.takes_indices and (self._skips or sampler._options["tail"] == "pad")
         if self._skips:
-            dataset = Skipping(dataset, sampler.samples, (CorruptError, *bad_errors))
+            dataset = Skipping(dataset, samples, (CorruptError, *bad_errors))
         elif hasattr(dataset, "__getitems__") or collate.takes_indices:
             dataset = Whole(dataset)
         self._order = sampler
@@ -208,17 +209,14 @@ class DataLoader(_data.DataLoader[T]):
         sampler._known.see(getattr(self.dataset, "_rota_dataset", self.dataset))
         if not sampler._begins_for():
             return
-        if self._has_own_generator:
-            self.generator.manual_seed(_rota.sample_key(sampler.seed, sampler.position.step, sampler.world.rank))
-        sampler._is_counted = True
-        try:
-            batches = super().__iter__()  # which asks the sampler for an iterator
-        finally:
-            sampler._is_counted = False
-        ahead: Any = sampler._ahead
+        batches, ahead = self._begun()
         in_use.begin()
         try:
             while True:
+                if sampler._left is ahead:  # by another plan
+                    self._take_back(ahead)
+                    batches, ahead = self._begun()
+                    sampler._left = None
                 if sampler._ahead is not ahead:
                     raise InvalidArgumentError(
                         "this `for` goes on from batches that were drawn before the loader was moved, "
@@ -245,10 +243,25 @@ class DataLoader(_data.DataLoader[T]):
                 in_use.note(batch, sampler._deliver(ahead.popleft(), make_info), sys._getframe(1))
                 yield batch
         finally:
-            if sampler._is_by_hand and sampler._ahead is ahead:  # what this `for` did not deliver
-                for drawn in ahead:
-                    with contextlib.suppress(InvalidArgumentError):  # of what was given up, or settled, before
-                        sampler.again(BatchInfo(drawn))
+            if sampler._ahead is ahead:
+                self._take_back(ahead)
+
+    def _begun(self) -> tuple[Any, Any]:
+        """torch's iterator from here on, and what it will have drawn."""
+        sampler = self._order
+        if self._has_own_generator:
+            self.generator.manual_seed(_rota.sample_key(sampler.seed, sampler.position.step, sampler.world.rank))
+        sampler._is_counted = True
+        try:
+            return super().__iter__(), sampler._ahead  # it asks the sampler for an iterator
+        finally:
+            sampler._is_counted = False
+
+    def _take_back(self, ahead: Any) -> None:
+        """What a `for` did not deliver."""
+        for drawn in ahead if self._order._is_by_hand else ():
+            with contextlib.suppress(InvalidArgumentError):  # of what was given up, or settled, before
+                self._order.again(BatchInfo(drawn))
 
     def _get_iterator(self) -> Any:
         return _SingleProcessDataLoaderIter(self) if self.num_workers == 0 else super()._get_iterator()
@@ -256,11 +269,11 @@ class DataLoader(_data.DataLoader[T]):
     def _require_length(self) -> None:
         """A dataset that has grown would never be read to its end."""
         dataset: Any = getattr(self.dataset, "_rota_dataset", self.dataset)
-        now = len(dataset) if hasattr(dataset, "__len__") else self._order.samples
-        if now != self._order.samples:
+        then = self._order._known.samples
+        now = len(dataset) if hasattr(dataset, "__len__") else then
+        if now != then:
             raise MismatchError(
-                f"the dataset has {now} samples now, the sampler orders {self._order.samples}; make sampler and loader "
-                "anew"
+                f"the dataset has {now} samples now, the sampler orders {then}; make sampler and loader anew"
             )
 
     def _note_skipped(self, info: BatchInfo, bad: Mapping[int, str]) -> None:

@@ -74,13 +74,15 @@ class Mixture(NamedTuple):
     """Datasets with the same fields that take turns by weight. Each has epochs of its own.
 
     They are a list, or a dict by name; then `weights` may be one, too. `end` is "first_exhausted", "all_exhausted", or
-    "steps": then the run has `steps` steps.
+    "steps": then the run has `steps` steps. `grown=True`: at a resume, those with names may have more samples behind
+    those that they had.
     """
 
     sources: Sequence[Any] | Mapping[str, Any]
     weights: Sequence[float] | Mapping[str, float]
     end: str = "first_exhausted"
     steps: int = 0
+    grown: bool = False
 
 
 class Field(NamedTuple):

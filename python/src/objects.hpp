@@ -23,16 +23,10 @@
 #include "lifetime.hpp"
 #include "ranks/collectives.hpp"
 #include "rota/checkpoint.hpp"
-#include "rota/run.hpp"
 #include "rota/snapshot.hpp"
 #include "rota/source.hpp"
 #include "rota/stream.hpp"
 #include "rota/world.hpp"
-#include "source/content.hpp"
-
-namespace rota::internal {
-class Settling;
-}  // namespace rota::internal
 
 namespace rota::python {
 
@@ -76,33 +70,6 @@ void require_no_end(HasEnded has_ended, std::string_view what);
 
 /// What a dataset of `size` samples is known by: `given` itself, where it is a fingerprint's 32 digits.
 std::optional<Fingerprint> to_fingerprint(const std::optional<std::string>& given, std::int64_t size);
-
-/// A list of `rota.Index`.
-py::object make_indices(std::span<const SampleId> ids, std::span<const std::int64_t> epochs,
-                        std::span<const SlotKind> kinds, std::uint64_t seed);
-
-/// A run, and what else a sampler has of it. The GIL guards it.
-struct PyRun : Run {
-  World world = {};  ///< of who draws
-  Split split = Split::by_sample;
-  Balance balance = {};
-  /// What names the samples.
-  std::shared_ptr<const std::vector<internal::SampleContent>> content =
-      std::make_shared<const std::vector<internal::SampleContent>>();
-  std::int64_t skipped = 0;  ///< as in the state that was loaded
-  /// Where what is drawn is handed out. Of copies, too, which hand out nothing.
-  std::shared_ptr<internal::Settling> settling = {};
-  /// Of the last state that was asked for, to make the next.
-  struct Texts;
-  mutable std::shared_ptr<const Texts> texts = {};
-
-  void go_to(const Run& run) { static_cast<Run&>(*this) = run; }
-  /// As that of OneThread.
-  template <typename Work>
-  auto use(const Work& work, bool /*is_brief*/ = false) {
-    return work(static_cast<Run&>(*this));
-  }
-};
 
 /// The text in what `state_dict` returned. Throws Error{invalid_argument} for anything else.
 std::string state_text(py::handle state);
@@ -236,6 +203,9 @@ auto in_turn(Method T::*method, bool is_brief = false) {
 
 void define_options(py::module_& module);
 void define_sources(py::module_& module);
+/// Of some samples of others, and methods of theirs.
+void define_selections(py::module_& module, py::class_<PySource>& source);
+py::list numbers_of(const std::vector<SampleId>& ids);
 void define_catalogs(py::module_& module);
 void define_communicator(py::module_& module);
 void define_checkpoint(py::module_& module);

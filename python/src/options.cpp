@@ -57,6 +57,21 @@ Option<PackOptions> packed_fields_option() {
           }};
 }
 
+/// A list of lengths, or None, which an empty one is not.
+Option<WindowOptions> episodes_option() {
+  auto made = option("episodes", &WindowOptions::episodes);
+  made.set = [set = made.set](WindowOptions& options, py::handle value, const Argument& as) {
+    options.episodes.clear();
+    if (value.is_none()) return;
+    set(options, value, as);
+    if (options.episodes.empty()) options.episodes.push_back(0);
+  };
+  made.get = [get = made.get](const WindowOptions& options) -> py::object {
+    return options.episodes.empty() ? py::none() : get(options);
+  };
+  return made;
+}
+
 /// The text that `to_string` makes of one, or None.
 Option<LoaderOptions> plan_option() {
   return {"plan",
@@ -150,7 +165,8 @@ const OptionTable<WindowOptions> kWindowOptions{
     "make windows",
     {option("length", &WindowOptions::length), option("stride", &WindowOptions::stride),
      option("across_files", &WindowOptions::across_files), option("offsets", &WindowOptions::offsets),
-     option("edges", &WindowOptions::edges)}};
+     option("edges", &WindowOptions::edges), option("jitter", &WindowOptions::jitter),
+     option("seed", &WindowOptions::seed), episodes_option()}};
 
 const OptionTable<FlatMapOptions> kFlatMapOptions{
     "make samples of samples",
@@ -158,7 +174,9 @@ const OptionTable<FlatMapOptions> kFlatMapOptions{
      option("most", &FlatMapOptions::most)}};
 
 const OptionTable<MixtureOptions> kMixtureOptions{
-    "mix datasets", {option("end", &MixtureOptions::end), option("steps", &MixtureOptions::steps)}};
+    "mix datasets",
+    {option("end", &MixtureOptions::end), option("steps", &MixtureOptions::steps),
+     option("grown", &MixtureOptions::grown)}};
 
 const OptionTable<Dispatch> kDispatchOptions{
     "dispatch a stream", {option("shards", &Dispatch::shards), option("rank_split", &Dispatch::rank_split)}};
@@ -171,7 +189,8 @@ std::vector<double> to_weights(py::handle given) {
 
 MixtureOptions to_mixture_options(py::handle given) {
   using py::literals::operator""_a;
-  return kMixtureOptions.parse(py::dict("end"_a = given.attr("end"), "steps"_a = given.attr("steps")));
+  return kMixtureOptions.parse(py::dict("end"_a = given.attr("end"), "steps"_a = given.attr("steps"),
+                                        "grown"_a = given.attr("grown")));
 }
 
 Mixture to_mixture(py::handle given) {
@@ -191,7 +210,7 @@ Mixture to_mixture(py::handle given) {
     throw internal::failure(ErrorCode::invalid_argument, "mix datasets: {} datasets, but {} weights",
                             sources.size(), weights.size());
   }
-  Mixture mixture{.end = options.end, .steps = options.steps};
+  Mixture mixture{.end = options.end, .steps = options.steps, .grown = options.grown};
   for (std::size_t d = 0; d < sources.size(); ++d) {
     mixture.datasets.push_back(
         {.source = sources[d].source, .weight = weights[d], .name = names.empty() ? "" : names[d]});

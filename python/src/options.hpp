@@ -98,6 +98,7 @@ struct OptionTable {
 struct MixtureOptions {
   MixtureEnd end = Mixture().end;
   std::int64_t steps = Mixture().steps;
+  bool grown = Mixture().grown;
 };
 
 // Those that Python keeps as dictionaries, to be pickled, or in a named tuple.

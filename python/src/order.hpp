@@ -3,16 +3,62 @@
 // What loaders and runs have in common in Python: an order, and a place in it.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "loader/batch_memory.hpp"
 #include "objects.hpp"
 #include "options.hpp"
 #include "resume/loader_state.hpp"
+#include "resume/renumbering.hpp"
 #include "values.hpp"
 
 namespace rota::python {
+
+/// A run, and what else a sampler has of it. The GIL guards it.
+struct PyRun : Run {
+  World world = {};  ///< of who draws
+  Split split = Split::by_sample;
+  Balance balance = {};
+  /// What names the samples.
+  std::shared_ptr<const std::vector<internal::SampleContent>> content =
+      std::make_shared<const std::vector<internal::SampleContent>>();
+  std::int64_t skipped = 0;  ///< as in the state that was loaded
+  /// Where what is drawn is handed out. Of copies, too, which hand out nothing.
+  std::shared_ptr<internal::Settling> settling = {};
+  /// Of the last state that was asked for, to make the next.
+  struct Texts;
+  mutable std::shared_ptr<const Texts> texts = {};
+  /// Of a sampler, as it was made: of the datasets that the program has, in its order. Else null.
+  std::shared_ptr<const PyRun> own = {};
+  /// By the number of a dataset, how far ids are behind the indices of the program's datasets, one behind the
+  /// other; kAbsent for one that is not there. Null where they are the same.
+  std::shared_ptr<const std::vector<std::int64_t>> shifts = {};
+  static constexpr std::int64_t kAbsent = kMaxCount + 1;
+
+  void go_to(const Run& run);
+  [[nodiscard]] const std::vector<std::string>& own_names() const {
+    return internal::RunAccess::order(own ? *own : *this)->names;
+  }
+  /// As that of OneThread.
+  template <typename Work>
+  auto use(const Work& work, bool /*is_brief*/ = false) {
+    return work(static_cast<Run&>(*this));
+  }
+};
+
+/// Throws Error{invalid_argument} where a batch has samples of a dataset that is not there.
+void require_present(const PyRun& self, const RunSlice& batch);
+/// The indices of one that has none, by the program's datasets; in the place of a sample that is left out
+/// another is read.
+py::object indices_of(const PyRun& self, const RunSlice& batch);
+/// A list of `rota.Index`. Each is as far before its id as `shifts` says; without these, its id.
+py::object make_indices(std::span<const SampleId> ids, std::span<const std::int64_t> epochs,
+                        std::span<const SlotKind> kinds, std::uint64_t seed,
+                        std::span<const std::int64_t> shifts = {});
 
 /// Slices without data.
 [[nodiscard]] internal::BatchPool& slices();

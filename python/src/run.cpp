@@ -114,9 +114,11 @@ World sampler_world(py::handle given) {
 PyRun make_sampler_run(py::handle data, LoaderOptions options, py::handle world) {
   const auto ordered = order_of(data, options);
   internal::check(options.rank_split, options.balance, ordered.run.samples());
-  return {ordered.run, sampler_world(world), options.rank_split, options.balance,
-          std::make_shared<const std::vector<SampleContent>>(
-              internal::PlannedSource::content_of(*ordered.source, internal::kSamplesOfContent))};
+  PyRun made{ordered.run, sampler_world(world), options.rank_split, options.balance,
+             std::make_shared<const std::vector<SampleContent>>(
+                 internal::PlannedSource::content_of(*ordered.source, internal::kSamplesOfContent))};
+  made.own = std::make_shared<const PyRun>(made);
+  return made;
 }
 
 template <typename Slice>
@@ -131,9 +133,9 @@ py::object draw(PyRun& self, std::optional<std::int64_t> last_epoch) {
   auto memory = slices().take();
   if (!slice_here(self, *memory)) return py::none();
   if (!memory->is_again() && memory->start.epoch > last_epoch.value_or(kEndless)) return py::none();
-  const internal::RunOrder& order = *RunAccess::order(self);
+  require_present(self, *memory);
+  py::object made = indices_of(self, *memory);
   RunAccess::pass(self, *memory);
-  py::object made = make_indices(memory->ids, memory->epochs, memory->kinds, order.seed);
   py::tuple drawn = py::make_tuple(std::move(made), slices().wrap(std::move(memory)));
   return drawn;
 }
@@ -183,7 +185,8 @@ void load(PyRun& self, py::handle state) {
   const std::string text = state_text(state);
   const internal::SavedState saved(internal::kLoaderKind, text);
   const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
-  const Run moved = internal::moved_to(saved, self, content_of(self));
+  const internal::Renumbering by(saved, self, self.own_names(), self.split);
+  const Run moved = internal::moved_to(by.saved(), by.run(), content_of(self));
   saved.require_digest();
   self.go_to(moved);
   self.skipped = skipped;
@@ -269,6 +272,8 @@ void define_values(RunClass& run) {
                              "Samples of all ranks in a step.")
       .def_property_readonly(
           "seed", [](const PyRun& self) { return self.options().seed; }, "Of the order.")
+      .def_property_readonly(
+          "plan", [](const PyRun& self) { return to_string(self.plan()); }, "What changes on its way: JSON.")
       .def_property_readonly("_names", [](const PyRun& self) { return RunAccess::order(self)->names; })
       .def("_data", &from_data)
       .def("state", &PyRun::state, "Where it is and what defines its order: a loader's state, a text.")
@@ -331,7 +336,9 @@ void define_sampling(RunClass& run) {
            [](PyRun& self, const PyCheckpoint& from, const std::string& name) {
              internal::SavedRun all = unlocked([&, own = self] {
                const internal::SavedState saved(internal::kLoaderKind, *from.checkpoint, name);
-               return internal::restored(saved, *from.checkpoint, own, own.world, content_of(own));
+               const internal::Renumbering by(saved, own, own.own_names(), own.split);
+               return internal::restored(by.saved(), *from.checkpoint, by.run(), own.world, content_of(own),
+                                         by.added());
              });
              self.go_to(all.run);
              self.skipped = 0;

@@ -41,14 +41,15 @@ std::int64_t number_of(py::handle number) {
 
 bool is_number(py::handle value) { return PyLong_Check(value.ptr()) != 0 && PyBool_Check(value.ptr()) == 0; }
 
-/// Takes `rota.Index` after `rota.Index`. What these have by their type is asked once for each type.
+/// Takes `rota.Index` after `rota.Index`. What these have by their type is asked once for each type; those
+/// that were drawn have it by themselves.
 class Indices {
  public:
   Indices(std::uint64_t seed, bool passes_pads) : seed_(seed), passes_pads_(passes_pads) {}
 
   void add(py::handle index, std::vector<SampleName>& names) {
     if (Py_TYPE(index.ptr()) != type_) look(index);
-    const std::int64_t id = number_of(index);
+    const std::int64_t id = number_of(index) + shift_;
     if (!is_pad_) return names.push_back({{id}, epoch_});
     if (!passes_pads_)
       refuse_names(fmt::format("index {} pads its batch, and is no sample of its own; leave it out", id));
@@ -62,7 +63,8 @@ class Indices {
       refuse_names(fmt::format("an index is of seed {}, and this run of {}", seed, seed_));
     epoch_ = index.attr("epoch").cast<std::int64_t>();
     is_pad_ = index.attr("is_pad").cast<bool>();
-    type_ = Py_TYPE(index.ptr());
+    shift_ = index.attr("shift").cast<std::int64_t>();
+    type_ = py::hasattr(index, "__dict__") ? nullptr : Py_TYPE(index.ptr());
   }
 
   std::uint64_t seed_;
@@ -70,6 +72,7 @@ class Indices {
   PyTypeObject* type_ = nullptr;
   std::int64_t epoch_ = 0;
   bool is_pad_ = false;
+  std::int64_t shift_ = 0;
 };
 
 using Int64s = py::array_t<std::int64_t, py::array::c_style>;
@@ -150,9 +153,9 @@ py::object hand_out(PyRun& self, std::optional<std::int64_t> last_epoch) {
     if (!is_there) settling.drop_rest(self, self.world);
     if (!is_there || (!memory->is_again() && memory->start.epoch > last_epoch.value_or(kEndless)))
       return py::none();
+    require_present(self, *memory);
     if (!settling.hand_out(self, *memory, self.world)) continue;
-    py::object made =
-        make_indices(memory->ids, memory->epochs, memory->kinds, internal::RunAccess::order(self)->seed);
+    py::object made = indices_of(self, *memory);
     return py::make_tuple(std::move(made), slices().wrap(std::move(memory)));
   }
 }

@@ -35,14 +35,16 @@ class Numbers final : public Source, public internal::PlannedSource {
   [[nodiscard]] Fingerprint fingerprint() const override {
     return fingerprint_ ? *fingerprint_ : Source::fingerprint();
   }
-  [[nodiscard]] std::vector<internal::SampleContent> content(std::int64_t most) const override {
+  [[nodiscard]] std::vector<internal::SampleContent> content(std::int64_t most,
+                                                             internal::SampleRange of) const override {
+    if (of.end - of.begin < size_) return {};
     const std::int64_t last = std::ssize(digests_) - 1;
     std::vector<internal::SampleContent> content;
     for (std::int64_t k = 0; k < std::min(most, last + 1); ++k) {
-      const std::int64_t of = most <= last ? share(last, k, std::max<std::int64_t>(most - 1, 1)) : k;
+      const std::int64_t at = most <= last ? share(last, k, std::max<std::int64_t>(most - 1, 1)) : k;
       content.push_back(
-          {.where = fmt::format("sample {}{}", last == 0 ? 0 : share(size_ - 1, of, last), kIfMeant),
-           .digest = digests_[static_cast<std::size_t>(of)]});
+          {.where = fmt::format("sample {}{}", last == 0 ? 0 : share(size_ - 1, at, last), kIfMeant),
+           .digest = digests_[static_cast<std::size_t>(at)]});
     }
     return content;
   }
@@ -169,14 +171,15 @@ class PythonSource final : public Source, public internal::PlannedSource {
 
   /// Of a few samples, where they are the same when they are read again, and the user has not named the
   /// dataset.
-  [[nodiscard]] std::vector<internal::SampleContent> content(std::int64_t most) const override {
+  [[nodiscard]] std::vector<internal::SampleContent> content(std::int64_t most,
+                                                             internal::SampleRange of) const override {
     constexpr std::int64_t kMost = 8;  // they may cost much
     if (is_named_) return {};
     return call_python([&] {
       const Turn turn(*locks_);  // for the two times to be alike: workers would draw numbers in between
       std::vector<internal::SampleContent> content;
       const py::cpp_function read([&] {
-        content = internal::read_content(*this, std::min(most, kMost), false);
+        content = internal::read_content(*this, std::min(most, kMost), of, false);
         py::list digests;
         for (auto& sample : content) digests.append(sample.digest);
         return digests;
@@ -258,9 +261,12 @@ py::dict sample(const PySource& self, py::handle i) {
   const std::span ids(&id, 1);
   const auto& fields = source.fields();
   std::vector<std::array<std::int64_t, 2>> offsets(fields.size(), {0, 1});
+  const std::int64_t epoch = py::hasattr(i, "epoch") ? i.attr("epoch").cast<std::int64_t>() : 0;  // an Index
+  const std::span epochs(&epoch, 1);
   unlocked([&] {
     for (std::size_t f = 0; f < fields.size(); ++f) {
-      if (fields[f].ragged) source.rows(ids, f, std::span(offsets[f]).subspan(1));
+      const auto rows = std::span(offsets[f]).subspan(1);
+      if (fields[f].ragged) internal::PlannedSource::ask_rows(source, epochs, ids, f, rows);
     }
   });
   py::dict made;
@@ -274,7 +280,7 @@ py::dict sample(const PySource& self, py::handle i) {
                       .offsets = fields[f].ragged ? offsets[f].data() : nullptr});
     made[to_name(fields[f].name)] = std::move(array);
   }
-  unlocked([&] { source.read(ids, BatchView(memory, 0, 1)); });
+  unlocked([&] { source.read(ids, BatchView(memory, 0, 1, epochs)); });
   for (const Field& field : fields) {
     const py::str name = to_name(field.name);
     if (!field.ragged && field.shape.empty()) made[name] = made[name][py::tuple()];  // a number of numpy
@@ -317,17 +323,6 @@ void define_adaptors(py::module_& module) {
         split(source.source, fractions, take<std::uint64_t>(seed, {"split a dataset", "seed"}));
     return std::vector<PySource>(parts.begin(), parts.end());
   });
-  module.def("select", [](const PySource& source, py::bytes ids) {
-    const auto numbers = numbers_in<SampleId>(ids);
-    const auto keep = dies_with_gil(std::make_unique<py::bytes>(std::move(ids)));
-    return unlocked([&] { return PySource(select(source.source, keep, numbers)); });
-  });
-  module.def("take", [](const PySource& source, py::handle n) {
-    return PySource(rota::take(source.source, take<std::int64_t>(n, {"take samples", "n"})));
-  });
-  module.def("skip_first", [](const PySource& source, py::handle n) {
-    return PySource(skip_first(source.source, take<std::int64_t>(n, {"skip samples", "n"})));
-  });
   module.def("zip", [](const std::vector<PySource>& given) { return PySource(zip(sources_of(given))); });
   module.def("write_shards",
              [](const PySource& source, const std::string& destination, const ShardOptions& options) {
@@ -336,6 +331,9 @@ void define_adaptors(py::module_& module) {
   module.def("windows", [](const PySource& rows, const py::dict& given) {
     const WindowOptions options = kWindowOptions.parse(given);
     return unlocked([&] { return PySource(windows(rows.source, options)); });
+  });
+  module.def("episode_lengths", [](const PySource& rows, const std::string& field) {
+    return unlocked([&] { return episode_lengths(*rows.source, field); });
   });
   module.def(
       "pack",
@@ -351,7 +349,8 @@ void define_adaptors(py::module_& module) {
 
 void define_sources(py::module_& module) {
   using Released = py::call_guard<Unlocked>;
-  py::class_<PySource>(module, "Source")
+  py::class_<PySource> source(module, "Source");
+  source
       .def_property(
           "_recipe", [](const PySource& self) { return self.recipe.is_there() ? *self.recipe : py::none(); },
           [](PySource& self, py::object recipe) { self.recipe = Shared(std::move(recipe)); })
@@ -378,14 +377,11 @@ void define_sources(py::module_& module) {
           [](const PySource& self, py::handle i, py::handle epoch) {
             const SampleId id{take_index(i, self.source->size(), "look up sample")};
             const auto in = take<std::int64_t>(epoch, {"name the documents of a sequence", "epoch"});
-            py::list ids;
-            for (const SampleId document : documents_of(*self.source, id, in)) ids.append(document.value);
-            return ids;
+            return numbers_of(documents_of(*self.source, id, in));
           },
           py::arg("i"), py::arg("epoch") = 0,
-          "Of a source that `pack` made: the documents with tokens in sequence i, in order. With "
-          "fit=\"best\" "
-          "they are others in each epoch.")
+          "Of a source that `pack` made: the documents with tokens in sequence i, in order. They are others "
+          "in each epoch with fit=\"best\".")
       .def(
           "packing",
           [](const PySource& self) {
@@ -397,6 +393,7 @@ void define_sources(py::module_& module) {
           "Of a source that `pack` made: how many sequences, documents, and of these cut ones, how many "
           "tokens, and which part of the sequences they fill.");
   define_adaptors(module);
+  define_selections(module, source);
 }
 
 }  // namespace rota::python

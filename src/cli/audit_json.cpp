@@ -1,6 +1,7 @@
 // An audit as JSON: what it found, what of each epoch each phase delivered, and what ranks waited for.
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <regex>
 #include <string>
@@ -31,9 +32,71 @@ struct Fated {
   Ranges open;
   Ranges dropped;
 };
+
+void add_place(Ranges& ranges, std::int64_t at) {
+  if (ranges.empty() || ranges.back().second != at) ranges.emplace_back(at, at);
+  ranges.back().second = at + 1;
+}
+
+/// What was trained of each dataset, by parts of the run of equally many steps: twice as many, where there
+/// would be more than kMostParts.
+class Strip {
+ public:
+  void add(const AuditReport& report, const trace::Phase& phase, const trace::Step& step) {
+    if (step.start.step >= phase.limit || phase.start.is_stream()) return;
+    steps_ = std::max(steps_, step.start.step + 1);
+    datasets_.resize(std::max(datasets_.size(), phase.start.samples.size()));
+    for (; (steps_ - 1) / every_ >= kMostParts; every_ *= 2) {
+      for (Dataset& of : datasets_) {
+        for (std::size_t i = 0; i < of.trained.size(); ++i)
+          of.trained[i] = 2 * i < of.trained.size() ? of.trained[2 * i] + of.trained[2 * i + 1] : 0;
+      }
+    }
+    bool is_left_out = false;
+    for (const auto& [rank, batch] : step.slices) {
+      for (const trace::TraceSlot& slot : batch->slots) {
+        Dataset& of = datasets_[static_cast<std::size_t>(set_of(phase.start, slot))];
+        const trace::TraceName name{slot.epoch, slot.id};
+        const bool counts = !report.open.contains(name) && !report.dropped_by_hand.contains(name);
+        of.trained[static_cast<std::size_t>(step.start.step / every_)] +=
+            slot.kind == SlotKind::sample && counts ? 1 : 0;
+        of.skipped += slot.kind == SlotKind::skipped ? 1 : 0;
+        is_left_out |= slot.is_left_out;
+      }
+    }
+    if (is_left_out) add_place(left_out_, step.start.step);
+  }
+
+  [[nodiscard]] Json json(const TraceStart& latest) const {
+    Json datasets = Json::array();
+    const auto end = (steps_ + every_ - 1) / every_;
+    for (std::size_t d = 0; d < datasets_.size(); ++d) {
+      const auto& [trained, skipped] = datasets_[d];
+      Json of{{"trained", std::vector(trained.begin(), trained.begin() + end)}, {"skipped", skipped}};
+      if (d < latest.samples.size()) of["size"] = latest.samples[d];
+      if (d < latest.names.size()) of["name"] = latest.names[d];
+      if (d < latest.tokens.size()) of["tokens_per_sample"] = latest.tokens[d];
+      datasets.push_back(std::move(of));
+    }
+    return {{"steps", steps_}, {"every", every_}, {"datasets", datasets}, {"left_out", left_out_}};
+  }
+
+ private:
+  static constexpr int kMostParts = 256;
+  struct Dataset {
+    std::array<std::int64_t, kMostParts> trained = {};
+    std::int64_t skipped = 0;
+  };
+  std::int64_t steps_ = 0;  // up to the last one that counts
+  std::int64_t every_ = 1;  // of a part
+  std::vector<Dataset> datasets_;
+  Ranges left_out_;
+};
+
 struct Found {
   Epochs epochs;
   std::map<std::int64_t, Fated> fates;
+  Strip strip;
 };
 constexpr int kMostMissing = 100;  // epochs without a part: a damaged trace may pass over any number
 
@@ -54,11 +117,6 @@ void add_step(Epochs& epochs, const trace::Phase& phase, const trace::Step& step
     left = start.tail == Tail::carry ? left - (end - begin) : 0;
     begin = 0;
   }
-}
-
-void add_place(Ranges& ranges, std::int64_t at) {
-  if (ranges.empty() || ranges.back().second != at) ranges.emplace_back(at, at);
-  ranges.back().second = at + 1;
 }
 
 void add_fates(std::map<std::int64_t, Fated>& fates, const AuditReport& report, const trace::Phase& phase,
@@ -93,8 +151,8 @@ std::int64_t last_epoch(const Epochs& epochs, const trace::Phases& phases) {
 
 // Its parts, and what of [0, size) is missing, or there twice.
 Json epoch_json(std::int64_t epoch, std::vector<Part> parts, bool is_complete, const trace::Phases& phases) {
-  const std::vector<std::int64_t>& samples = phases.begin()->second.start.samples;
-  const std::int64_t size = samples.size() == 1 ? samples[0] : std::ranges::max(parts, {}, &Part::end).end;
+  const std::int64_t one = phases.begin()->second.start.epoch_samples();
+  const std::int64_t size = one < trace::kMaxTraced ? one : std::ranges::max(parts, {}, &Part::end).end;
   Json json{{"epoch", epoch}, {"size", size}, {"parts", Json::array()}, {"faults", Json::array()}};
   const auto fault = [&](const char* kind, std::int64_t begin, std::int64_t end) {
     if (begin < end) json["faults"].push_back({{"kind", kind}, {"begin", begin}, {"end", end}});
@@ -166,10 +224,16 @@ Json phase_json(const trace::Phase& phase, const AuditReport& report, Found& fou
   for (trace::Step step; steps.next(step);) {
     evenness.add(step, phase.start.world.size);
     for (const auto& [rank, batch] : step.slices) add_batch(ranks[rank], *batch, in_file);
-    if (std::ssize(step.slices) == phase.start.world.size) add_step(found.epochs, phase, step);
+    if (std::ssize(step.slices) == phase.start.world.size) {
+      add_step(found.epochs, phase, step);
+      found.strip.add(report, phase, step);
+    }
     add_fates(found.fates, report, phase, step);
   }
   Json json{{"phase", phase.start.phase}, {"world", phase.start.world.size}, {"step", phase.start.from.step}};
+  json["batches"].push_back({phase.start.from.step, phase.start.batch});
+  for (const auto& [step, batch] : phase.start.batches) json["batches"].push_back({step, batch});
+  if (!phase.start.plan.empty()) json["plan"] = phase.start.plan;
   evenness.put_into(json);
   for (auto& [number, rank] : ranks) json["ranks"].push_back(std::move(rank));
   return json;
@@ -194,12 +258,14 @@ Json judgement(const AuditReport& report) {
 std::string audit_json(const AuditReport& report, const AuditReport& so_far) {
   Json json = judgement(report);
   json["so_far"] = judgement(so_far);
-  json["samples"] = report.traces.begin()->second.start.samples;
+  const TraceStart& latest = report.traces.rbegin()->second.start;  // which has all datasets
+  json["samples"] = latest.samples;
   json["epochs"] = Json::array();
   Found found;
-  auto& [epochs, fates] = found;
+  auto& [epochs, fates, strip] = found;
   for (const auto& [number, phase] : report.traces)
     json["phases"].push_back(phase_json(phase, report, found));
+  if (!latest.is_stream()) json["strip"] = strip.json(latest);
   const std::int64_t last = last_epoch(epochs, report.traces);
   for (std::int64_t epoch = 0, missing = 0; epoch < last && missing < kMostMissing; ++epoch)
     missing += epochs.try_emplace(epoch).second ? 1 : 0;

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cli/output.hpp"
@@ -74,6 +73,22 @@ Run behind(const Run& run, std::int64_t step) {
   return *last;
 }
 
+// Samples of a dataset that are left out of ordinals [begin, end): each is one of each epoch.
+std::int64_t left_out_of(const Run& run, std::size_t d, std::span<const SampleId> ids, std::int64_t begin,
+                         std::int64_t end) {
+  const auto& firsts = RunAccess::order(run)->firsts;
+  const std::int64_t samples = firsts[d + 1] - firsts[d];
+  const std::vector<SampleId> own(std::ranges::lower_bound(ids, SampleId{firsts[d]}),
+                                  std::ranges::lower_bound(ids, SampleId{firsts[d + 1]}));
+  const auto before = [&](std::int64_t ordinal) {
+    const std::vector<std::int64_t> epochs(own.size(), ordinal / samples);
+    const auto turns = RunAccess::turns_of(run, own, epochs);
+    return ordinal / samples * std::ssize(own) +
+           std::ranges::count_if(turns, [&](const auto& one) { return one.turn < ordinal % samples; });
+  };
+  return own.empty() ? 0 : before(end) - before(begin);
+}
+
 WouldRead read_by(const Run& run, std::int64_t most) {
   const Run whole = RunAccess::without_skip(run);
   const std::int64_t first = run.position().step;
@@ -81,9 +96,21 @@ WouldRead read_by(const Run& run, std::int64_t most) {
                  .samples = std::vector<std::int64_t>(run.data().size()),
                  .tokens = {}};
   const auto add = [&](std::int64_t begin, std::int64_t end, std::int64_t times) {
-    const std::vector<std::int64_t> before = RunAccess::had(behind(whole, begin));
-    const std::vector<std::int64_t> after = RunAccess::had(behind(whole, end));
-    for (std::size_t d = 0; d < before.size(); ++d) read.samples[d] += times * (after[d] - before[d]);
+    const std::vector<internal::Stretch>& stretches = RunAccess::path(whole).stretches();
+    for (std::size_t s = 0; s < stretches.size(); ++s) {
+      const internal::Stretch& stretch = stretches[s];
+      const std::int64_t last =
+          s + 1 == stretches.size() ? end : std::clamp(stretches[s + 1].begin.step, begin, end);
+      if (last == begin) continue;
+      const std::vector<std::int64_t> before = RunAccess::had(behind(whole, begin));
+      const std::vector<std::int64_t> after = RunAccess::had(behind(whole, last));
+      for (std::size_t d = 0; d < before.size(); ++d) {
+        const std::int64_t gone =
+            stretch.left_out ? left_out_of(run, d, *stretch.left_out, before[d], after[d]) : 0;
+        read.samples[d] += times * (after[d] - before[d] - gone);
+      }
+      begin = last;
+    }
   };
   const std::int64_t end = first + read.steps;
   add(first, end, 1);

@@ -120,6 +120,11 @@ namespace {
 
 std::string where_of(const Source* source, SampleId id) { return source == nullptr ? "" : source->where(id); }
 
+std::string_view kind_of(SlotKind kind) {
+  if (kind == SlotKind::skipped) return "skipped";
+  return kind == SlotKind::pad ? "pad" : "sample";
+}
+
 // Of each sample of a rank's slice.
 OrderedJson samples_of(const RunSlice& slice, const Source* source) {
   OrderedJson samples = OrderedJson::array();
@@ -127,7 +132,7 @@ OrderedJson samples_of(const RunSlice& slice, const Source* source) {
     OrderedJson sample{{"slot", slice.slots[i]},
                        {"id", slice.ids[i].value},
                        {"epoch", slice.epochs[i]},
-                       {"kind", slice.kinds[i] == SlotKind::pad ? "pad" : "sample"},
+                       {"kind", kind_of(slice.kinds[i])},
                        {"dataset", slice.datasets[i]}};
     if (source != nullptr) sample["where"] = where_of(source, slice.ids[i]);
     samples.push_back(std::move(sample));

@@ -102,8 +102,8 @@ class FilesSource final : public Source, public PlannedSource {
     }
   }
 
-  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return read_content(*this, most, true, 1);
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most, SampleRange of) const override {
+    return read_content(*this, most, of, true, 1);
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {

@@ -94,8 +94,8 @@ class FileSource : public Source, public PlannedSource {
   [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t /*open*/) const override {
     return std::make_unique<Plan>(*this);
   }
-  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return files_.is_shared() ? std::vector<SampleContent>() : read_content(*this, most, reads_parts_);
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most, SampleRange of) const override {
+    return files_.is_shared() ? std::vector<SampleContent>() : read_content(*this, most, of, reads_parts_);
   }
 
  protected:

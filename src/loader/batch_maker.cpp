@@ -71,6 +71,7 @@ bool BatchMaker::plan(const Run& run, BatchMemory& out) {
     out.store.resize(out.ids.size());
     out.bad.clear();
     out.skippers = skips_ ? world_.size : 0;
+    out.has_gaps = skips_ || planner_.left_out();
     if (skips_) out.bad.resize(out.ids.size());
     while (makes_rows_ && std::ssize(out.made) < std::max(options_.workers, 1)) {
       out.made.emplace_back(sample_pool_->fields(), out.store.buffers());
@@ -114,7 +115,7 @@ std::string BatchMaker::name(SampleId id) const {
 
 // The first slots of a part, side by side, of which none is bad; empty where there are no more.
 SlotRange BatchMaker::good_run(const BatchMemory& batch, SlotRange part) const noexcept {
-  if (!skips_) return part;
+  if (!batch.has_gaps) return part;
   while (part.begin < part.end && is_bad(batch, part.begin)) ++part.begin;
   const std::size_t end = part.end;
   for (part.end = part.begin; part.end < end && !is_bad(batch, part.end);) ++part.end;
@@ -185,7 +186,7 @@ void BatchMaker::skip(std::string_view verb, BatchMemory& batch, std::size_t slo
   if (batch.kinds[slot] == SlotKind::sample) batch.kinds[slot] = SlotKind::skipped;
 }
 
-// Zeros for what is bad. Ragged fields that are made have no rows of it.
+// Zeros for what is not read. Ragged fields that are made have no rows of it.
 void BatchMaker::blank(BatchMemory& batch, SlotRange part) const {
   const BatchView made = batch.store.view();
   for (std::size_t slot = part.begin; slot < part.end; ++slot) {
@@ -212,11 +213,12 @@ void BatchMaker::read_sizes(const Source& source, BatchMemory& batch, SlotRange 
     const auto rows = store.rows(f).subspan(begin, part.end - part.begin);
     by_sample("size", batch, part, [&](SlotRange run) {
       const auto own = rows.subspan(run.begin - part.begin, run.end - run.begin);
-      source.rows(ids(batch, run), f, own);
+      const auto epochs = std::span(batch.epochs).subspan(run.begin, own.size());
+      PlannedSource::ask_rows(source, epochs, ids(batch, run), f, own);
       check_lengths(store.fields()[f].name, ids(batch, run), own);
     });
   }
-  for (std::size_t f = 0; skips_ && f < store.fields().size(); ++f) {
+  for (std::size_t f = 0; batch.has_gaps && f < store.fields().size(); ++f) {
     for (std::size_t slot = part.begin; store.fields()[f].ragged && slot < part.end; ++slot) {
       if (is_bad(batch, slot)) store.rows(f)[begin + slot - part.begin] = 0;
     }
@@ -272,7 +274,7 @@ void BatchMaker::fill(BatchMemory& batch, SlotRange part, Scratch& scratch, Work
     bytes = transform(batch, part, in, scratch);
     done.times.transform_seconds += seconds_since(begun);
   }
-  if (skips_) blank(batch, part);
+  if (batch.has_gaps) blank(batch, part);
   const BatchView out = part_of(batch, part);
   for (std::size_t f = 0; f < batch.store.fields().size(); ++f) {
     if (!makes_rows_ || !batch.store.fields()[f].ragged) bytes += out.all(f).size();

@@ -89,8 +89,10 @@ class BatchMaker {
                  int tries = 0) const;
   [[nodiscard]] bool try_again(int tries) const;
   [[nodiscard]] SlotRange good_run(const BatchMemory& batch, SlotRange part) const noexcept;
-  [[nodiscard]] bool is_bad(const BatchMemory& batch, std::size_t slot) const noexcept {
-    return skips_ && batch.bad[slot] != nullptr;
+  // Nothing is read of it.
+  [[nodiscard]] static bool is_bad(const BatchMemory& batch, std::size_t slot) noexcept {
+    return batch.has_gaps &&
+           (batch.kinds[slot] == SlotKind::skipped || (!batch.bad.empty() && batch.bad[slot]));
   }
   [[nodiscard]] static bool is_of_sample(const Caught& error) noexcept;
   void skip(std::string_view verb, BatchMemory& batch, std::size_t slot, const Caught& error,

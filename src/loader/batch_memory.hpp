@@ -46,7 +46,8 @@ struct BatchMemory : RunSlice {
   /// What is bad, and why: [size] where bad samples may be skipped, else empty. A slot belongs to one thread
   /// at a time.
   std::vector<std::unique_ptr<const SkippedSamples::Sample>> bad;
-  int skippers = 0;  ///< ranks that may skip some
+  int skippers = 0;       ///< ranks that may skip some
+  bool has_gaps = false;  ///< some may be bad, or left out
   bool is_stream = false;
   std::vector<StreamId> stream_ids;
   std::vector<std::int64_t> positions;

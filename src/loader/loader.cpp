@@ -6,7 +6,6 @@
 #include <cmath>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "core/failure.hpp"
 #include "core/message.hpp"
@@ -251,11 +250,7 @@ void Loader::Impl::change_and_restart() {
 
 const std::vector<internal::SampleContent>& Loader::Impl::content() const {
   // Each dataset has a part of what is looked at. Where one has no source, it is another part than with it.
-  const std::vector<std::string> own = mixture.names();
-  const bool are_there =
-      std::ranges::all_of(RunAccess::order(delivered)->names,
-                          [&](const std::string& name) { return std::ranges::find(own, name) != own.end(); });
-  if (!are_there) asked_content.emplace();
+  if (!RunAccess::order(delivered)->absent.empty()) asked_content.emplace();
   if (!asked_content) {
     asked_content = internal::PlannedSource::content_of(*source, internal::kSamplesOfContent);
   }

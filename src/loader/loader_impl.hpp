@@ -54,8 +54,6 @@ struct Loader::Impl {
     return !turns.empty();
   }
   std::unique_ptr<internal::BatchMemory> hand_out();
-  /// Throws Error{invalid_argument} where `run` gives turns to a dataset without a source.
-  void require_sources(const Run& run) const;
   void tell_what_is_odd() const;
   void tell_decodes();
   void tell_what_outweighs(const internal::BatchMemory& batch);

@@ -1,17 +1,13 @@
 // How a loader is moved, and sent on by other batches, weights, plans and worlds.
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
-#include "core/failure.hpp"
 #include "core/message.hpp"
 #include "loader/loader_impl.hpp"
 #include "ranks/collectives.hpp"
 
 namespace rota {
-
-using internal::RunAccess;
 
 void Loader::Impl::moved(std::string_view by) {
   rules.restored();
@@ -49,29 +45,9 @@ void Loader::begin_for() {
   if (!said.empty() && !std::exchange(run.has_told, true)) internal::tell(said);
 }
 
-void Loader::Impl::require_sources(const Run& run) const {
-  const std::vector<std::string>& names = RunAccess::order(run)->names;
-  const std::vector<std::string> own = mixture.names();
-  for (std::size_t d = 0; d < names.size(); ++d) {
-    if (std::ranges::find(own, names[d]) != own.end()) continue;
-    for (const internal::Stretch& stretch : RunAccess::path(run).stretches()) {
-      const bool is_past = stretch.begin.step < RunAccess::stretch(run).begin.step;
-      if (is_past || stretch.mixture()->weights[d] == 0) continue;
-      throw internal::failure(
-          ErrorCode::invalid_argument,
-          "give the dataset {} turns from step {} on: it was left out when the run went on; leave "
-          "it out here, too, or make the loader with it again",
-          names[d], stretch.begin.step);
-    }
-  }
-}
-
 void Loader::set_weights(std::span<const double> weights) {
   Impl& run = impl();
-  Run changed = run.delivered;
-  changed.set_weights(weights);
-  run.require_sources(changed);
-  run.delivered = changed;
+  run.delivered.set_weights(weights);
   run.settling.ledger()->keep_from(run.delivered.position());
   run.change_and_restart();
 }
@@ -101,10 +77,7 @@ void Loader::set_global_batch_size(std::int64_t size) {
 
 void Loader::replan(const RunPlan& plan) {
   Impl& run = impl();
-  Run changed = run.delivered;
-  changed.replan(plan);
-  run.require_sources(changed);
-  run.delivered = changed;
+  run.delivered.replan(plan);
   run.options.plan = plan;
   run.settling.ledger()->keep_from(run.delivered.position());
   run.change_and_restart();

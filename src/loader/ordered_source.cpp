@@ -78,6 +78,8 @@ internal::OrderedSource order_all(std::vector<std::shared_ptr<const Source>> sou
       data.back().name = names[data.size() - 1];
       data.back().fingerprint = internal::ask(kTask, "fingerprint", [&] { return source->fingerprint(); });
     }
+    data.back().own_fingerprint = internal::own_fingerprint(*source);
+    if (data.back().own_fingerprint) data.back().fingerprint = source->fingerprint();
     fields = std::move(facts.fields);
   }
   auto whole = how.weights.empty() ? std::move(sources.front()) : join(std::move(sources));
@@ -115,6 +117,13 @@ void Mixture::validate() const {
     refuse(twice->empty() ? "some have names, and one has none"
                           : fmt::format("two are called \"{}\"; give each another name", *twice));
   if (has_names && all.front().empty()) refuse("some have names, and one has none");
+  if (grown && !has_names)
+    refuse("they may have grown, and have no names; give each one, or leave out grown");
+  if (const auto part = std::ranges::find_if(
+          all, [&](const std::string& name) { return grown && name.find('@') != std::string::npos; });
+      part != all.end())
+    refuse(fmt::format("one is called \"{}\", and what has grown is called so; give it a name without \"@\"",
+                       *part));
   const bool ends_by_steps = end == MixtureEnd::steps;
   if (ends_by_steps) kMixCheck.in_range("steps", steps, 1);
   if (!ends_by_steps && steps != 0) {

@@ -30,6 +30,8 @@ enum class Purpose : std::uint64_t {
   packing = 8,
   dataset = 9,
   buffer = 10,
+  draw = 11,
+  jitter = 12,
 };
 
 /// XXH3-128 of the four numbers as little-endian 64-bit words: nearby seeds and epochs have unrelated keys.

@@ -27,7 +27,7 @@ int rank_of(std::int64_t slot, std::int64_t slots, ShardId shard, int ranks, Spl
 }  // namespace
 
 Planner::Planner(std::shared_ptr<const RunOrder> order)
-    : order_(std::move(order)), epochs_(order_->orders.size()) {
+    : order_(std::move(order)), epochs_(order_->orders.size()), gone_(order_->orders.size()) {
   schedules_.reserve(order_->orders.size());
   for (const Order& of_dataset : order_->orders) schedules_.emplace_back(of_dataset);
 }
@@ -38,7 +38,8 @@ bool Planner::plan(const Run& run, World world, Split split, const Balance& bala
   out.start = batch_.start;
   out.end = batch_.next;
   out.global_size = batch_.size;
-  out.global_real = batch_.real;
+  left_out_ = out.is_again() ? nullptr : RunAccess::path(run).at(batch_.start.step).left_out;
+  out.global_real = batch_.real - count_left_out();
   out.left_again = std::ssize(RunAccess::open(run)) - (out.is_again() ? batch_.real : 0);
   out.micro_ends.clear();
   out.global_sums.clear();
@@ -68,16 +69,57 @@ void Planner::name(std::span<const ShardSpan> spans, RunSlice& out) {
     const auto d = static_cast<std::size_t>(first->dataset);
     std::optional<EpochOrder>& order = epochs_[d];
     if (!order || order->epoch() != first->epoch) order = order_->orders[d].epoch(first->epoch);
-    order->samples(std::span(first, last), out.ids.data() + slot);
+    SampleId* const ids = out.ids.data();  // whatever is written to one list, the others stay where they are
+    SlotKind* const kinds = out.kinds.data();
+    std::int64_t* const epochs = out.epochs.data();
+    std::int32_t* const datasets = out.datasets.data();
+    order->samples(std::span(first, last), ids + slot);
+    const ShardSpan of = *first;
+    const std::int64_t begin = order_->firsts[d];
     for (; first != last; ++first) {
+      const SlotKind kind = first->kind;
       for (const std::size_t end = slot + static_cast<std::size_t>(first->count); slot < end; ++slot) {
-        out.ids[slot].value += order_->firsts[d];
-        out.kinds[slot] = first->kind;
-        out.epochs[slot] = first->epoch;
-        out.datasets[slot] = first->dataset;
+        ids[slot].value += begin;
+        kinds[slot] = kind;
+        epochs[slot] = of.epoch;
+        datasets[slot] = of.dataset;
       }
     }
   }
+  if (left_out_) leave_out(out);
+}
+
+// A batch is not filled up with what is left out.
+void Planner::leave_out(RunSlice& out) const {
+  for (std::size_t slot = 0; slot < out.ids.size(); ++slot) {
+    if (!std::ranges::binary_search(*left_out_, out.ids[slot])) continue;
+    if (out.kinds[slot] == SlotKind::sample)
+      out.kinds[slot] = SlotKind::skipped;
+    else
+      out.ids[slot] = order_->instead_of(out.ids[slot], *left_out_);
+  }
+}
+
+// Of the batch at hand, by all ranks: by the turns of what is left out, which are known for an epoch.
+std::int64_t Planner::count_left_out() {
+  std::int64_t count = 0;
+  for (const TurnRange& range : batch_.turn_ranges) {
+    if (!left_out_ || range.kind != SlotKind::sample) continue;
+    const auto d = static_cast<std::size_t>(range.dataset);
+    Gone& gone = gone_[d];
+    if (gone.of != left_out_ || gone.epoch != range.epoch) {
+      std::vector<SampleId> own;
+      for (const SampleId id : *left_out_)
+        if (id.value >= order_->firsts[d] && id.value < order_->firsts[d + 1])
+          own.push_back({id.value - order_->firsts[d]});
+      gone = {left_out_, range.epoch};
+      for (const Turn& turn : schedules_[d].turns(range.epoch, own)) gone.turns.push_back(turn.consumed);
+      std::ranges::sort(gone.turns);
+    }
+    count +=
+        std::ranges::lower_bound(gone.turns, range.end) - std::ranges::lower_bound(gone.turns, range.begin);
+  }
+  return count;
 }
 
 // A rank's consecutive slice.
@@ -184,7 +226,9 @@ std::optional<BatchSlot> Planner::when(const Run& run, SampleId id, std::int64_t
   const bool is_there =
       std::visit([&](const auto& steps) { return steps.batch(*start, in.batch_size, batch_); }, *in.steps);
   if (!is_there) return std::nullopt;
-  const bool is_skipped = RunAccess::path(run).is_skipped(start->step);
+  left_out_ = in.left_out;
+  const bool is_skipped = RunAccess::path(run).is_skipped(start->step) ||
+                          (left_out_ && std::ranges::binary_search(*left_out_, id));
   Schedule::slice(schedules_, batch_, 0, batch_.size, all_);
   const ShardPosition found = order_->orders[d].epoch(epoch).locate({id.value - order_->firsts[d]});
   std::int64_t slot = 0;

@@ -32,6 +32,11 @@ class Planner {
     return epochs_[static_cast<std::size_t>(dataset)].value();
   }
 
+  /// What the run leaves out of it; null: nothing.
+  [[nodiscard]] const std::shared_ptr<const std::vector<SampleId>>& left_out() const noexcept {
+    return left_out_;
+  }
+
   /// As Run::when.
   std::optional<BatchSlot> when(const Run& run, SampleId id, std::int64_t epoch, int ranks, Split split,
                                 const Balance& balance);
@@ -47,6 +52,8 @@ class Planner {
   void deal(int ranks, const Balance& balance);
   void take_in_balance(World world, const Balance& balance, RunSlice& out);
   void name(std::span<const ShardSpan> spans, RunSlice& out);
+  void leave_out(RunSlice& out) const;
+  std::int64_t count_left_out();
 
   std::shared_ptr<const RunOrder> order_;
   std::vector<Schedule> schedules_;                // of each dataset, as is the next
@@ -57,6 +64,13 @@ class Planner {
   RunSlice whole_;                    // of all ranks, where they are dealt in balance
   std::vector<std::int64_t> begins_;  // and the first slot of each span
   BalancedBatch balanced_;
+  std::shared_ptr<const std::vector<SampleId>> left_out_;  // of the batch at hand
+  struct Gone {
+    std::shared_ptr<const std::vector<SampleId>> of;
+    std::int64_t epoch = 0;
+    std::vector<std::int64_t> turns = {};  // ascending
+  };
+  std::vector<Gone> gone_;  // of each dataset, in the epoch that was last counted
 };
 
 }  // namespace rota::internal

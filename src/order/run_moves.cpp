@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "core/failure.hpp"
@@ -34,6 +35,26 @@ void internal::RunAccess::require_mixture(const Run& run, std::string_view verb,
   if (own == datasets && own > 0) return;
   throw failure(ErrorCode::invalid_argument, "{} of a mixture of {} datasets: this run {}", verb, datasets,
                 own == 0 ? "mixes none" : fmt::format("mixes {}", own));
+}
+
+std::optional<std::pair<std::int64_t, std::size_t>> internal::RunAccess::turns_of_absent(const Run& run) {
+  for (const Stretch& stretch : run.path_->stretches()) {
+    if (stretch.begin.step < RunAccess::stretch(run).begin.step) continue;
+    for (const std::size_t d : run.order_->absent) {
+      if (stretch.mixture()->weights[d] > 0) return std::pair(stretch.begin.step, d);
+    }
+  }
+  return std::nullopt;
+}
+
+void internal::RunAccess::require_present(const Run& run) {
+  const auto turns = turns_of_absent(run);
+  if (!turns) return;
+  throw failure(
+      ErrorCode::invalid_argument,
+      "give the dataset {} turns from step {} on: it was left out when the run went on; leave it out "
+      "here, too, or make the loader with it again",
+      run.order_->names[turns->second], turns->first);
 }
 
 namespace {
@@ -160,7 +181,10 @@ void Run::set_global_batch_size(std::int64_t size) {
 
 void Run::set_weights(std::span<const double> weights) {
   RunAccess::require_mixture(*this, "set weights", weights.size());
-  RunAccess::change(*this, 0, internal::quantise(weights));
+  Run changed = *this;
+  RunAccess::change(changed, 0, internal::quantise(weights));
+  RunAccess::require_present(changed);
+  path_ = changed.path_;
 }
 
 bool internal::RunAccess::replan(Run& run, const RunPlan& plan) {
@@ -170,6 +194,15 @@ bool internal::RunAccess::replan(Run& run, const RunPlan& plan) {
   auto made = std::make_shared<const RunPlan>(plan);
   std::vector<ChangeByHand> changes = before.changes();  // up to here: what was to come is the plan's
   std::erase_if(changes, [&](const ChangeByHand& one) { return one.at.step > run.position_.step; });
+  // What was changed here just now gives way to a stage that begins here, and did not before.
+  const auto begins_here = [&](const std::shared_ptr<const RunPlan>& by, std::vector<ChangeByHand> past) {
+    past.pop_back();
+    const Position& at = run.position_;
+    return RunPath(before.first(), before.takes_stages(), by, std::move(past)).at(at.step).begin == at;
+  };
+  if (is_known && !changes.empty() && changes.back().at == run.position_ && begins_here(made, changes) &&
+      !begins_here(before.plan(), changes))
+    changes.pop_back();
   auto path = std::make_shared<const RunPath>(
       is_known
           ? RunPath(before.first(), before.takes_stages(), std::move(made), std::move(changes))
@@ -182,7 +215,10 @@ bool internal::RunAccess::replan(Run& run, const RunPlan& plan) {
 }
 
 void Run::replan(const RunPlan& plan) {
-  if (RunAccess::replan(*this, plan)) {
+  Run changed = *this;
+  if (RunAccess::replan(changed, plan)) {
+    RunAccess::require_present(changed);
+    path_ = changed.path_;
     own_plan_ = path_->plan();
     return;
   }
@@ -213,11 +249,14 @@ std::string internal::RunAccess::other_past(const Run& run, const RunPlan& plan)
         stretch.mixture() == nullptr
             ? ""
             : fmt::format(" by weights {}", fmt::join(stretch.mixture()->weights, ":"));
-    return path.is_skipped(same) ? "left out" : fmt::format("of {} samples{}", stretch.batch_size, weights);
+    const std::string without =
+        stretch.left_out ? fmt::format(" without {} that are left out", stretch.left_out->size()) : "";
+    return path.is_skipped(same) ? "left out"
+                                 : fmt::format("of {} samples{}{}", stretch.batch_size, weights, without);
   };
   return fmt::format(
       "step {} is past, and was {}; by this plan it is {}; leave stages and skipped steps as they are "
-      "that have begun, and add others behind",
+      "that have begun, and add others behind; or go on from a checkpoint before it",
       same, told(then), told(now));
 }
 

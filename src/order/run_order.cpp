@@ -108,6 +108,15 @@ Fingerprint joined(const std::vector<Fingerprint>& known) {
 
 }  // namespace
 
+SampleId internal::RunOrder::instead_of(SampleId id, std::span<const SampleId> left_out) const {
+  const std::int64_t end = *std::ranges::upper_bound(firsts, id.value);
+  const std::int64_t first = *std::prev(std::ranges::upper_bound(firsts, id.value));
+  do {
+    id.value = id.value + 1 == end ? first : id.value + 1;
+  } while (std::ranges::binary_search(left_out, id));
+  return id;
+}
+
 Fingerprint internal::digest_lengths(std::span<const Order> orders) {
   FingerprintBuilder digest;
   for (const Order& order : orders) {
@@ -169,7 +178,7 @@ bool internal::RunAccess::batch(const Run& run, GlobalBatch& out) {
 }
 
 Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions& how,
-                              std::vector<std::int64_t> given) {
+                              std::vector<std::int64_t> given, std::vector<std::size_t> absent) {
   const RunOptions options = resolved(how, data);
   require_data(data, options);
   require_names(data);
@@ -187,6 +196,7 @@ Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions
         options.shuffle, seed, options.block, takes_units(options) ? begins_of(one.block_lengths) : nullptr);
     order->firsts.push_back(order->firsts.back() + one.samples);
     order->known.push_back(known_by(one));
+    if (one.own_fingerprint) order->taken_for.emplace_back(known_by(one), *one.own_fingerprint);
     if (is_mixture && !one.name.empty()) order->names.push_back(one.name);
   }
   order->lengths = digest_lengths(order->orders);
@@ -195,6 +205,7 @@ Run internal::RunAccess::make(const std::vector<RunData>& data, const RunOptions
                                            : order->known.front();
   order->seed = options.seed;
   order->block = options.block;
+  order->absent = std::move(absent);
   order->given = given;
   order->given_batch_size = options.global_batch_size;
   Stretch first{.begin = {}, .batch_size = options.global_batch_size, .steps = nullptr};

@@ -25,12 +25,19 @@ struct RunOrder {
   std::vector<std::int64_t> firsts;  // [orders + 1]: the first sample of each, numbered one after the other
   std::vector<std::string> names;    // [orders], where datasets have names
   std::vector<Fingerprint> known;    // [orders]: what each is known by
-  Fingerprint lengths;               // of the shards of all of them: what lets equal numbers be told apart
-  Fingerprint fingerprint;           // of the data
+  /// Datasets that are known by another fingerprint, the first, than their own.
+  std::vector<std::pair<Fingerprint, Fingerprint>> taken_for;
+  Fingerprint lengths;      // of the shards of all of them: what lets equal numbers be told apart
+  Fingerprint fingerprint;  // of the data
   std::uint64_t seed = 0;
   BlockShape block;
-  std::vector<std::int64_t> given;  // the weights that the program began with, quantised
+  std::vector<std::size_t> absent = {};  // numbers of datasets that the program was made without
+  std::vector<std::int64_t> given;       // the weights that the program began with, quantised
   std::int64_t given_batch_size = 0;
+
+  /// What is read in the place of a sample that is left out, where something must be: the next one of its
+  /// dataset that is not.
+  [[nodiscard]] SampleId instead_of(SampleId id, std::span<const SampleId> left_out) const;
 };
 
 /// Of shards that are files or units, and of blocks.
@@ -116,6 +123,11 @@ struct RunAccess {
   /// Samples that a run has had of each dataset; no more than 2^62.
   static std::vector<std::int64_t> had(const Run& run);
   static void require_mixture(const Run& run, std::string_view verb, std::size_t datasets);
+  /// From which step on a dataset that is absent has turns, and its number; nothing where none has from here
+  /// on.
+  static std::optional<std::pair<std::int64_t, std::size_t>> turns_of_absent(const Run& run);
+  /// Throws Error{invalid_argument} there.
+  static void require_present(const Run& run);
   /// Goes to where a state was made; its way was one of other batches unless `are_same`.
   static void go_to(Run& run, const RunPlace& place, bool are_same);
   /// Goes on from here with what is not 0 or empty.
@@ -126,7 +138,8 @@ struct RunAccess {
   /// The same with the steps that its plan leaves out.
   static Run without_skip(const Run& run);
   /// As the constructor, of these weights, quantised.
-  static Run make(const std::vector<RunData>& data, const RunOptions& how, std::vector<std::int64_t> given);
+  static Run make(const std::vector<RunData>& data, const RunOptions& how, std::vector<std::int64_t> given,
+                  std::vector<std::size_t> absent = {});
 };
 
 }  // namespace rota::internal

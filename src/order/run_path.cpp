@@ -81,6 +81,12 @@ std::vector<double> of_samples(std::vector<double> weights, const RunPlan& plan)
 
 bool is_before(const Position& a, const Position& b) { return a.step < b.step; }
 
+std::vector<SampleId> with_more(const std::vector<SampleId>& samples, std::span<const SampleId> more) {
+  std::vector<SampleId> all;
+  std::ranges::set_union(samples, more, std::back_inserter(all));
+  return all;
+}
+
 }  // namespace
 
 const MixtureState* Stretch::mixture() const noexcept {
@@ -97,7 +103,11 @@ bool Stretch::lead(const Position& at) const {
 }
 
 bool operator==(const Stretch& a, const Stretch& b) {
-  return a.begin == b.begin && a.batch_size == b.batch_size && (a.steps == b.steps || *a.steps == *b.steps);
+  const auto same = [](const auto& one, const auto& other) {
+    return one == other || (one && other && *one == *other);
+  };
+  return a.begin == b.begin && a.batch_size == b.batch_size && same(a.steps, b.steps) &&
+         same(a.left_out, b.left_out);
 }
 
 std::string digest_of_plan(const RunPlan& plan) {
@@ -109,6 +119,7 @@ struct RunPath::Turning {
   i128 amount;  ///< of tokens in thousandths
   std::int64_t batch_size = 0;
   std::optional<WeightedTurns> weights = {};  ///< with their period, which all that have them share
+  std::span<const SampleId> leave_out = {};   ///< of the plan
 };
 
 namespace {
@@ -130,6 +141,7 @@ RunPath::Turnings RunPath::turnings() const {
     if (stage.toward.empty()) {
       all.push_back({stage.unit, begin, stage.global_batch_size});
       if (!stage.weights.empty()) all.back().weights = turns_of(quantise(of_samples(stage.weights, *plan_)));
+      all.back().leave_out = stage.leave_out;
       continue;
     }
     const i128 distance = plan_->stages[s + 1].begin * scale - begin;
@@ -139,7 +151,7 @@ RunPath::Turnings RunPath::turnings() const {
       const std::vector<double> toward = shares_of(stage.toward);
       for (std::size_t d = 0; d < weights.size(); ++d) weights[d] += (toward[d] - weights[d]) * part;
       all.push_back({stage.unit, begin + distance * jump / kJumps, jump == 0 ? stage.global_batch_size : 0,
-                     turns_of(quantise_roughly(of_samples(std::move(weights), *plan_)))});
+                     turns_of(quantise_roughly(of_samples(std::move(weights), *plan_))), stage.leave_out});
     }
     if (plan_->stages[s + 1].weights.empty())
       all.push_back({stage.unit, begin + distance, 0, turns_of(quantise(of_samples(stage.toward, *plan_)))});
@@ -156,13 +168,42 @@ RunPath::RunPath(Stretch first, bool takes_stages, std::shared_ptr<const RunPlan
       stretches_{first_} {
   const MixtureState* const mixture = first_.mixture();
   plan_->validate(mixture == nullptr ? 0 : mixture->weights.size());
+  check_left_out();
   turnings_ = turnings();
   grow(takes_stages_, changes_);
 }
 
-// By a batch size and weights, unless these are 0 and null, from there on.
-void RunPath::go_on(const Position& at, std::int64_t batch_size, const WeightedTurns* weights) {
+// They are there, and not all of any dataset.
+void RunPath::check_left_out() const {
+  std::vector<std::int64_t> sizes;
+  if (const auto* mixed = std::get_if<MixtureSteps>(first_.steps.get()))
+    sizes = mixed->lengths();
+  else
+    sizes = {std::get<Steps>(*first_.steps).samples()};
+  std::vector<SampleId> all;
+  for (const Stage& stage : plan_->stages) all = with_more(all, stage.leave_out);
+  const auto behind = [&](std::int64_t id) { return std::ranges::lower_bound(all, SampleId{id}); };
+  std::int64_t first = 0;
+  for (std::size_t d = 0; d < sizes.size() && !all.empty(); ++d) {
+    if (behind(first + sizes[d]) - behind(first) == sizes[d] && sizes[d] > 0) {
+      throw failure(ErrorCode::invalid_argument,
+                    "plan a run: leave_out has all {} samples of dataset {}; give it weight 0", sizes[d], d);
+    }
+    first += sizes[d];
+  }
+  if (behind(first) == all.end()) return;
+  throw failure(ErrorCode::invalid_argument,
+                "plan a run: leave_out has sample {}; there are {}, and ids begin with 0", all.back().value,
+                first);
+}
+
+// By a batch size and weights, unless these are 0 and null, and without more samples, from there on.
+void RunPath::go_on(const Position& at, std::int64_t batch_size, const WeightedTurns* weights,
+                    std::span<const SampleId> leave_out) {
   Stretch next = stretches_.back();
+  if (!leave_out.empty())
+    next.left_out = std::make_shared<const std::vector<SampleId>>(
+        with_more(next.left_out ? *next.left_out : std::vector<SampleId>(), leave_out));
   if (batch_size != 0) next.batch_size = batch_size;
   if (weights != nullptr) {
     const auto& mixed = std::get<MixtureSteps>(*next.steps);
@@ -173,22 +214,29 @@ void RunPath::go_on(const Position& at, std::int64_t batch_size, const WeightedT
   stretches_.push_back(std::move(next));
 }
 
-// What the plan and these changes add behind the last stretch, and, if `takes_stages`, at its begin. At one
-// place the change counts, for who makes one knows what began there.
+// What the plan and these changes add behind the last stretch, and, if `takes_stages`, at its begin; samples
+// that have been left out by then are in any case. At one place the change counts, for who makes one knows
+// what began there.
 void RunPath::grow(bool takes_stages, std::span<const ChangeByHand> changes) {
   const Position from = stretches_.back().begin;
   auto change = changes.begin();
   const auto apply = [&](const Turning& turning, const Position& at) {
     const Stretch& last = stretches_.back();
     const bool has_weights = !turning.weights || turning.weights->state().weights == last.mixture()->weights;
-    if (has_weights && (turning.batch_size == 0 || turning.batch_size == last.batch_size)) return;
-    go_on(at, turning.batch_size, has_weights ? nullptr : &*turning.weights);
+    const bool has_size = turning.batch_size == 0 || turning.batch_size == last.batch_size;
+    const auto gone = last.left_out ? std::span(*last.left_out) : std::span<const SampleId>();
+    const auto more =
+        std::ranges::includes(gone, turning.leave_out) ? std::span<const SampleId>() : turning.leave_out;
+    if (has_weights && has_size && more.empty()) return;
+    go_on(at, turning.batch_size, has_weights ? nullptr : &*turning.weights, more);
   };
   auto turning = turnings_->begin();
   for (; turning != turnings_->end() &&
          counted(stretches_.back(), *plan_, turning->unit, from) >= turning->amount;
        ++turning) {
-    if (takes_stages) apply(*turning, from);
+    apply(takes_stages ? *turning
+                       : Turning{.unit = turning->unit, .amount = 0, .leave_out = turning->leave_out},
+          from);
   }
   Position last = from;  // where the last one began, which may have changed nothing
   while (turning != turnings_->end() || change != changes.end()) {

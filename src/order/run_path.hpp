@@ -25,7 +25,8 @@ struct RunSteps : std::variant<Steps, MixtureSteps> {
 struct Stretch {
   Position begin;
   std::int64_t batch_size = 0;
-  std::shared_ptr<const RunSteps> steps;  ///< by tail, epochs and weights
+  std::shared_ptr<const RunSteps> steps;                       ///< by tail, epochs and weights
+  std::shared_ptr<const std::vector<SampleId>> left_out = {};  ///< not read, ascending; null: none
 
   [[nodiscard]] const MixtureState* mixture() const noexcept;
   /// Where `step` begins, which is not before its own; nothing past the last step.
@@ -93,9 +94,11 @@ class RunPath {
   struct Turning;  // what the plan changes at one place
   using Turnings = std::shared_ptr<const std::vector<Turning>>;
   [[nodiscard]] Turnings turnings() const;
+  void check_left_out() const;
   void grow(bool takes_stages, std::span<const ChangeByHand> changes);
   void take(const ChangeByHand& change);
-  void go_on(const Position& at, std::int64_t batch_size, const WeightedTurns* weights);
+  void go_on(const Position& at, std::int64_t batch_size, const WeightedTurns* weights,
+             std::span<const SampleId> leave_out = {});
 
   Stretch first_;
   bool takes_stages_;

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "core/failure.hpp"
 #include "core/option.hpp"
 #include "core/state_text.hpp"
+#include "core/text.hpp"
 #include "order/weighted_turns.hpp"
 #include "rota/types.hpp"
 
@@ -27,6 +29,7 @@ using internal::kStageUnits;
 constexpr internal::OptionCheck kPlanCheck("plan a run");
 constexpr std::int64_t kMostStages = 256;
 constexpr std::int64_t kMostRanges = 4096;
+constexpr std::int64_t kMostLeftOut = 65'536;
 constexpr double kMostTokens = 1e12;  // of a sample
 constexpr std::string_view kRule = "tokens_per_sample of each dataset";
 
@@ -69,9 +72,15 @@ void RunPlan::validate(std::size_t datasets) const {
                       fmt::format("of {} dataset{}", least, least == 1 ? "" : "s"));
   if (are_weights_of_tokens && tokens_per_sample.empty())
     kPlanCheck.refuse("by", "tokens", fmt::format("left out, or there be {}", kRule));
+  std::int64_t left_out = 0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const Stage& stage = stages[s];
     const std::string name = fmt::format("stages[{}]", s);
+    kPlanCheck.in_range("the number of samples in leave_out", left_out += std::ssize(stage.leave_out), 0,
+                        kMostLeftOut, "of others make a dataset by without(), for a run of its own");
+    const auto falls = std::ranges::adjacent_find(stage.leave_out, std::greater_equal<>());
+    if (falls != stage.leave_out.end() || (!stage.leave_out.empty() && stage.leave_out[0].value < 0))
+      kPlanCheck.refuse(name + ".leave_out", "not so", "of ids, 0 or more, ascending, none twice");
     kPlanCheck.one_of(name + ".unit", stage.unit, kStageUnits);
     kPlanCheck.in_range(fmt::format("{}.{}", name, unit_of(stage)), stage.begin, 0, kMaxCount);
     kPlanCheck.in_range(name + ".global_batch_size", stage.global_batch_size, 0, kMaxBatchSize,
@@ -164,12 +173,46 @@ std::vector<double> reals_of(const JsonObject& object, std::string_view key,
                                    fmt::join(names, ", ")));
     reals[static_cast<std::size_t>(found - names.begin())] = number_of(value);
   }
+  for (const std::string& name : names) {  // "web@1000" is a part of "web", which has grown
+    const std::size_t at = name.find('@');
+    const bool is_part = at != std::string::npos && internal::whole_number<std::int64_t>(name.substr(at + 1));
+    if (is_part && json.contains(name.substr(0, at)) && !json.contains(name))
+      object.fail(key, fmt::format("is of {}, and does not name {}, which is a part of it",
+                                   name.substr(0, at), name));
+  }
   return reals;
 }
 
+// A list of ids, and of pairs [begin, end) of them.
+std::vector<SampleId> ids_of(const JsonObject& object, std::string_view key) {
+  if (object.at(key).is_string())
+    object.fail(key, "is a path: give the plan as a file, which read_plan reads with it, or a list of ids");
+  std::set<SampleId> ids;  // one more than there may be is refused by validate()
+  for (const Json& one : object.array(key)) {
+    const bool is_pair = one.is_array() && one.size() == 2;
+    const std::int64_t begin = object.number_in(is_pair ? one[0] : one, key, 0, kMaxCount - 1);
+    const std::int64_t end = is_pair ? object.number_in(one[1], key, begin + 1, kMaxCount) : begin + 1;
+    for (std::int64_t id = begin; id < end && std::ssize(ids) <= kMostLeftOut; ++id) ids.insert({id});
+  }
+  return {ids.begin(), ids.end()};
+}
+
+// Neighbours are a pair.
+internal::OrderedJson json_of(const std::vector<SampleId>& ids) {
+  internal::OrderedJson json = internal::OrderedJson::array();
+  for (std::size_t first = 0, next = 0; first < ids.size(); first = next) {
+    for (next = first + 1; next < ids.size() && ids[next].value == ids[next - 1].value + 1;) ++next;
+    if (next == first + 1)
+      json.push_back(ids[first].value);
+    else
+      json.push_back({ids[first].value, ids[next - 1].value + 1});
+  }
+  return json;
+}
+
 Stage read_stage(const Json& json, std::size_t number, const std::vector<std::string>& names) {
-  constexpr std::array<std::string_view, 6> kKeys{"steps",   "samples", "tokens", "global_batch_size",
-                                                  "weights", "toward"};
+  constexpr std::array<std::string_view, 7> kKeys{"steps",   "samples", "tokens",   "global_batch_size",
+                                                  "weights", "toward",  "leave_out"};
   const std::string where = fmt::format("stages[{}]", number);
   const JsonObject object(json, refuse, where);
   know_keys(json, where + ".", kKeys);
@@ -188,6 +231,7 @@ Stage read_stage(const Json& json, std::size_t number, const std::vector<std::st
         object.number_in(object.at("global_batch_size"), "global_batch_size", 1, kMaxBatchSize);
   if (object.has("weights")) stage.weights = reals_of(object, "weights", names, 0);
   if (object.has("toward")) stage.toward = reals_of(object, "toward", names, 0);
+  if (object.has("leave_out")) stage.leave_out = ids_of(object, "leave_out");
   return stage;
 }
 
@@ -231,6 +275,7 @@ std::string to_string(const RunPlan& plan) {
     if (stage.global_batch_size != 0) one["global_batch_size"] = stage.global_batch_size;
     if (!stage.weights.empty()) one["weights"] = stage.weights;
     if (!stage.toward.empty()) one["toward"] = stage.toward;
+    if (!stage.leave_out.empty()) one["leave_out"] = json_of(stage.leave_out);
     json["stages"].push_back(std::move(one));
   }
   for (const auto& [begin, end] : plan.skip) json["skip"].push_back({begin, end});

@@ -25,16 +25,19 @@ constexpr std::int64_t kMostBlocks = std::int64_t{1} << 27;  // that are believe
 OrderedJson order_of(const Run& run) {
   const RunOrder& all = *RunAccess::order(run);
   const Order& order = all.orders.front();
-  return {{"version", kOrderVersion},
-          {"dataset", to_string(all.fingerprint)},
-          {"samples", run.samples()},
-          {"shards", order.plan().shards()},  // of each dataset
-          {"lengths", to_string(all.lengths)},
-          {"interleave", order.plan().interleave()},
-          {"shuffle", to_string(order.shuffle())},
-          {"seed", std::to_string(all.seed)},
-          {"block_samples", std::min(all.block.samples, kMaxCount)},
-          {"block_blocks", std::min(all.block.blocks, kMaxCount)}};
+  OrderedJson json{{"version", kOrderVersion},
+                   {"dataset", to_string(all.fingerprint)},
+                   {"samples", run.samples()},
+                   {"shards", order.plan().shards()},  // of each dataset
+                   {"lengths", to_string(all.lengths)},
+                   {"interleave", order.plan().interleave()},
+                   {"shuffle", to_string(order.shuffle())},
+                   {"seed", std::to_string(all.seed)},
+                   {"block_samples", std::min(all.block.samples, kMaxCount)},
+                   {"block_blocks", std::min(all.block.blocks, kMaxCount)}};
+  for (const auto& [was, now] : all.taken_for)
+    json[std::string(kTakenFor)].push_back({to_string(was), to_string(now)});
+  return json;
 }
 
 // What changes as a run goes on.
@@ -313,11 +316,14 @@ std::string described(const Run& run) {
       to_string(all.lengths), options.interleave, to_string(options.shuffle), options.seed,
       options.block.samples, options.block.blocks, to_string(options.tail), options.epochs, at.epoch,
       at.consumed, at.step);
+  for (const auto& [was, now] : all.taken_for)
+    lines += fmt::format("dataset {} in the place of {}\n", to_string(now), to_string(was));
   if (const MixtureState* const state = run.mixture()) {
     lines += fmt::format("a mixture by weights {} since sample {}\nits end by rule {} after {} steps\n",
                          fmt::join(state->weights, ":"), state->changed_at, static_cast<int>(options.end),
                          options.steps);
   }
+  if (!all.names.empty()) lines += fmt::format("datasets {}\n", fmt::join(all.names, ", "));
   if (!run.plan().empty()) lines += fmt::format("plan {}\n", digest_of_plan(run.plan()));
   if (const auto open = RunAccess::open(run); !open.empty())
     lines += fmt::format("{} samples that come again, from turn {} of epoch {} on\n", open.size(),

@@ -14,6 +14,9 @@
 
 namespace rota::internal {
 
+/// Of an order in a state: pairs of a fingerprint and of that which its dataset has now.
+inline constexpr std::string_view kTakenFor = "taken_for";
+
 /// The state of a run, of which so many samples were skipped, in a world of so many ranks; without a digest.
 [[nodiscard]] OrderedJson state_of(const Run& run, std::optional<std::int64_t> skipped,
                                    std::int64_t world_size);

@@ -28,21 +28,32 @@ ContentChange compare_content(const JsonObject& saved, const AskContent& ask_con
   return change;
 }
 
-void require_same_dataset(const SavedState& saved, const JsonObject& then, const JsonObject& now,
-                          const AskContent& ask_content) {
-  const ContentChange content = compare_content(saved.object(), ask_content);
-  const bool is_same = describe_dataset(then) == describe_dataset(now);
-  if (!is_same && then.number("samples") == now.number("samples") && content.same > 0 &&
-      content.first.empty()) {
-    saved.fail(ErrorCode::mismatch,
-               "the dataset differs in names or shapes alone, as far as was looked; give its files the "
-               "names that they had");
-  }
-  saved.require_same("the dataset", describe_dataset(then), describe_dataset(now));
+void require_same(const SavedState& saved, const ContentChange& content) {
   if (content.first.empty()) return;
   saved.fail(ErrorCode::mismatch,
              fmt::format("the content of the dataset differs: {}has changed since {} was made; {}",
                          content.first, saved.where(), saved.rule()));
+}
+
+void require_same_dataset(const SavedState& saved, const JsonObject& then, const JsonObject& now,
+                          const AskContent& ask_content) {
+  const auto taken_for = [](const JsonObject& order) {
+    return order.has(kTakenFor) ? order.at(kTakenFor) : Json();
+  };
+  const bool is_said_to_be_same = taken_for(then) != taken_for(now);  // whatever it holds
+  const ContentChange content =
+      is_said_to_be_same ? ContentChange() : compare_content(saved.object(), ask_content);
+  const bool may_be_same = then.number("samples") == now.number("samples") && content.first.empty();
+  saved.require_same("the dataset", describe_dataset(then), describe_dataset(now),
+                     may_be_same && content.same > 0
+                         ? std::string(". As far as was looked, the files hold the same: give these the "
+                                       "names that they had, and what "
+                                       "is chosen, weighted or cut of them as then; or say by known_as() "
+                                       "that these are the same samples")
+                     : may_be_same           ? ", or say by known_as() that these are the same samples"
+                     : content.first.empty() ? ""
+                                             : ". Its content differs: " + content.first + "has changed");
+  require_same(saved, content);
 }
 
 void require_same(const SavedState& saved, const JsonObject& now, const AskContent& ask_content) {
@@ -71,9 +82,28 @@ void require_same(const SavedState& saved, const JsonObject& now, const AskConte
   numbers("block.blocks", "block_blocks");
 }
 
+// Datasets that are absent have no turns from here on.
+void leave_out_absent(const SavedState& saved, Run& moved) {
+  const RunOrder& order = *RunAccess::order(moved);
+  const std::vector<std::int64_t>* const now = order.absent.empty() ? nullptr : &moved.mixture()->weights;
+  if (now && std::ranges::any_of(order.absent, [&](std::size_t d) { return (*now)[d] > 0; }))
+    RunAccess::change(moved, 0, order.given);
+  const auto turns = RunAccess::turns_of_absent(moved);
+  if (!turns) return;
+  saved.fail(
+      ErrorCode::mismatch,
+      fmt::format("from step {} on weights of a stage that has begun give turns to the dataset {}, which is "
+                  "not there any more; let the run that has it go on by another plan first",
+                  turns->first, order.names[turns->second]));
+}
+
 std::size_t mixed(const MixtureState* mixture) { return mixture == nullptr ? 0 : mixture->weights.size(); }
 
 }  // namespace
+
+void require_same_content(const SavedState& saved, const AskContent& ask_content) {
+  require_same(saved, compare_content(saved.object(), ask_content));
+}
 
 void add_content(const std::vector<SampleContent>& content, OrderedJson& state) {
   for (const SampleContent& sample : content) state["content"].push_back(sample.digest);
@@ -96,7 +126,8 @@ Run moved_to(const SavedState& saved, const Run& run, const AskContent& ask_cont
   RunAccess::set_open(moved, open_in(state, moved));
   const RunPlan& own_plan = RunAccess::own_plan(run);
   if (!own_plan.empty() && !RunAccess::replan(moved, own_plan))
-    saved.fail(ErrorCode::mismatch, fmt::format("the plan differs: {}", RunAccess::other_past(moved, own_plan)));
+    saved.fail(ErrorCode::mismatch,
+               fmt::format("the plan differs: {}", RunAccess::other_past(moved, own_plan)));
   // The program's own batch size and weights count from here on, if they are others. Of stages, only as long
   // as none has set the size, and if the program that saved was given another.
   const RunOrder& own = *RunAccess::order(run);
@@ -114,6 +145,7 @@ Run moved_to(const SavedState& saved, const Run& run, const AskContent& ask_cont
     if (mixture.has("given") && mixture.numbers("given") != own.given) weights = own.given;
   }
   if (size != 0 || !weights.empty()) RunAccess::change(moved, size, std::move(weights));
+  leave_out_absent(saved, moved);
   return moved;
 }
 

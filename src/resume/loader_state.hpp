@@ -42,6 +42,9 @@ bool merge(const Communicator& comm, Run& run, Settling& settling, const World& 
 /// **Collective.** The state of all of them, on each.
 [[nodiscard]] std::string whole_state(const Communicator& comm, const std::string& part, const World& world);
 
+/// Throws Error{mismatch} where a sample that a state has something of has other content now.
+void require_same_content(const SavedState& saved, const AskContent& ask_content);
+
 /// `run` where a saved state says that it was. Throws Error{corrupt} for what no run's state has,
 /// Error{mismatch} unless it is of the order of `run` and of its content, Error{corrupt} for a place that
 /// this does not have.

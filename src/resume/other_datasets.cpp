@@ -1,27 +1,25 @@
 #include "resume/other_datasets.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/failure.hpp"
 #include "core/owned.hpp"
 #include "loader/loader_impl.hpp"
-#include "order/open_samples.hpp"
-#include "order/run_state.hpp"
-#include "order/run_way.hpp"
+#include "rota/select.hpp"
+#include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota::internal {
 namespace {
-
-using Names = std::vector<std::string>;
-using Weights = std::vector<double>;
 
 // What has a number, and was left out.
 class AbsentSource final : public Source {
@@ -52,253 +50,157 @@ class AbsentSource final : public Source {
   std::vector<Field> fields_;
 };
 
-// Where each of `from` is in `to`.
-std::vector<std::size_t> places(const Names& from, const Names& to) {
-  std::vector<std::size_t> at;
-  for (const std::string& name : from)
-    at.push_back(static_cast<std::size_t>(std::ranges::find(to, name) - to.begin()));
-  return at;
+// What a part of a dataset is called, and the name before that.
+std::string part_name(const std::string& whole, std::int64_t begin) {
+  return begin == 0 ? whole : fmt::format("{}@{}", whole, begin);
+}
+std::string_view whole_of(std::string_view name) { return name.substr(0, name.find('@')); }
+
+// The parts that a state has of one dataset, and what has grown behind them; itself, where it has not.
+std::vector<Mixture::Part> parts_of(const SavedState& saved, const Mixture::Part& whole) {
+  const JsonObject mixture = saved.object().object("mixture");
+  const auto then = datasets_in(mixture);
+  const std::vector<std::int64_t> sizes = mixture.numbers("sizes");
+  if (sizes.size() != then.size()) mixture.fail("sizes", "are not those of as many datasets");
+  const std::int64_t size = whole.source->size();
+  const Fingerprint own = whole.source->fingerprint();
+  std::vector<Mixture::Part> parts;
+  std::int64_t had = 0;
+  const auto add = [&](std::int64_t count, const Fingerprint& known) {
+    const auto some = take(skip_first(whole.source, had), count);
+    parts.push_back({.source = known_as(some, known, some->fingerprint()),
+                     .weight = whole.weight * static_cast<double>(count) / static_cast<double>(size),
+                     .name = part_name(whole.name, had)});
+    had += count;
+  };
+  Fingerprint last = own;
+  for (;;) {
+    const auto known =
+        std::ranges::find(then, part_name(whole.name, had), &std::pair<std::string, Fingerprint>::first);
+    if (known == then.end()) break;
+    const std::int64_t count = sizes[static_cast<std::size_t>(known - then.begin())];
+    if (count < 1 || count > size - had) {
+      saved.fail(ErrorCode::mismatch,
+                 fmt::format("the dataset {} has {} samples, and had {} or more; give all of "
+                             "them, in their order, and new ones behind",
+                             whole.name, size, had + count));
+    }
+    last = known->second;
+    add(count, last);
+  }
+  if (had == size && parts.size() > 1)
+    saved.require_same(fmt::format("the dataset {}", whole.name), to_string(last), to_string(own));
+  if (parts.empty() || (had == size && parts.size() == 1)) return {whole};
+  if (!PlannedSource::keeps_samples_of(*whole.source)) {
+    saved.fail(
+        ErrorCode::mismatch,
+        fmt::format(
+            "the dataset {} has grown, and repeat(), weighted(), split(), pack() or windows that clamp make "
+            "other samples of it; give what is new to a dataset of its own, of another name",
+            whole.name));
+  }
+  if (had < size) add(size - had, own);
+  return parts;
 }
 
-// Values by other numbers; of those that have none, `missing`.
-Weights by(const std::vector<std::size_t>& at, const Weights& values, std::size_t count, double missing) {
-  if (values.empty()) return {};
-  Weights made(count, missing);
-  for (std::size_t i = 0; i < values.size() && i < at.size(); ++i) {
-    if (at[i] < count) made[at[i]] = values[i];
+// By what datasets hold that the state knows, unless one is only said to be the same. Each has a part of what
+// is looked at, so these are looked at alone.
+void require_content(const SavedState& saved, const Mixture& given, const Mixture& now) {
+  const std::size_t count = datasets_in(saved.object().object("mixture")).size();
+  std::vector<std::shared_ptr<const Source>> known;
+  const auto tells = [](const Mixture::Part& part) {
+    return !PlannedSource::content_of(*part.source, 1).empty();
+  };
+  for (std::size_t d = 0; d < count; ++d) {
+    const Mixture::Part& part = now.datasets[d];
+    const std::string_view name = std::string_view(part.name).substr(0, part.name.find('@'));
+    const auto whole = std::ranges::find(given.datasets, name, &Mixture::Part::name);
+    // A part of it may be unable to say what the whole could: then nobody knows which sample is which.
+    if (whole != given.datasets.end() && tells(*whole) != tells(part)) return;
+    known.push_back(part.source);
   }
-  return made;
+  const auto is_said = [](const Mixture::Part& part) { return own_fingerprint(*part.source).has_value(); };
+  if (std::ranges::any_of(given.datasets, is_said)) return;
+  const auto content = PlannedSource::content_of(*join(std::move(known)), kSamplesOfContent);
+  require_same_content(saved, [&]() -> const std::vector<SampleContent>& { return content; });
 }
 
-RunPlan by(const std::vector<std::size_t>& at, RunPlan plan, std::size_t count, double tokens) {
-  for (Stage& stage : plan.stages) {
-    stage.weights = by(at, stage.weights, count, 0);
-    stage.toward = by(at, stage.toward, count, 0);
+// Nothing where none may have grown, or has.
+std::optional<InParts> in_parts(const SavedState& saved, const Loader& loader) {
+  const Mixture& own = Behind::of(loader).mixture;
+  const JsonObject state = saved.object();
+  if (!own.grown || !state.has("mixture") || !state.object("mixture").has("datasets")) return std::nullopt;
+  saved.require_digest();
+  Mixture mixture{.datasets = {}, .end = own.end, .steps = own.steps};
+  for (const Mixture::Part& part : own.datasets)
+    std::ranges::move(parts_of(saved, part), std::back_inserter(mixture.datasets));
+  if (mixture.datasets.size() == own.datasets.size()) return std::nullopt;
+  LoaderOptions options = loader.options();
+  for (const Stage& stage : options.plan.stages) {
+    if (stage.weights.empty()) continue;
+    saved.fail(
+        ErrorCode::mismatch,
+        fmt::format(
+            "datasets have grown, and there is a plan with weights: make the loader without a plan, and "
+            "call replan() behind the restore, with weights of {}",
+            fmt::join(mixture.names(), ", ")));
   }
-  plan.tokens_per_sample = by(at, plan.tokens_per_sample, count, tokens);
-  return plan;
+  if (!options.plan.tokens_per_sample.empty()) {
+    const std::vector<std::string> names = loader.names();
+    std::vector<double> tokens;  // each part as the whole
+    for (const std::string& name : mixture.names()) {
+      const auto same = [&](const std::string& other) { return whole_of(other) == whole_of(name); };
+      const auto at = std::ranges::find_if(names, same) - names.begin();
+      tokens.push_back(options.plan.tokens_per_sample[static_cast<std::size_t>(at)]);
+    }
+    options.plan.tokens_per_sample = std::move(tokens);
+  }
+  OrderedSource ordered = put_in_order(mixture, options);
+  return InParts{std::move(mixture), std::move(options), std::move(ordered)};
 }
-
-/// A mixture, and the state that it goes on from.
-class Matching {
- public:
-  Matching(const SavedState& saved, const Mixture& mixture, const Names& numbered,
-           const LoaderOptions& options)
-      : saved_(saved),
-        state_(saved.object()),
-        mixture_(state_.object("mixture")),
-        then_(datasets_in(mixture_)),
-        own_(mixture),
-        numbered_(numbered),
-        options_(options) {
-    saved_.require_digest();
-    for (const auto& [name, known] : then_) {
-      if (name.empty() || std::ranges::find(names_, name) != names_.end())
-        mixture_.fail("datasets", "have no names, or one twice");
-      names_.push_back(name);
-    }
-    if (options_.rank_split == Split::balanced) {
-      saved_.fail(
-          ErrorCode::unsupported,
-          "the datasets are others than then, and lengths of a balance go by their numbers: go on without "
-          "rank_split balanced, or with the same datasets");
-    }
-    for (const std::string& name : own_.names()) {
-      if (std::ranges::find(names_, name) == names_.end()) names_.push_back(name);
-    }
-  }
-
-  [[nodiscard]] Renumbered make() {
-    const Mixture mixture = by_numbers();
-    if (!absent_.empty() && !options_.plan.empty()) {
-      saved_.fail(
-          ErrorCode::mismatch,
-          fmt::format("the dataset {} is not there any more, and there is a plan: make the loader without a "
-                      "plan, and call replan() behind the restore",
-                      names_[absent_.front()]));
-    }
-    LoaderOptions options = options_;
-    options.plan = by(places(numbered_, names_), options_.plan, names_.size(), 1);
-    OrderedSource ordered = put_in_order(mixture, options);
-    Json state = extended(ordered.run);
-    return {std::move(options), std::move(ordered), std::move(state),
-            static_cast<std::int64_t>(names_.size() - then_.size()), absent_};
-  }
-
- private:
-  Mixture by_numbers() {
-    Mixture made{.datasets = {}, .end = own_.end, .steps = own_.steps};
-    const std::vector<std::int64_t> sizes = mixture_.numbers("sizes");
-    if (sizes.size() != then_.size() || std::ranges::count(sizes, 0) > 0)
-      mixture_.fail("sizes", "are not those of as many datasets");
-    for (std::size_t d = 0; d < names_.size(); ++d) {
-      const auto part = std::ranges::find(own_.datasets, names_[d], &Mixture::Part::name);
-      if (part != own_.datasets.end()) {
-        made.datasets.push_back(*part);
-        if (d < then_.size()) require_same(*part->source, then_[d], sizes[d]);
-        continue;
-      }
-      absent_.push_back(d);
-      made.datasets.push_back(
-          {.source = std::make_shared<AbsentSource>(names_[d], sizes[d], then_[d].second,
-                                                    own_.datasets.front().source->fields()),
-           .weight = 0,
-           .name = names_[d]});
-    }
-    return made;
-  }
-
-  void require_same(const Source& source, const std::pair<std::string, Fingerprint>& then,
-                    std::int64_t size) const {
-    const auto told = [](std::int64_t samples, Fingerprint known) {
-      return fmt::format("{} samples with fingerprint {}", samples, to_string(known));
-    };
-    saved_.require_same(fmt::format("the dataset {}", then.first), told(size, then.second),
-                        told(source.size(), source.fingerprint()));
-  }
-
-  // The same with nothing of the new datasets.
-  [[nodiscard]] Json extended(const Run& run) const {
-    const Json now(state_of(run, {}, 1));
-    const std::size_t more = names_.size() - then_.size();
-    require_lengths(run);
-    Json state = Json::parse(state_text());
-    for (const char* key : {"dataset", "samples", "lengths"}) state["order"][key] = now["order"][key];
-    state.erase("content");  // of which each dataset had another part
-    Json& mixture = state["mixture"];
-    for (const char* key : {"sizes", "datasets"}) mixture[key] = now["mixture"][key];
-    const auto add = [&](Json& object, const char* key) {
-      if (object.contains(key)) object[key].insert(object[key].end(), more, Json(0));
-    };
-    for (const char* key : {"weights", "counts", "given"}) add(mixture, key);
-    if (state.contains(kOpen)) state[std::string(kOpen)] = with_none_open(more);
-    if (!state.contains(kWay)) return state;
-    Json& way = state[std::string(kWay)];
-    if (way.contains("mixture"))
-      for (const char* key : {"weights", "counts"}) add(way["mixture"], key);
-    if (way.contains("changes"))
-      for (Json& change : way["changes"]) add(change, "weights");
-    if (way.contains("plan")) way["plan"] = Json::parse(to_string(plan_of(run)));
-    return state;
-  }
-
-  [[nodiscard]] std::string state_text() const { return saved_.json().dump(); }
-
-  void require_lengths(const Run& run) const {
-    const auto& orders = RunAccess::order(run)->orders;
-    const Fingerprint known = digest_lengths(std::span(orders).first(then_.size()));
-    saved_.require_same("the digest of the shards' lengths", state_.object("order").text("lengths"),
-                        to_string(known));
-  }
-
-  // What is open, with none of the new datasets. A dataset that is not there has none, for they would be
-  // read.
-  [[nodiscard]] std::string with_none_open(std::size_t more) const {
-    const Run then = run_of(saved_);
-    for (const OpenTurn& one : RunAccess::open(then)) {
-      if (std::ranges::find(absent_, static_cast<std::size_t>(one.dataset)) == absent_.end()) continue;
-      saved_.fail(
-          ErrorCode::mismatch,
-          fmt::format("samples of the dataset {} are open, and it is not there any more; go on with it until "
-                      "they are settled",
-                      names_[static_cast<std::size_t>(one.dataset)]));
-    }
-    return to_base64(from_base64(state_, kOpen) + std::string(more, '\0'));
-  }
-
-  // The state's plan, in which a dataset that is not there has weight 0 in the stages to come.
-  [[nodiscard]] RunPlan plan_of(const Run& run) const {
-    const RunPlace place = place_of(state_);
-    std::vector<std::size_t> at(then_.size());
-    for (std::size_t d = 0; d < at.size(); ++d) at[d] = d;
-    RunPlan plan = by(at, place.way.value().plan, names_.size(), 1);
-    const std::vector<double>& tokens = run.plan().tokens_per_sample;
-    if (!plan.tokens_per_sample.empty() && names_.size() > then_.size() && tokens.empty()) {
-      saved_.fail(
-          ErrorCode::mismatch,
-          fmt::format("its plan counts tokens, and there is no number of them of {}: give a plan with "
-                      "tokens_per_sample",
-                      names_.back()));
-    }
-    for (std::size_t d = then_.size(); d < names_.size() && !plan.tokens_per_sample.empty(); ++d)
-      plan.tokens_per_sample[d] = tokens[d];
-    if (absent_.empty()) return plan;
-    const Run then = run_of(saved_);
-    for (Stage& stage : plan.stages) {
-      if (RunAccess::path(then).has_begun(stage, then.position())) continue;
-      for (std::vector<double>* const weights : {&stage.weights, &stage.toward}) {
-        if (weights->empty()) continue;
-        for (const std::size_t d : absent_) (*weights)[d] = 0;
-        if (std::ranges::any_of(*weights, [](double weight) { return weight > 0; })) continue;
-        saved_.fail(
-            ErrorCode::mismatch,
-            fmt::format("a stage of its plan is of the dataset {} alone, which is not there any more; let "
-                        "the run that has it go on by another plan first",
-                        names_[absent_.front()]));
-      }
-    }
-    return plan;
-  }
-
-  const SavedState& saved_;
-  JsonObject state_;
-  JsonObject mixture_;
-  std::vector<std::pair<std::string, Fingerprint>> then_;
-  const Mixture& own_;
-  const Names& numbered_;  // of the plan's weights
-  const LoaderOptions& options_;
-  Names names_;  // by number
-  std::vector<std::size_t> absent_ = {};
-};
 
 }  // namespace
 
-std::optional<Renumbered> renumbered(const SavedState& saved, const Loader& loader) {
-  const JsonObject state = saved.object();
-  const Names numbered = loader.names();
-  if (numbered.empty() || !state.has("mixture") || !state.object("mixture").has("datasets"))
-    return std::nullopt;
-  const auto then = datasets_in(state.object("mixture"));
-  const auto& impl = Behind::of(loader);
-  const Names own = impl.mixture.names();
-  const bool are_there = std::ranges::all_of(
-      numbered, [&](const std::string& name) { return std::ranges::find(own, name) != own.end(); });
-  if (are_there && std::ranges::equal(then, numbered, {}, &std::pair<std::string, Fingerprint>::first))
-    return std::nullopt;
-  try {
-    return Matching(saved, impl.mixture, numbered, impl.options).make();
-  } catch (const Json::exception& error) {
-    saved.fail(fmt::format("it cannot be ({})", error.what()));
+Renewal::Renewal(Loader& loader, const SavedState& saved) : Renewal(loader, saved, in_parts(saved, loader)) {}
+
+Renewal::Renewal(Loader& loader, const SavedState& saved, std::optional<InParts> parts)
+    : Renumbering(saved, parts ? parts->ordered.run : loader.run(),
+                  parts ? parts->mixture.names() : Behind::of(loader).mixture.names(),
+                  loader.options().rank_split),
+      loader_(loader),
+      options_(parts ? parts->options : loader.options()) {
+  if (parts) ordered_ = parts->ordered;
+  if (!is_other()) return;
+  const Mixture& own = parts ? parts->mixture : Behind::of(loader).mixture;
+  Mixture mixture{.datasets = {}, .end = own.end, .steps = own.steps};
+  for (const RunData& data : run().data()) {
+    const auto part = std::ranges::find(own.datasets, data.name, &Mixture::Part::name);
+    if (part != own.datasets.end()) {
+      mixture.datasets.push_back(*part);
+      continue;
+    }
+    auto none = std::make_shared<AbsentSource>(data.name, data.samples, *data.fingerprint,
+                                               own.datasets.front().source->fields());
+    mixture.datasets.push_back({.source = std::move(none), .weight = 0, .name = data.name});
   }
+  if (RunAccess::order(run())->absent.empty()) require_content(saved, Behind::of(loader).mixture, mixture);
+  options_.plan = RunAccess::own_plan(run());
+  ordered_ = put_in_order(mixture, options_);
 }
 
-Renewal::Renewal(Loader& loader, const SavedState& saved)
-    : loader_(loader), saved_(saved), made_(renumbered(saved, loader)) {
-  if (made_) state_.emplace(saved, std::move(made_->state));
-}
-
-void Renewal::settle(Run& moved) const {
-  if (!made_ || made_->absent.empty()) return;
-  const auto has_turns = [&](const Stretch& stretch) {
-    return std::ranges::any_of(made_->absent,
-                               [&](std::size_t d) { return stretch.mixture()->weights[d] > 0; });
+AskContent Renewal::ask_content(AskContent own) const {
+  if (!ordered_) return own;
+  const auto content = std::make_shared<std::vector<SampleContent>>();
+  return [content, source = ordered_->source]() -> const std::vector<SampleContent>& {
+    *content = PlannedSource::content_of(*source, kSamplesOfContent);
+    return *content;
   };
-  if (has_turns(RunAccess::stretch(moved))) RunAccess::change(moved, 0, RunAccess::order(moved)->given);
-  for (const Stretch& stretch : RunAccess::path(moved).stretches()) {
-    if (stretch.begin.step < moved.position().step || !has_turns(stretch)) continue;
-    saved_.fail(
-        ErrorCode::mismatch,
-        fmt::format(
-            "from step {} on weights of a stage that has begun give turns to the dataset {}, which is "
-            "not there any more; let the run that has it go on by another plan first",
-            stretch.begin.step, RunAccess::order(moved)->names[made_->absent.front()]));
-  }
 }
 
 void Renewal::take() {
-  if (!made_) return;
+  if (!ordered_) return;
   auto& owner = Behind::owner(loader_);
-  owner = owner->renewed(std::move(made_->ordered), std::move(made_->options), *owner);
+  owner = owner->renewed(std::move(*ordered_), std::move(options_), *owner);
 }
 
 }  // namespace rota::internal

@@ -280,8 +280,7 @@ void restore(Loader& loader, const Checkpoint& checkpoint, std::string_view name
   const SavedState saved(internal::kLoaderKind, checkpoint, name);
   internal::Renewal renewal(loader, saved);
   auto place = internal::restored(renewal.saved(), checkpoint, renewal.run(), loader.world(),
-                                  content_of(loader), renewal.added());
-  renewal.settle(place.run);
+                                  renewal.ask_content(content_of(loader)), renewal.added());
   auto skipped = read_skipped(saved, loader.world(), renewal.run().samples());
   renewal.take();
   go_to(loader, std::move(place), std::move(skipped));
@@ -301,9 +300,8 @@ void restore(Loader& loader, std::string_view state) {
   const SavedState saved(internal::kLoaderKind, state);
   const std::int64_t skipped = saved.object().has("skipped") ? saved.object().number("skipped") : 0;
   internal::Renewal renewal(loader, saved);
-  Run place = internal::moved_to(renewal.saved(), renewal.run(), content_of(loader));
+  Run place = internal::moved_to(renewal.saved(), renewal.run(), renewal.ask_content(content_of(loader)));
   saved.require_digest();
-  renewal.settle(place);
   renewal.take();
   go_to(loader, {place, {.counts = internal::drops_in(saved.object())}}, {.count = skipped});
 }

@@ -56,10 +56,11 @@ class SavedState : public StateText {
   /// Unless `holds` of a tensor.
   void require(bool holds, std::string_view tensor, std::string_view why_not) const;
   template <typename Value>
-  void require_same(std::string_view part, const Value& then, const Value& now) const {
+  void require_same(std::string_view part, const Value& then, const Value& now,
+                    const std::string& else_rule = {}) const {
     if (then == now) return;
-    fail(ErrorCode::mismatch,
-         fmt::format("{} differs: {} has {}, this loader has {}; {}", part, where(), then, now, rule()));
+    fail(ErrorCode::mismatch, fmt::format("{} differs: {} has {}, this loader has {}; {}{}", part, where(),
+                                          then, now, rule(), else_rule));
   }
   /// What must not change in a run.
   [[nodiscard]] std::string_view rule() const noexcept;

@@ -18,6 +18,7 @@
 #include "core/failure.hpp"
 #include "rota/source.hpp"
 #include "source/field_check.hpp"
+#include "source/read_plan.hpp"
 #include "source/scaling.hpp"
 #include "source/source_facts.hpp"
 
@@ -203,10 +204,10 @@ struct FieldCast {
   }
 };
 
-class Cast final : public SourceAdaptor {
+class Cast final : public PlannedAdaptor {
  public:
   Cast(std::shared_ptr<const Source> source, std::vector<Field> fields, std::vector<FieldCast> casts)
-      : SourceAdaptor(std::move(source)), fields_(std::move(fields)), casts_(std::move(casts)) {}
+      : PlannedAdaptor(std::move(source)), fields_(std::move(fields)), casts_(std::move(casts)) {}
 
   [[nodiscard]] const std::vector<Field>& fields() const override { return fields_; }
 

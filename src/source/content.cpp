@@ -83,14 +83,14 @@ std::int64_t digest_of(const Source& source, SampleId id, bool reads_parts, std:
 
 }  // namespace
 
-std::vector<SampleContent> read_content(const Source& source, std::int64_t most, bool reads_parts,
-                                        std::size_t fields) {
+std::vector<SampleContent> read_content(const Source& source, std::int64_t most, SampleRange of,
+                                        bool reads_parts, std::size_t fields) {
   std::vector<SampleContent> content;
-  const std::int64_t count = std::min(most, source.size());
+  const std::int64_t count = std::min(most, of.end - of.begin);
   const bool is_ragged = std::ranges::all_of(source.fields(), &Field::ragged);
   std::size_t left = kMostOfAll;
   for (std::int64_t k = 0; k < count && left > 0; ++k) {
-    const SampleId id{count == 1 ? 0 : share(source.size() - 1, k, count - 1)};
+    const SampleId id{of.begin + (count == 1 ? 0 : share(of.end - of.begin - 1, k, count - 1))};
     SampleContent& sample = content.emplace_back(SampleContent{.where = source.where(id)});
     if (sample.where.empty()) sample.where = fmt::format("sample {}", id.value);
     try {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "order/order.hpp"
 #include "rota/source.hpp"
 #include "source/field_check.hpp"
 
@@ -44,9 +45,9 @@ struct SampleContent {
 /// Looked at by a loader for its state.
 inline constexpr std::int64_t kSamplesOfContent = 32;
 
-/// Of up to `most` samples of `source`, from the first to the last, of 64 MiB together; the first `fields` of
-/// them. Of one that `reads_parts`, read_rows reads no more than it is asked for.
-[[nodiscard]] std::vector<SampleContent> read_content(const Source& source, std::int64_t most,
+/// Of up to `most` of samples `of` of `source`, from the first to the last, of 64 MiB together; the first
+/// `fields` of them. Of one that `reads_parts`, read_rows reads no more than it is asked for.
+[[nodiscard]] std::vector<SampleContent> read_content(const Source& source, std::int64_t most, SampleRange of,
                                                       bool reads_parts, std::size_t fields = kMaxFields);
 
 }  // namespace rota::internal

@@ -25,6 +25,9 @@ class Several : public Source, public PlannedSource {
       : sources_(std::move(sources)), fields_(std::move(fields)), kind_(kind) {}
 
   [[nodiscard]] const std::vector<Field>& fields() const final { return fields_; }
+  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const final {
+    static_cast<void>(rows_in({}, ids, field, out));
+  }
   // Of those that have instances for workers; the others are shared as before.
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const final {
     auto sources = sources_;
@@ -34,15 +37,18 @@ class Several : public Source, public PlannedSource {
     return sources == sources_ ? nullptr : of(std::move(sources));
   }
   // Of each source as many, or of some sources one.
-  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const final {
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most, SampleRange of) const final {
     std::vector<SampleContent> all;
-    const std::int64_t asked = std::min(most, std::ssize(sources_));
+    const std::int64_t asked = of.end - of.begin < size() ? 0 : std::min(most, std::ssize(sources_));
     for (std::int64_t k = 0; k < asked; ++k) {
       auto own = content_of(*sources_[static_cast<std::size_t>(share(std::ssize(sources_), k, asked))],
                             most / asked);
       std::ranges::move(own, std::back_inserter(all));
     }
     return all;
+  }
+  [[nodiscard]] bool keeps_samples() const final {
+    return std::ranges::all_of(sources_, [](const auto& source) { return keeps_samples_of(*source); });
   }
   [[nodiscard]] Fingerprint fingerprint() const final {
     FingerprintBuilder builder;
@@ -172,10 +178,13 @@ class Joined final : public Several {
 
   [[nodiscard]] std::int64_t size() const override { return samples_.total(); }
 
-  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+  bool rows_in(std::span<const std::int64_t> epochs, std::span<const SampleId> ids, std::size_t field,
+               std::span<std::int64_t> out) const override {
     by_source(ids, [&](const Source& source, std::span<const SampleId> own, std::size_t first) {
-      source.rows(own, field, out.subspan(first, own.size()));
+      const auto in = epochs.empty() ? epochs : epochs.subspan(first, own.size());
+      ask_rows(source, in, own, field, out.subspan(first, own.size()));
     });
+    return true;
   }
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     by_source(ids, [&](const Source& source, std::span<const SampleId> own, std::size_t first) {
@@ -298,9 +307,11 @@ class Zipped final : public Several {
 
   [[nodiscard]] std::int64_t size() const override { return size_; }
 
-  void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
+  bool rows_in(std::span<const std::int64_t> epochs, std::span<const SampleId> ids, std::size_t field,
+               std::span<std::int64_t> out) const override {
     const std::size_t s = source_of(field);
-    sources()[s]->rows(ids, field - firsts_[s], out);
+    ask_rows(*sources()[s], epochs, ids, field - firsts_[s], out);
+    return true;
   }
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     for (std::size_t s = 0; s < sources().size(); ++s) {

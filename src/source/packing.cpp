@@ -121,9 +121,11 @@ class PackedSource final : public Source, public PlannedSource {
     return std::make_unique<MappedPlan>(*this, *plan_.documents, open,
                                         MappedPlan::Map{.changes_by_epoch = plan_.is_arranged_by_epoch});
   }
-  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return content_of(*plan_.documents, most);
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most, SampleRange of) const override {
+    return of.end - of.begin < size() ? std::vector<SampleContent>() : content_of(*plan_.documents, most);
   }
+
+  [[nodiscard]] bool keeps_samples() const override { return false; }
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};

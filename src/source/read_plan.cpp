@@ -30,16 +30,22 @@ class AdaptorPlan final : public MappedPlan {
 
 }  // namespace
 
-// The source that a user's adaptor is around, or null.
 const Source* PlannedSource::inner_of(const Source& source) {
   const auto* const adaptor = dynamic_cast<const SourceAdaptor*>(&source);
   return adaptor == nullptr ? nullptr : &adaptor->inner();
 }
 
+void PlannedSource::ask_rows(const Source& source, std::span<const std::int64_t> epochs,
+                             std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) {
+  const auto* const planned = dynamic_cast<const PlannedSource*>(&source);
+  if (planned == nullptr || !planned->rows_in(epochs, ids, field, out)) source.rows(ids, field, out);
+}
+
 std::unique_ptr<ReadPlan> PlannedSource::plan_of(const Source& source, std::int64_t open) {
   if (const auto* const planned = dynamic_cast<const PlannedSource*>(&source)) {
     if (auto plan = planned->plan_reads(open)) return plan;
-  } else if (const Source* const inner = inner_of(source)) {
+  }
+  if (const Source* const inner = inner_of(source)) {
     MappedPlan::Map map;
     if (source.size() == inner->size()) {
       map.ids = [](std::span<const SampleId> ids) { return std::vector(ids.begin(), ids.end()); };
@@ -50,10 +56,22 @@ std::unique_ptr<ReadPlan> PlannedSource::plan_of(const Source& source, std::int6
   return std::make_unique<ReadPlan>(source);
 }
 
-std::vector<SampleContent> PlannedSource::content_of(const Source& source, std::int64_t most) {
-  if (const auto* const planned = dynamic_cast<const PlannedSource*>(&source)) return planned->content(most);
+std::vector<SampleContent> PlannedSource::content_of(const Source& source, std::int64_t most,
+                                                     SampleRange of) {
+  if (const auto* const planned = dynamic_cast<const PlannedSource*>(&source))
+    return planned->content(most, of);
   const Source* const inner = inner_of(source);
-  return inner == nullptr ? std::vector<SampleContent>() : content_of(*inner, most);
+  if (inner == nullptr) return {};
+  const bool is_all = of.end - of.begin == source.size();
+  if (inner->size() == source.size()) return content_of(*inner, most, of);
+  return is_all ? content_of(*inner, most) : std::vector<SampleContent>();
+}
+
+bool PlannedSource::keeps_samples_of(const Source& source) {
+  if (const auto* const planned = dynamic_cast<const PlannedSource*>(&source))
+    return planned->keeps_samples();
+  const Source* const inner = inner_of(source);
+  return inner == nullptr || keeps_samples_of(*inner);
 }
 
 MappedPlan::MappedPlan(const Source& source, const Source& other, std::int64_t open, Map map)

@@ -90,20 +90,54 @@ class PlannedSource {
   /// Of a loader that is reading up to `open` samples of those it has told. Null: there is nothing but what
   /// Source has.
   [[nodiscard]] virtual std::unique_ptr<ReadPlan> plan_reads(std::int64_t /*open*/) const { return nullptr; }
-  /// What up to `most` samples hold, by which a loader's state knows its dataset. Empty: nothing is known.
-  /// Blocks on storage. Any thread.
-  [[nodiscard]] virtual std::vector<SampleContent> content(std::int64_t /*most*/) const { return {}; }
+  /// What up to `most` of samples `of` hold, by which a loader's state knows its dataset. Empty: nothing is
+  /// known. Blocks on storage. Any thread.
+  [[nodiscard]] virtual std::vector<SampleContent> content(std::int64_t /*most*/, SampleRange /*of*/) const {
+    return {};
+  }
 
-  /// The same of any source; of a user's adaptor, by the source inside. Never null.
+  /// Source::rows of samples that are read in these epochs, or, for none, where nobody says; false where they
+  /// are as long in each. Any thread.
+  virtual bool rows_in(std::span<const std::int64_t> /*epochs*/, std::span<const SampleId> /*ids*/,
+                       std::size_t /*field*/, std::span<std::int64_t> /*out*/) const {
+    return false;
+  }
+  /// Whether its samples stay what they are when more come behind those that it is made of.
+  [[nodiscard]] virtual bool keeps_samples() const { return true; }
+
+  /// The same of any source. Throws as Source::rows.
+  static void ask_rows(const Source& source, std::span<const std::int64_t> epochs,
+                       std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out);
+  /// ... of a user's adaptor, by the source inside. Never null.
   static std::unique_ptr<ReadPlan> plan_of(const Source& source, std::int64_t open = 0);
-  static std::vector<SampleContent> content_of(const Source& source, std::int64_t most);
+  static std::vector<SampleContent> content_of(const Source& source, std::int64_t most) {
+    return content_of(source, most, {.begin = 0, .end = source.size()});
+  }
+  static std::vector<SampleContent> content_of(const Source& source, std::int64_t most, SampleRange of);
+  static bool keeps_samples_of(const Source& source);
   /// Source::will_read of a source made of others.
   static std::int64_t will_read_by_plan(const Source& source, SampleId first, std::int64_t count) {
     return plan_of(source)->bring({.begin = first.value, .end = first.value + count}, false).bytes;
   }
 
- private:
+  /// The source that a user's adaptor is around, or null.
   static const Source* inner_of(const Source& source);
+};
+
+/// An adaptor of rota's own, whose samples have as many rows as those inside, and are known by the same
+/// content.
+class PlannedAdaptor : public SourceAdaptor, public PlannedSource {
+ public:
+  using SourceAdaptor::SourceAdaptor;
+  bool rows_in(std::span<const std::int64_t> epochs, std::span<const SampleId> ids, std::size_t field,
+               std::span<std::int64_t> out) const final {
+    ask_rows(inner(), epochs, ids, field, out);
+    return true;
+  }
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most, SampleRange of) const final {
+    return content_of(inner(), most, of);
+  }
+  [[nodiscard]] bool keeps_samples() const final { return keeps_samples_of(inner()); }
 };
 
 /// The plan of a source whose samples are made of those of another one.

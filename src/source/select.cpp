@@ -15,6 +15,8 @@
 namespace rota::internal {
 namespace {
 
+constexpr std::string_view kSplit = "split";
+
 /// Which samples of another dataset there are.
 struct Choice {
   SourceFacts whole;
@@ -22,7 +24,8 @@ struct Choice {
   std::function<std::int64_t(std::int64_t)> original;  ///< of a sample that there is
   std::string_view kind;                               ///< for the fingerprint, as are `numbers`
   std::vector<std::int64_t> numbers;
-  bool is_range = false;  ///< of neighbours, in their order; otherwise they lie all over
+  /// Where they are in their order: how many come before a sample of the whole. None: they lie all over.
+  std::function<std::int64_t(std::int64_t)> before = {};
 };
 
 class Chosen final : public Source, public PlannedSource {
@@ -34,7 +37,12 @@ class Chosen final : public Source, public PlannedSource {
   [[nodiscard]] const std::vector<Field>& fields() const override { return choice_->whole.fields; }
 
   void rows(std::span<const SampleId> ids, std::size_t field, std::span<std::int64_t> out) const override {
-    whole_->rows(originals(ids), field, out);
+    static_cast<void>(rows_in({}, ids, field, out));
+  }
+  bool rows_in(std::span<const std::int64_t> epochs, std::span<const SampleId> ids, std::size_t field,
+               std::span<std::int64_t> out) const override {
+    ask_rows(*whole_, epochs, originals(ids), field, out);
+    return true;
   }
   void read(std::span<const SampleId> ids, const BatchView& out) const override {
     whole_->read(originals(ids), out);
@@ -56,17 +64,24 @@ class Chosen final : public Source, public PlannedSource {
     MappedPlan::Map map{.ids = [this](std::span<const SampleId> own) { return originals(own); }};
     const auto range = [this](SampleRange own) {
       check_range(own, size());
-      const std::int64_t first = original({0}).value;
-      return SampleRange{.begin = first + own.begin, .end = first + own.end};
+      if (own.begin == own.end) return SampleRange();
+      return SampleRange{.begin = original({own.begin}).value, .end = original({own.end - 1}).value + 1};
     };
-    if (choice_->is_range) map.range = range;
+    if (choice_->before) map.range = range;
     return std::make_unique<MappedPlan>(*this, *whole_, open, std::move(map));
   }
   [[nodiscard]] std::int64_t will_read(SampleId first, std::int64_t count) const override {
     return will_read_by_plan(*this, first, count);
   }
-  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return content_of(*whole_, most);
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most, SampleRange of) const override {
+    if (choice_->before && of.begin < of.end)
+      return content_of(*whole_, most,
+                        {.begin = original({of.begin}).value, .end = original({of.end - 1}).value + 1});
+    return of.end - of.begin < size() ? std::vector<SampleContent>() : content_of(*whole_, most);
+  }
+
+  [[nodiscard]] bool keeps_samples() const override {
+    return choice_->kind != kSplit && keeps_samples_of(*whole_);
   }
 
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override { return cut(ask_part_sizes); }
@@ -74,7 +89,7 @@ class Chosen final : public Source, public PlannedSource {
   // Of whole files, where those of the whole dataset are.
   [[nodiscard]] std::vector<std::int64_t> shard_lengths(std::int64_t shards) const override {
     FileSamples files;
-    if (choice_->is_range && !ask_shard_lengths(*whole_, choice_->whole.size, shards, kChoosing).empty())
+    if (choice_->before && !ask_shard_lengths(*whole_, choice_->whole.size, shards, kChoosing).empty())
       for (const std::int64_t size : part_sizes()) files.add(size);
     return files.shard_lengths(shards);
   }
@@ -105,12 +120,12 @@ class Chosen final : public Source, public PlannedSource {
   template <typename Ask>
   [[nodiscard]] std::vector<std::int64_t> cut(const Ask& ask) const {
     std::vector<std::int64_t> own;
-    if (!choice_->is_range) return own;
-    std::int64_t begin = -original({0}).value;  // as numbered here
+    if (!choice_->before) return own;
+    std::int64_t end = 0;  // in the whole
     for (const std::int64_t length : ask(*whole_, choice_->whole.size, kChoosing)) {
-      const std::int64_t common = std::min(begin + length, size()) - std::max<std::int64_t>(begin, 0);
+      const std::int64_t common = choice_->before(end + length) - choice_->before(end);
       if (common > 0) own.push_back(common);
-      begin += length;
+      end += length;
     }
     return own;
   }
@@ -122,6 +137,25 @@ class Chosen final : public Source, public PlannedSource {
 std::shared_ptr<const Source> choose(const std::shared_ptr<const Source>& source, Choice choice) {
   return std::make_shared<Chosen>(source, std::make_shared<const Choice>(std::move(choice)));
 }
+
+class KnownAs final : public PlannedAdaptor {
+ public:
+  KnownAs(std::shared_ptr<const Source> inner, const Fingerprint& was, const Fingerprint& now)
+      : PlannedAdaptor(std::move(inner)), was_(was), now_(now) {}
+  [[nodiscard]] Fingerprint fingerprint() const override { return was_; }
+  [[nodiscard]] const Fingerprint& own() const noexcept { return now_; }
+  void read_rows(std::span<const SampleRows> wanted, std::size_t field) const override {
+    inner().read_rows(wanted, field);
+  }
+
+ private:
+  [[nodiscard]] std::unique_ptr<const Source> wrap(std::shared_ptr<const Source> inner) const override {
+    return std::make_unique<KnownAs>(std::move(inner), was_, now_);
+  }
+
+  Fingerprint was_;
+  Fingerprint now_;
+};
 
 // Samples [first, last), of which one is `n`, and may be 0 to the size.
 std::shared_ptr<const Source> choose_range(const std::shared_ptr<const Source>& source, std::string_view verb,
@@ -139,7 +173,30 @@ std::shared_ptr<const Source> choose_range(const std::shared_ptr<const Source>& 
                          .original = [first](std::int64_t id) { return first + id; },
                          .kind = "range",
                          .numbers = {first, last},
-                         .is_range = true});
+                         .before = [=](std::int64_t id) { return std::clamp(id, first, last) - first; }});
+}
+
+// Throws Error{out_of_range} for one of `ids` that is none of its samples.
+SourceFacts ask_of(const std::shared_ptr<const Source>& source, std::string_view task,
+                   std::span<const SampleId> ids) {
+  require_source(source, task);
+  SourceFacts whole = ask_facts(*source, task);
+  const auto is_none = [&](SampleId id) { return id.value < 0 || id.value >= whole.size; };
+  if (const auto none = std::ranges::find_if(ids, is_none); none != ids.end()) {
+    throw failure(ErrorCode::out_of_range,
+                  "{}: ids[{}] is {}; the dataset has {} samples; ids go from 0 to one less", task,
+                  none - ids.begin(), none->value, whole.size);
+  }
+  return whole;
+}
+
+std::span<const std::int64_t> numbers_of(std::span<const SampleId> ids) {
+  return {reinterpret_cast<const std::int64_t*>(ids.data()), ids.size()};
+}
+
+std::vector<std::int64_t> digest_of(std::span<const std::int64_t> numbers) {
+  const Fingerprint digest = FingerprintBuilder().add(numbers).finish();
+  return {static_cast<std::int64_t>(digest.high), static_cast<std::int64_t>(digest.low)};
 }
 
 void check_fractions(std::span<const double> fractions) {
@@ -157,6 +214,11 @@ void check_fractions(std::span<const double> fractions) {
 }
 
 }  // namespace
+
+std::optional<Fingerprint> own_fingerprint(const Source& source) {
+  const auto* const known = dynamic_cast<const KnownAs*>(&source);
+  return known == nullptr ? std::nullopt : std::optional(known->own());
+}
 
 }  // namespace rota::internal
 
@@ -180,7 +242,7 @@ std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Sou
         internal::choose(source, {.whole = facts,
                                   .size = last - first,
                                   .original = [=](std::int64_t id) { return permutation(first + id); },
-                                  .kind = "split",
+                                  .kind = internal::kSplit,
                                   .numbers = {static_cast<std::int64_t>(seed), first, last}}));
     first = last;
   }
@@ -189,23 +251,15 @@ std::vector<std::shared_ptr<const Source>> split(const std::shared_ptr<const Sou
 
 std::shared_ptr<const Source> select(const std::shared_ptr<const Source>& source,
                                      std::shared_ptr<const void> keep, std::span<const SampleId> ids) {
-  constexpr std::string_view kSelecting = "select samples";
-  internal::require_source(source, kSelecting);
-  internal::SourceFacts whole = internal::ask_facts(*source, kSelecting);
-  const auto is_none = [&](SampleId id) { return id.value < 0 || id.value >= whole.size; };
-  if (const auto none = std::ranges::find_if(ids, is_none); none != ids.end()) {
-    throw internal::failure(ErrorCode::out_of_range,
-                            "{}: ids[{}] is {}; the dataset has {} samples; ids go from 0 to one less",
-                            kSelecting, none - ids.begin(), none->value, whole.size);
-  }
-  const auto* const numbers = reinterpret_cast<const std::int64_t*>(ids.data());
-  const Fingerprint digest = FingerprintBuilder().add(std::span(numbers, ids.size())).finish();
+  internal::SourceFacts whole = internal::ask_of(source, "select samples", ids);
+  const auto numbers = internal::numbers_of(ids);
   return internal::choose(
       source, {.whole = std::move(whole),
                .size = std::ssize(ids),
-               .original = [keep = std::move(keep), numbers](std::int64_t id) { return numbers[id]; },
+               .original = [keep = std::move(keep),
+                            numbers](std::int64_t id) { return numbers[static_cast<std::size_t>(id)]; },
                .kind = "select",
-               .numbers = {static_cast<std::int64_t>(digest.high), static_cast<std::int64_t>(digest.low)}});
+               .numbers = internal::digest_of(numbers)});
 }
 
 std::shared_ptr<const Source> select(const std::shared_ptr<const Source>& source, std::vector<SampleId> ids) {
@@ -213,8 +267,43 @@ std::shared_ptr<const Source> select(const std::shared_ptr<const Source>& source
   return select(source, keep, *keep);
 }
 
+std::shared_ptr<const Source> without(const std::shared_ptr<const Source>& source,
+                                      std::vector<SampleId> ids) {
+  internal::SourceFacts whole = internal::ask_of(source, "leave out samples", ids);
+  std::ranges::sort(ids);
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  // Of each that is left out, the sample that comes in its place: itself less those before it.
+  const auto gone = std::make_shared<std::vector<std::int64_t>>();
+  for (const SampleId id : ids) gone->push_back(id.value - std::ssize(*gone));
+  const std::int64_t size = whole.size - std::ssize(ids);
+  const auto original = [gone](std::int64_t id) {
+    return id + (std::ranges::upper_bound(*gone, id) - gone->begin());
+  };
+  const auto left = std::make_shared<const std::vector<SampleId>>(std::move(ids));
+  return internal::choose(source, {.whole = std::move(whole),
+                                   .size = size,
+                                   .original = original,
+                                   .kind = "without",
+                                   .numbers = internal::digest_of(internal::numbers_of(*left)),
+                                   .before = [left](std::int64_t id) {
+                                     return id -
+                                            (std::ranges::lower_bound(*left, SampleId{id}) - left->begin());
+                                   }});
+}
+
 std::shared_ptr<const Source> take(const std::shared_ptr<const Source>& source, std::int64_t n) {
   return internal::choose_range(source, "take", n);
+}
+
+std::shared_ptr<const Source> known_as(const std::shared_ptr<const Source>& source, const Fingerprint& was,
+                                       const Fingerprint& now) {
+  constexpr std::string_view kTask = "know a dataset by another fingerprint";
+  internal::require_source(source, kTask);
+  const Fingerprint own = internal::ask(kTask, "fingerprint", [&] { return source->fingerprint(); });
+  if (own == now) return std::make_shared<internal::KnownAs>(source, was, now);
+  throw internal::failure(ErrorCode::mismatch,
+                          "{}: its own is {}, and {} is said; look whether it is the dataset that you mean",
+                          kTask, to_string(own), to_string(now));
 }
 
 std::shared_ptr<const Source> skip_first(const std::shared_ptr<const Source>& source, std::int64_t n) {

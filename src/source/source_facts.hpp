@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +34,9 @@ std::vector<std::int64_t> ask_part_sizes(const Source& source, std::int64_t size
 std::vector<std::int64_t> ask_unit_sizes(const Source& source, std::int64_t size, std::string_view task);
 std::vector<std::int64_t> ask_shard_lengths(const Source& source, std::int64_t size, std::int64_t shards,
                                             std::string_view task);
+
+/// Its own fingerprint, where `known_as` has it known by another one.
+std::optional<Fingerprint> own_fingerprint(const Source& source);
 
 /// What `source` makes for a worker alone; null where it makes nothing. Throws what it throws, and
 /// Error{callback} for an instance that has other samples or fields.

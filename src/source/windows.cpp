@@ -6,76 +6,34 @@
 #include <cstring>
 #include <utility>
 
-#include "core/enumerators.hpp"
 #include "core/failure.hpp"
-#include "core/option.hpp"
 #include "rota/types.hpp"
 #include "source/field_check.hpp"
 #include "source/file_samples.hpp"
 #include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
+#include "source/window_shape.hpp"
 
 namespace rota::internal {
 namespace {
 
-constexpr std::string_view kMakingWindows = "make windows";
-
 constexpr std::string_view kIsReal = "is_real";
-
-/// Which windows a part has, and which rows these. A window's own row is the one from which offsets count.
-class WindowShape {
- public:
-  explicit WindowShape(WindowOptions options)
-      : options_(std::move(options)),
-        skipped_(clamps() ? 0 : multiples(std::max<std::int64_t>(-offset(0), 0))) {}
-
-  [[nodiscard]] const WindowOptions& options() const noexcept { return options_; }
-  [[nodiscard]] bool clamps() const noexcept { return options_.edges == Edges::clamp; }
-  [[nodiscard]] bool has_offsets() const noexcept { return !options_.offsets.empty(); }
-  /// Of a window.
-  [[nodiscard]] std::int64_t rows() const noexcept {
-    return has_offsets() ? std::ssize(options_.offsets) : options_.length;
-  }
-  [[nodiscard]] std::int64_t offset(std::int64_t k) const noexcept {
-    return has_offsets() ? options_.offsets[static_cast<std::size_t>(k)] : k;
-  }
-  /// How many windows a part of so many rows has.
-  [[nodiscard]] std::int64_t count(std::int64_t rows_of_part) const noexcept {
-    const std::int64_t behind = clamps() ? 0 : std::max<std::int64_t>(offset(rows() - 1), 0);
-    return before(std::max<std::int64_t>(rows_of_part - behind, 0));
-  }
-  /// How many windows have their own row before `row` of the part, were it long enough.
-  [[nodiscard]] std::int64_t before(std::int64_t row) const noexcept {
-    return std::max<std::int64_t>(multiples(row) - skipped_, 0);
-  }
-  /// The own row of a window, in the part.
-  [[nodiscard]] std::int64_t own(std::int64_t window) const noexcept {
-    return (window + skipped_) * options_.stride;
-  }
-
- private:
-  // Of the stride, from 0 on before `row`.
-  [[nodiscard]] std::int64_t multiples(std::int64_t row) const noexcept {
-    return row / options_.stride + (row % options_.stride > 0 ? 1 : 0);
-  }
-
-  WindowOptions options_;
-  std::int64_t skipped_;  // windows at a part's begin
-};
 
 class Windows final : public Source, public PlannedSource {
  public:
   Windows(std::shared_ptr<const Source> rows, const WindowOptions& options)
       : rows_(std::move(rows)), shape_(options) {
     const SourceFacts facts = ask_facts(*rows_, kMakingWindows);
-    std::vector<std::int64_t> parts;
-    if (!shape_.options().across_files) parts = ask_part_sizes(*rows_, facts.size, kMakingWindows);
+    std::vector<std::int64_t> parts = options.episodes;
+    require_all(parts, facts.size);
+    if (parts.empty() && !options.across_files) parts = ask_part_sizes(*rows_, facts.size, kMakingWindows);
     if (parts.empty()) parts.push_back(facts.size);
     for (const std::int64_t part : parts) {
       row_parts_.add(part);
       window_parts_.add(shape_.count(part));
     }
-    if (size() == 0 && facts.size > 0) throw too_long(*std::max_element(parts.begin(), parts.end()));
+    if (size() == 0 && facts.size > 0)
+      throw too_long(*std::max_element(parts.begin(), parts.end()), !options.episodes.empty());
     make_fields(facts.fields);
   }
 
@@ -107,7 +65,7 @@ class Windows final : public Source, public PlannedSource {
     }
     rows_->read(gathered.rows, BatchView(memory, 0, gathered.rows.size(), gathered.epochs));
     for (const BatchView::FieldMemory& field : memory) spread_out(gathered, ids.size() * length, field);
-    if (shape_.clamps()) mark_real(ids, out.all(memory.size()));
+    if (shape_.clamps()) mark_real(ids, out);
   }
 
   [[nodiscard]] std::unique_ptr<const Source> for_worker(const WorkerInfo& worker) const override {
@@ -119,14 +77,26 @@ class Windows final : public Source, public PlannedSource {
     return will_read_by_plan(*this, first, count);
   }
   [[nodiscard]] std::unique_ptr<ReadPlan> plan_reads(std::int64_t open) const override {
-    return std::make_unique<MappedPlan>(
-        *this, *rows_, open,
-        MappedPlan::Map{.count = shape_.rows(),
-                        .ids = [this](std::span<const SampleId> ids) { return gather(ids).rows; },
-                        .range = [this](SampleRange windows) { return rows_under(windows); }});
+    MappedPlan::Map map{.count = shape_.rows(),
+                        .range = [this](SampleRange windows) { return rows_under(windows); },
+                        .changes_by_epoch = shape_.moves()};
+    // It is not told for which epoch. So it is told all rows to which windows may be moved, unless most of
+    // these would not be read.
+    constexpr double kMostAround = 4;
+    if (shape_.rows_around() <= kMostAround * static_cast<double>(shape_.rows())) {
+      map.count = static_cast<std::int64_t>(shape_.rows_around());
+      map.ids = [this](std::span<const SampleId> ids) {
+        return shape_.moves() ? rows_around(ids) : gather(ids).rows;
+      };
+    }
+    return std::make_unique<MappedPlan>(*this, *rows_, open, std::move(map));
   }
-  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most) const override {
-    return content_of(*rows_, most);
+  [[nodiscard]] std::vector<SampleContent> content(std::int64_t most, SampleRange of) const override {
+    return of.end - of.begin < size() ? std::vector<SampleContent>() : content_of(*rows_, most);
+  }
+
+  [[nodiscard]] bool keeps_samples() const override {
+    return !shape_.clamps() && keeps_samples_of(*rows_);  // else the last ones have other rows
   }
 
   [[nodiscard]] Fingerprint fingerprint() const override {
@@ -135,16 +105,19 @@ class Windows final : public Source, public PlannedSource {
     builder.add(shape_.options().length).add(shape_.options().stride);
     if (shape_.has_offsets() || shape_.clamps())
       builder.add(shape_.options().offsets).add(static_cast<std::int64_t>(shape_.options().edges));
+    if (shape_.moves()) {
+      builder.add("jitter").add(shape_.options().jitter);
+      builder.add(static_cast<std::int64_t>(shape_.options().seed));
+    }
     return builder.finish();
   }
 
   [[nodiscard]] std::string where(SampleId id) const override {
     if (id.value < 0 || id.value >= size()) return {};
-    const FileSamples::SamplePlace place = window_parts_.find(id.value);
-    const std::int64_t last = row_of(place, shape_.rows() - 1);
-    std::string text = rows_->where({row_of(place, 0)});
-    if (text.empty() || last == row_of(place, 0)) return text;
-    return fmt::format("{} to {}", text, rows_->where({last}));
+    const SampleRange rows = rows_under({.begin = id.value, .end = id.value + 1});
+    std::string text = rows_->where({rows.begin});
+    if (text.empty() || rows.end - rows.begin == 1) return text;
+    return fmt::format("{} to {}", text, rows_->where({rows.end - 1}));
   }
 
   [[nodiscard]] std::vector<std::int64_t> part_sizes() const override {
@@ -211,7 +184,23 @@ class Windows final : public Source, public PlannedSource {
     std::size_t at;
   };
 
-  [[nodiscard]] Error too_long(std::int64_t longest) const {
+  // Of episodes that are given.
+  static void require_all(const std::vector<std::int64_t>& episodes, std::int64_t rows) {
+    std::int64_t left = rows;
+    for (std::size_t i = 0; i < episodes.size(); left -= episodes[i++]) {
+      if (episodes[i] <= left) continue;
+      throw failure(ErrorCode::invalid_argument,
+                    "make windows: episode {} has {} rows, and those before it leave {} of the dataset's {}; "
+                    "give the lengths of its episodes, in order",
+                    i, episodes[i], left, rows);
+    }
+    if (left == 0 || episodes.empty()) return;
+    throw failure(ErrorCode::invalid_argument,
+                  "make windows: the episodes have {} rows, and the dataset {}; give the lengths of all",
+                  rows - left, rows);
+  }
+
+  [[nodiscard]] Error too_long(std::int64_t longest, bool has_episodes) const {
     const std::string what = shape_.has_offsets()
                                  ? fmt::format("offsets are {} to {}, with a stride of {}", shape_.offset(0),
                                                shape_.offset(shape_.rows() - 1), shape_.options().stride)
@@ -220,26 +209,53 @@ class Windows final : public Source, public PlannedSource {
         shape_.has_offsets() ? "have others, or set edges to \"clamp\"" : "make it shorter";
     if (longest < row_parts_.total() && shape_.count(row_parts_.total()) > 0) {
       return failure(ErrorCode::invalid_argument,
-                     "make windows: {}, and no file has more than {} of the {} rows; {}, or set across_files "
-                     "where the files are one time axis",
-                     what, longest, row_parts_.total(), less);
+                     "make windows: {}, and no {} has more than {} of the {} rows; {}{}", what,
+                     has_episodes ? "episode" : "file", longest, row_parts_.total(), less,
+                     has_episodes ? "" : ", or set across_files where the files are one time axis");
     }
     return failure(ErrorCode::invalid_argument, "make windows: {}, and the dataset has {}; {}", what,
                    row_parts_.total(), less);
   }
 
-  // Row k of a window; of the edge, if it is beyond.
-  [[nodiscard]] std::int64_t row_of(const FileSamples::SamplePlace& place, std::int64_t k) const noexcept {
-    const std::int64_t row = shape_.own(place.sample) + shape_.offset(k);
-    return row_parts_.first(place.file) + std::clamp<std::int64_t>(row, 0, row_parts_.count(place.file) - 1);
+  // Row k of the window of a part with this own row; of the edge, if it is beyond.
+  [[nodiscard]] std::int64_t row_of(std::size_t part, std::int64_t own, std::int64_t k) const noexcept {
+    const std::int64_t row = own + shape_.offset(k);
+    return row_parts_.first(part) + std::clamp<std::int64_t>(row, 0, row_parts_.count(part) - 1);
+  }
+  [[nodiscard]] WindowShape::Reach reach_of(const FileSamples::SamplePlace& place) const noexcept {
+    return shape_.reach(place.sample, row_parts_.count(place.file));
+  }
+  [[nodiscard]] std::int64_t own_in(std::int64_t epoch, SampleId id,
+                                    const FileSamples::SamplePlace& place) const noexcept {
+    return shape_.own_in(epoch, id.value, place.sample, row_parts_.count(place.file));
   }
 
-  // From the first row of these windows to their last.
+  // From the first row that these windows may have to the last.
   [[nodiscard]] SampleRange rows_under(SampleRange windows) const {
     check_range(windows, size());
     if (windows.begin == windows.end) return {};
-    return {.begin = row_of(window_parts_.find(windows.begin), 0),
-            .end = row_of(window_parts_.find(windows.end - 1), shape_.rows() - 1) + 1};
+    const FileSamples::SamplePlace first = window_parts_.find(windows.begin);
+    const FileSamples::SamplePlace last = window_parts_.find(windows.end - 1);
+    return {.begin = row_of(first.file, reach_of(first).first, 0),
+            .end = row_of(last.file, reach_of(last).last, shape_.rows() - 1) + 1};
+  }
+
+  // All rows that windows may have, one window after the other.
+  [[nodiscard]] std::vector<SampleId> rows_around(std::span<const SampleId> ids) const {
+    check_ids(*this, ids);
+    std::vector<SampleId> rows;
+    FileSamples::SamplePlace place;
+    for (const SampleId id : ids) {
+      place = window_parts_.find(id.value, place.file);
+      const WindowShape::Reach reach = reach_of(place);
+      std::int64_t next = 0;
+      for (std::int64_t k = 0; k < shape_.rows(); ++k) {
+        next = std::max(next, row_of(place.file, reach.first, k));
+        const std::int64_t end = row_of(place.file, reach.last, k) + 1;
+        for (; next < end; ++next) rows.push_back({next});
+      }
+    }
+    return rows;
   }
 
   // The rows of windows, one window after the other; what a window shares with the one before, of the same
@@ -260,10 +276,11 @@ class Windows final : public Source, public PlannedSource {
         end = -1;
         before.clear();
       }
+      const std::int64_t own = own_in(epochs.empty() ? 0 : epochs[i], id, place);
       if (are_side_by_side) {
-        add_all(row_of(place, 0), end, result);
+        add_all(row_of(place.file, own, 0), end, result);
       } else {
-        add_each(place, before, result);
+        add_each(place.file, own, before, result);
       }
       if (!epochs.empty()) result.epochs.resize(result.rows.size(), epochs[i]);
     }
@@ -283,12 +300,12 @@ class Windows final : public Source, public PlannedSource {
   }
 
   // The same of any rows. They rise, here as in the window before.
-  void add_each(const FileSamples::SamplePlace& place, std::vector<Known>& before, Gathered& result) const {
+  void add_each(std::size_t part, std::int64_t own, std::vector<Known>& before, Gathered& result) const {
     std::vector<Known> now;
     now.reserve(static_cast<std::size_t>(shape_.rows()));
     auto known = before.begin();
     for (std::int64_t k = 0; k < shape_.rows(); ++k) {
-      Known next{.row = row_of(place, k), .at = result.rows.size()};
+      Known next{.row = row_of(part, own, k), .at = result.rows.size()};
       while (known != before.end() && known->row < next.row) ++known;
       if (!now.empty() && now.back().row == next.row) {
         next = now.back();
@@ -315,12 +332,13 @@ class Windows final : public Source, public PlannedSource {
     }
   }
 
-  void mark_real(std::span<const SampleId> ids, std::span<std::byte> to) const {
+  // In the last field.
+  void mark_real(std::span<const SampleId> ids, const BatchView& out) const {
     FileSamples::SamplePlace place;
-    auto at = to.begin();
-    for (const SampleId id : ids) {
-      place = window_parts_.find(id.value, place.file);
-      const std::int64_t own = shape_.own(place.sample);
+    auto at = out.all(fields_.size() - 1).begin();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      place = window_parts_.find(ids[i].value, place.file);
+      const std::int64_t own = own_in(out.epoch(i), ids[i], place);
       for (std::int64_t k = 0; k < shape_.rows(); ++k) {
         const std::int64_t row = own + shape_.offset(k);
         *at++ = std::byte{row >= 0 && row < row_parts_.count(place.file)};
@@ -360,24 +378,6 @@ class Windows final : public Source, public PlannedSource {
 }  // namespace rota::internal
 
 namespace rota {
-
-void WindowOptions::validate() const {
-  constexpr internal::OptionCheck kCheck(internal::kMakingWindows);
-  if (offsets.empty()) kCheck.in_range("length", length, 1, internal::kUnbounded, "rows");
-  kCheck.in_range("stride", stride, 1, internal::kUnbounded, "rows");
-  kCheck.one_of("edges", edges, internal::kEdges);
-  if (!offsets.empty() && length != 0) {
-    throw internal::failure(ErrorCode::invalid_argument,
-                            "make windows: length is {}, and there are offsets, which alone say what rows a "
-                            "window has; give one of both",
-                            length);
-  }
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    kCheck.in_range("offsets", offsets[i], -kMaxCount, kMaxCount);
-    if (i == 0 || offsets[i - 1] < offsets[i]) continue;
-    kCheck.refuse("offsets", fmt::format("{} behind {}", offsets[i], offsets[i - 1]), "rising, each once");
-  }
-}
 
 std::shared_ptr<const Source> windows(std::shared_ptr<const Source> rows, const WindowOptions& options) {
   internal::require_source(rows, internal::kMakingWindows);

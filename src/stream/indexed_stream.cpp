@@ -9,6 +9,7 @@
 #include "order/shard_plan.hpp"
 #include "rota/stream.hpp"
 #include "source/field_check.hpp"
+#include "source/read_plan.hpp"
 #include "source/source_facts.hpp"
 
 namespace rota {
@@ -73,7 +74,7 @@ class SampleBlock {
       const Field& field = fields_[f];
       std::ranges::fill(rows, 1);
       if (field.ragged) {
-        source_.rows(ids, f, rows);
+        internal::PlannedSource::ask_rows(source_, std::span(epochs_).first(ids.size()), ids, f, rows);
         offsets_[f].assign(1, 0);
         for (const std::int64_t more : rows) {
           internal::check_row_count(field, more, offsets_[f].back());
@@ -160,7 +161,7 @@ class IndexedStream final : public ShardStream {
     for (std::size_t f = 0; f < memory_.size(); ++f) {
       if (memory_[f].offsets != nullptr) {
         std::int64_t& rows = offsets_[f][1];
-        source_.rows(ids, f, std::span(&rows, 1));
+        internal::PlannedSource::ask_rows(source_, std::span(&epoch_, 1), ids, f, std::span(&rows, 1));
         out.resize(f, rows);
       }
       memory_[f].data = out.bytes(f).data();

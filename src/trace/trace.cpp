@@ -126,6 +126,12 @@ std::string start_line(const Loader& loader, internal::SampleNames out) {
       R"("workers":{},"batch":{},"split":"{}","tail":"{}","epoch":{},"consumed":{},"step":{},"fingerprint":"{}")",
       options.workers, loader.run().global_batch_size(), to_string(options.rank_split),
       to_string(options.tail), at.epoch, at.consumed, at.step, to_string(loader.fingerprint()));
+  const auto& taken_for = internal::RunAccess::order(loader.run())->taken_for;
+  if (!taken_for.empty()) {
+    append_list(line, "taken_for", taken_for, [](const auto& one) {
+      return fmt::format(R"(["{}","{}"])", to_string(one.first), to_string(one.second));
+    });
+  }
   append_list(line, "samples", samples);
   if (const auto names = loader.names(); !names.empty()) append_list(line, "names", names, &quoted);
   std::vector<internal::Stretch> ahead = internal::RunAccess::path(loader.run()).stretches();
@@ -140,6 +146,8 @@ std::string start_line(const Loader& loader, internal::SampleNames out) {
   if (loader.mixture() != nullptr && is_changed) append_list(line, "weights", loader.mixture()->weights);
   if (const RunPlan& plan = loader.run().plan(); !plan.empty())
     line += fmt::format(R"(,"plan":"{}")", internal::digest_of_plan(plan));
+  if (const auto& tokens = loader.run().plan().tokens_per_sample; !tokens.empty())
+    append_list(line, "tokens_per_sample", tokens);
   const internal::Settling& settling = internal::Behind::of(loader).settling;
   if (settling.is_by_hand()) line += R"(,"settle":"by_hand")";
   if (internal::PlannedSource::plan_of(loader.source())->changes_by_epoch())

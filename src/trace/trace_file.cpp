@@ -110,10 +110,15 @@ TraceStart to_start(const JsonObject& record) {
         start.names.push_back(name.is_string() ? name.get<std::string>() : "");
       if (start.names.size() != start.samples.size()) throw Damage("it has other names than datasets");
     }
+    if (record.has("plan")) start.plan = record.text("plan");
+    if (record.has("tokens_per_sample")) {
+      for (const Json& mean : record.array("tokens_per_sample"))
+        start.tokens.push_back(mean.is_number() ? mean.get<double>() : 0);
+    }
     if (record.has("weights")) {
       FingerprintBuilder course;
       for (const std::int64_t weight : record.numbers("weights", 0, kMaxTraced)) course.add(weight);
-      start.course = course.add(record.has("plan") ? record.text("plan") : "").finish().low | 1;
+      start.course = course.add(start.plan).finish().low | 1;
     }
     if (record.has("batches")) start.batches = to_batches(record);
     if (record.has("open")) start.open = to_names(record, "open", "open_epochs");

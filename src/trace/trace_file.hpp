@@ -41,6 +41,8 @@ struct TraceStart {
   Position from = {};              ///< where the phase begins
   std::string fingerprint;
   std::vector<std::int64_t> samples = {};  ///< N of each dataset; empty of a stream
+  std::string plan = {};                   ///< its digest, if there is one
+  std::vector<double> tokens = {};         ///< of a sample of each dataset, if the plan says so
   std::uint64_t course = 0;                ///< of a mixture that changes: a digest of what its batches go by
   std::vector<std::string> names = {};     ///< of datasets that come and go, by number
   std::int64_t shards = 0;                 ///< L of a stream

@@ -65,6 +65,10 @@ TEST_F(WhenVerb, TellsOfStepsAndSamplesThatThePlanLeavesOut) {
   EXPECT_EQ(told("state data --step 5")["global_size"], 2);
   EXPECT_THAT(rota("when state data --sample 5").output, HasSubstr("step 1, rank 0 of 1, slot 1; skipped"));
   EXPECT_EQ(rota("when state data --sample 5").code, 1);
+  write("without", state(loader({.shuffle = Shuffle::none, .plan = {.stages = {{.leave_out = {{5}}}}}})));
+  const json samples = told("without data --step 1")["samples"];
+  EXPECT_EQ(samples[0]["kind"], "sample");
+  EXPECT_EQ(samples[1]["kind"], "skipped");
 }
 
 TEST_F(WhenVerb, HasADiffOfPlansBesideIt) {

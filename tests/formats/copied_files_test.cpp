@@ -79,7 +79,8 @@ TEST_P(CopiedFiles, ReadRowsOfWindowsAndOfJoinedDatasets) {
   }
   for (const WindowOptions& options :
        {WindowOptions{.length = 5, .stride = 2, .across_files = true},
-        WindowOptions{.stride = 2, .across_files = true, .offsets = {-7, 0, 9}, .edges = Edges::clamp}}) {
+        WindowOptions{.stride = 2, .across_files = true, .offsets = {-7, 0, 9}, .edges = Edges::clamp},
+        WindowOptions{.length = 5, .stride = 2, .across_files = true, .jitter = 4}}) {
     const auto expected = join({windows(plain_, options), windows(plain_, options)});
     const auto joined = join({windows(plain_, options), windows(shared_, options)});
     Loader loader(joined,

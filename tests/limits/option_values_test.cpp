@@ -157,6 +157,12 @@ TEST(OptionValues, OfAdaptorsAreRefusedByName) {
   window({.offsets = {-kTwo62 - 1}}, "offsets", "-4611686018427387905", "-4611686018427387904 to 2^62");
   window({.offsets = {kMost}}, "offsets", "92", "-4611686018427387904 to 2^62");
   window({.length = 1, .edges = Edges(2)}, "edges", "number 2", "one of drop, clamp");
+  window({.length = 1, .jitter = -1}, "jitter", "-1", "0 to 2^31 (rows)");
+  window({.length = 1, .jitter = (std::int64_t{1} << 31) + 1}, "jitter", "2147483649", "0 to 2^31 (rows)");
+  window({.length = 1, .episodes = {5, -1, 6}}, "episodes", "-1", "0 to 2^62 (rows each)");
+  window({.length = 1, .episodes = {5, kMost}}, "episodes", "92", "0 to 2^62 (rows each)");
+  refused({"across_files is set", "give one of both"},
+          [] { windows(told(10), {.length = 2, .across_files = true, .episodes = {10}}); });
   refused({"length is 2", "give one of both"}, [] { windows(told(10), {.length = 2, .offsets = {0}}); });
   refused({"length is 11"}, [] { windows(told(10), {.length = 11}); });
   refused({"length is 92"}, [] { windows(told(10), {.length = kMost}); });

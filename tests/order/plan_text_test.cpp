@@ -9,7 +9,9 @@ namespace rota::test::plan_text_test {
 
 TEST(PlanText, AreTextAndBack) {
   for_seeds(300, [](std::uint64_t, std::mt19937_64& random) {
-    const RunPlan plan = random_plan(random, static_cast<std::size_t>(draw(random, 0, 5)));
+    std::vector<SampleId> ids;
+    for (std::int64_t id = 0; id < 90; id += draw(random, 1, 3)) ids.push_back({id});
+    const RunPlan plan = random_plan(random, static_cast<std::size_t>(draw(random, 0, 5)), ids);
     ASSERT_EQ(parse_plan(to_string(plan)), plan);
   });
   const std::vector<std::string> names{"web", "code", "books"};
@@ -67,6 +69,15 @@ TEST(PlanText, RefuseBadPlansBySayingWhereAndWhatTheyMayBe) {
        {"toward", "begins by steps"}},
       {R"({"stages": [{"steps": 5, "weights": [1, 1, 1], "toward": [1, 1, 2]}, {"samples": 9}]})",
        {"toward", "begins by steps"}},
+      {R"({"stages": [{"steps": 5, "leave_out": "bad.txt"}]})", {"leave_out", "is a path", "read_plan"}},
+      {R"({"stages": [{"steps": 5, "leave_out": [[5, 5]]}]})", {"leave_out", "5"}},
+      {R"({"stages": [{"steps": 5, "leave_out": [[5, 9, 12]]}]})", {"leave_out"}},
+      {R"({"stages": [{"steps": 5, "leave_out": [[0, 99999]]}]})", {"leave_out", "65537", "without()"}},
+      {R"({"stages": [{"steps": 5, "leave_out": [[0, 60000]]}, {"steps": 9, "leave_out": [[0, 60000]]}]})",
+       {"leave_out", "120000", "without()"}},
+      {R"({"stages": [{"steps": 5, "leave_out": [-1]}]})", {"leave_out", "-1"}},
+      {R"({"stages": [{"steps": 5, "leave_out": {"a": 1}}]})", {"leave_out", "no array"}},
+      {R"({"stages": [{"steps": 5, "leave_out": [1.5]}]})", {"leave_out", "1.5"}},
       {R"({"skip": [[5, 5]]})", {"skip[0] ends", "5", "6 to 2^62"}},
       {R"({"skip": [[5, 3]]})", {"skip[0] ends"}},
       {R"({"skip": [[5, 9], [9, 12]]})", {"skip[1] begins", "behind the range before it"}},

@@ -14,8 +14,10 @@ inline std::vector<double> random_weights(std::mt19937_64& random, std::size_t d
   return weights;
 }
 
-/// Of a run over so many datasets, or, of 0, over one that it does not mix.
-inline RunPlan random_plan(std::mt19937_64& random, std::size_t datasets) {
+/// Of a run over so many datasets, or, of 0, over one that it does not mix. Stages leave out some
+/// of `samples`.
+inline RunPlan random_plan(std::mt19937_64& random, std::size_t datasets,
+                           const std::vector<SampleId>& samples = {}) {
   RunPlan plan;
   for (std::size_t d = 0; d < std::max<std::size_t>(datasets, 1); ++d)
     plan.tokens_per_sample.push_back(static_cast<double>(draw(random, 1, 40)) / 4);
@@ -29,6 +31,9 @@ inline RunPlan random_plan(std::mt19937_64& random, std::size_t datasets) {
     if (datasets > 0 && draw(random, 0, 1) == 0) stage.weights = random_weights(random, datasets);
     if (!stage.weights.empty() && stages > 1 && draw(random, 0, 2) == 0)
       stage.toward = random_weights(random, datasets);
+    if (draw(random, 0, 1) == 0)
+      std::ranges::copy_if(samples, std::back_inserter(stage.leave_out),
+                           [&](SampleId) { return draw(random, 0, 2) == 0; });
     plan.stages.push_back(std::move(stage));
   }
   std::int64_t at = draw(random, 0, 9);

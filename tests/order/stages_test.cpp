@@ -25,18 +25,29 @@ struct Setting {
                .tail = static_cast<Tail>(draw(random, 0, 3)),
                .epochs = draw(random, 1, 3),
                .weights = datasets == 0 ? std::vector<double>() : random_weights(random, datasets),
-               .plan = random_plan(random, datasets)};
+               .plan = random_plan(random, datasets, but_the_first(random))};
     if (datasets > 0) options.end = static_cast<MixtureEnd>(draw(random, 0, 1));
   }
   [[nodiscard]] rota::Run make() const { return rota::Run(data, options); }
+  // Half of the samples, and never all of a dataset.
+  [[nodiscard]] std::vector<SampleId> but_the_first(std::mt19937_64& random) const {
+    std::vector<SampleId> some;
+    std::int64_t first = 0;
+    for (const RunData& one : data) {
+      for (std::int64_t id = first + 1; id < first + one.samples; id += draw(random, 1, 3))
+        some.push_back({id});
+      first += one.samples;
+    }
+    return some;
+  }
 };
 
-using Handed = std::tuple<Position, Position, Numbers, Numbers>;
+using Handed = std::tuple<Position, Position, Numbers, Numbers, std::vector<SlotKind>, std::int64_t>;
 
 Handed handed(const RunSlice& slice) {
   Numbers ids;
   for (const SampleId id : slice.ids) ids.push_back(id.value);
-  return {slice.start, slice.end, ids, slice.epochs};
+  return {slice.start, slice.end, ids, slice.epochs, slice.kinds, slice.global_real};
 }
 
 std::vector<Handed> all_of(rota::Run run, std::size_t most = 400) {
@@ -65,8 +76,10 @@ class ByHand {
       const bool is_left_out = std::ranges::any_of(plan_.skip, [&](const StepRange& range) {
         return slice.start.step >= range.begin && slice.start.step < range.end;
       });
+      const RunSlice next = slice;
+      leave_out(slice);
       if (!is_left_out) steps.push_back(handed(slice));
-      run_.advance(slice);
+      run_.advance(next);
     }
     return steps;
   }
@@ -101,6 +114,24 @@ class ByHand {
       for (std::size_t d = 0; d < weights.size() && plan_.are_weights_of_tokens; ++d)
         weights[d] /= plan_.tokens_per_sample[d];
       if (!weights.empty() && quantise(weights) != run_.mixture()->weights) run_.set_weights(weights);
+      left_out_.insert(stage.leave_out.begin(), stage.leave_out.end());
+    }
+  }
+  // Marks its slots; in padding, the next sample of the dataset is in its place.
+  void leave_out(RunSlice& slice) const {
+    for (std::size_t i = 0; i < slice.ids.size(); ++i) {
+      SampleId& id = slice.ids[i];
+      if (!left_out_.contains(id)) continue;
+      if (slice.kinds[i] == SlotKind::sample) {
+        slice.kinds[i] = SlotKind::skipped;
+        --slice.global_real;
+        continue;
+      }
+      std::int64_t first = 0;
+      for (std::int32_t d = 0; d < slice.datasets[i]; ++d)
+        first += data_[static_cast<std::size_t>(d)].samples;
+      const std::int64_t size = data_[static_cast<std::size_t>(slice.datasets[i])].samples;
+      while (left_out_.contains(id)) id.value = first + (id.value - first + 1) % size;
     }
   }
 
@@ -109,6 +140,7 @@ class ByHand {
   std::vector<RunData> data_;
   rota::Run run_;
   std::size_t next_ = 0;  // stage
+  std::set<SampleId> left_out_;
 };
 
 TEST(Stages, AreWhatAPersonWouldSetByHandAtTheFirstStepThatStartsThere) {
@@ -135,9 +167,10 @@ TEST(Stages, AreFoundFromAnyPlaceAndSoIsEachSample) {
       ASSERT_EQ(handed(there), handed(slice));
       ASSERT_EQ(run.at(0)->position(), Position());
       for (std::size_t i = 0; i < slice.ids.size(); i += 7) {
-        if (slice.kinds[i] != SlotKind::sample) continue;
+        if (slice.kinds[i] == SlotKind::pad) continue;
         const auto when = run.when(slice.ids[i], slice.epochs[i]);
-        ASSERT_EQ(when, (BatchSlot{.step = step, .slot = slice.slots[i]}));
+        const bool is_skipped = slice.kinds[i] == SlotKind::skipped;
+        ASSERT_EQ(when, (BatchSlot{.step = step, .slot = slice.slots[i], .is_skipped = is_skipped}));
       }
       const rota::Run restored = rota::Run::from(run.state(), setting.data);
       ASSERT_EQ(restored, run);
@@ -230,7 +263,7 @@ TEST(Stages, MayBeOthersWhereTheyAreNotPast) {
     ASSERT_EQ(all_of(run), same);
 
     Setting other = setting;
-    other.options.plan = random_plan(random, setting.options.weights.size());
+    other.options.plan = random_plan(random, setting.options.weights.size(), setting.but_the_first(random));
     std::vector<Handed> past = all_of(setting.make());
     std::erase_if(past, [&](const Handed& one) { return std::get<0>(one).step >= run.position().step; });
     std::vector<Handed> others = all_of(other.make());

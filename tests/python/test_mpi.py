@@ -1,6 +1,7 @@
 """rota in MPI jobs, from Python: mpirun -n RANKS python3 -m pytest -p no:cacheprovider test_mpi.py"""
 
 import _thread
+import json
 import os
 import pathlib
 import pickle
@@ -224,6 +225,59 @@ def test_ranks_save_tensors_together(comm, path, kind):
         assert checkpoint["rows"][:, 0].tolist() == rows
         assert checkpoint.blob("note") == b"of rank 0" and checkpoint.info.world_size == SIZE
         assert np.array_equal(np.concatenate(COMM.allgather(checkpoint.share("whole"))), whole)
+
+
+@pytest.mark.parametrize("kind", ["save", "save_async"])
+def test_saves_read_a_plan_for_all_ranks_at_one_step(comm, path, kind, caplog):
+    plan = pathlib.Path(f"{path}-plan.json")
+
+    def save(step, size, loader):
+        """Rank 0's file alone counts: for others it is elsewhere, or another one."""
+        COMM.barrier()
+        if RANK == 0:
+            plan.write_text(json.dumps({"stages": [{"steps": step, "global_batch_size": size}]}))
+        getattr(directory, kind)(loader.position.step, loader)
+
+    if RANK == 0:
+        plan.write_text("{}")
+    mine = plan if RANK == 0 else f"{path}-none"
+    loader = rota.Loader(source(), 6, comm=comm, plan=mine, replan="at_save")
+    sampler = rota.ElasticBatchSampler(60, 6, world=comm.world, plan={}, tail="partial", epochs=1)
+    if SIZE > 1:
+        refused(lambda: rota.Loader(source(), 6, comm=comm, plan=mine, replan=("at_save", "by_hand")[RANK % 2]), rota.MismatchError, "replan")
+    with rota.CheckpointDirectory(comm, path, deadline=60) as directory:
+        batches = iter(loader)
+        seen = ids([next(batches), next(batches)])
+        save(3, 4, loader)
+        seen += ids([next(batches), next(batches)])
+        save(3, 9, loader)
+        save(3, 9, loader)
+        directory.wait()
+        assert directory.latest().info.serial == 2
+        said = COMM.allgather([record.getMessage().split("; the run goes on")[0] for record in caplog.records if "the plan that it had" in record.getMessage()])
+        assert said == [said[0]] * SIZE and len(said[0]) == 1 and "step 3 is past" in said[0][0]
+        seen += ids(batches)
+        sampler.replan({"stages": [{"steps": 3, "global_batch_size": 4}]})
+        if SIZE > 1:
+            COMM.barrier()
+            apart = rota.Loader(source(), 6, world=(RANK, SIZE), plan=plan, replan=("at_save", "by_hand")[RANK % 2])
+            refused(lambda: directory.save(9, {"apart": apart}), rota.MismatchError, "apart/plan")
+    assert of_all(seen) == of_all(ids(iter(sampler.advance, None)))
+
+
+@pytest.mark.parametrize("of_torch", [False, True])
+def test_ranks_draw_by_weights_as_one_does(comm, of_torch):
+    for samples in range(1, 9):
+        data = [*range(samples)] if of_torch else source(samples)
+        weights = np.arange(1.0, samples + 1)
+        alone, together = rota.weighted(data, weights, 12), rota.weighted(data, weights, 12, comm=comm)
+        draws = [(draw, epoch) for epoch in range(3) for draw in range(12)]
+        assert [together.drawn(*one) for one in draws] == [alone.drawn(*one) for one in draws]
+    of_last = {"dataset": None, "draws": 1 << 63, "seed": -1}
+    for name in of_last:
+        own = {"dataset": data, "draws": 12, "seed": 0} | ({name: of_last[name]} if RANK == SIZE - 1 else {})
+        with pytest.raises((rota.Error, TypeError)):
+            rota.weighted(own["dataset"], weights, own["draws"], own["seed"], comm=comm)
 
 
 def test_loaders_go_on_together_and_alone(comm, path):

@@ -12,7 +12,7 @@ from runs import refused, source
 
 # What Python has beside the options of C++; and where a sampler's defaults are torch's.
 BESIDE = {
-    rota.Loader: {"source", "world", "comm", "cast"},
+    rota.Loader: {"source", "world", "comm", "cast", "replan"},
     rota.StreamLoader: {"stream", "comm"},
     rota.Catalog: {"path", "comm"},
     rota.Catalog.from_pattern: {"pattern", "options", "comm"},
@@ -50,7 +50,7 @@ def test_signatures_have_the_names_and_defaults_of_cpp(function):
 
 def test_a_sampler_has_those_of_a_loader():
     of_cpp = _rota.LoaderOptions.defaults() | _rota.MixtureOptions.defaults() | SAMPLER
-    for name, value in defaults(rota.ElasticBatchSampler, {"dataset", "global_batch_size", "world", "weights", "fingerprint"}).items():
+    for name, value in defaults(rota.ElasticBatchSampler, {"dataset", "global_batch_size", "world", "weights", "fingerprint", "replan"}).items():
         assert of_cpp[name] == value, name
 
 

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 import rota
@@ -171,6 +172,118 @@ def test_numbers_are_those_of_the_trace(tmp_path, page):
     # 9 steps behind the first, of 20 samples, in 0.9 s; the rank that waits more: 9 x 6 ms of 0.9 s
     assert re.search(r"0: 2 ranks 10 200 6\.0 % 4\.0 ms 6\.0 ms 6\.0 ms 30\.0 ms 10\.0 ms", said)
     assert "&lt;b&gt;&amp;.h5 20 5.0 s 250 ms" in said and "<b>" not in page().split("Slowest")[-1].replace("<b>Phase", "")
+
+
+SIZES = {"web": 300, "code": 120, "books": 60, "maths": 20}
+PLAN = {
+    "stages": [{"samples": 0, "global_batch_size": 16, "weights": {"web": 3, "code": 1}}, {"steps": 20, "global_batch_size": 24},
+               {"steps": 40, "weights": {"web": 1, "code": 1, "books": 2}}],
+    "skip": [[12, 15], [50, 51]], "tokens_per_sample": {"web": 100, "code": 50.5, "books": 10},
+}  # fmt: skip
+
+
+def legs(folder, *legs, names=("web", "code", "books"), plan=PLAN):
+    """Legs of a run, of so many ranks, from a step on, up to another one: what its steps had that count, by dataset and kind."""
+    states, steps = {}, {}
+    for phase, (ranks, begin, end, *changed) in enumerate(legs):
+        new_names, new_plan = changed or (names, plan)
+        steps = {step: had for step, had in steps.items() if step < begin}
+        for rank in range(ranks):
+            data = rota.Mixture({name: source(SIZES[name]) for name in new_names}, [1] * len(new_names), "all_exhausted")
+            loader = rota.Loader(data, 16, epochs=None, plan=None if begin and changed else new_plan, world=(rank, ranks))
+            if begin:
+                loader.load_state_dict(states[begin])
+                loader.replan(new_plan) if changed else None
+            trace = rota.TraceWriter(folder / "trace", loader, phase=phase)
+            while loader.position.step < end:
+                batch = loader.next()
+                trace.write(batch)
+                had = [loader.names[d] for d, kind in zip(batch.datasets, batch.kinds) if kind == 0]
+                steps.setdefault(batch.start.step, Counter()).update(had)
+                states[loader.position.step] = loader.state_dict()
+            trace.end()
+    return steps
+
+
+def bars(html, name):
+    """Of a row of the strip: what is said, and where its rectangles begin, of 1000."""
+    said, svg = re.search(rf'aria-label="{name}: ([^"]*)">(.*?)</svg>', html).groups()
+    return said, [float(x) for x in re.findall(r'<rect x="([0-9.]+)"', svg)]
+
+
+def numbers_of(html, steps):
+    """What the table says of each dataset is what was counted."""
+    count = sum(steps.values(), Counter())
+    rows = re.findall(r"<tr><td>(\w+)</td><td>([0-9,]+)</td><td>([0-9,]+|-)</td><td>([0-9.]+)</td>", html)
+    means = {"web": 100, "code": 50.5, "books": 10}
+    for name, samples, tokens, epochs in rows:
+        assert samples == f"{count[name]:,}" and epochs == f"{count[name] / SIZES[name]:.3f}", (name, samples)
+        assert tokens == (f"{count[name] * means[name]:,.0f}" if name in means else "-"), (name, tokens)
+    return {name for name, *_ in rows}
+
+
+def test_what_was_trained_is_told_by_dataset_and_drawn_by_step(tmp_path, page):
+    steps = legs(tmp_path, (2, 0, 25), (3, 18, 43), (1, 43, 74))
+    html = page()
+    assert numbers_of(html, steps) == {"web", "code", "books"}
+    at = lambda *steps: [round(1000 * step / 74, 2) for step in steps]  # noqa: E731
+    assert bars(html, "ranks") == ("2 → 3 at step 18 → 1 at step 43", at(0, 18, 43))
+    assert bars(html, "batch")[0] == "16 → 24 at step 20" and set(at(0, 18, 20, 40, 43)) == set(bars(html, "batch")[1])
+    assert bars(html, "stages") == ("from step 20, 40", at(20, 40))
+    assert bars(html, "left out") == ("4 steps: 12 to 14, 50", at(12, 50))
+    for name in ("web", "code", "books"):
+        had = {step: had for step, had in steps.items() if had[name]}
+        shares = re.findall(r'height="([0-9.]+)"', re.search(rf'aria-label="{name}: .*?</svg>', html)[0])
+        assert bars(html, name)[1] == at(*had) and [float(share) for share in shares] == [round(10 * of[name] / of.total(), 2) for of in had.values()]
+
+
+def test_a_run_is_drawn_in_parts_where_it_is_long_and_as_far_as_all_ranks_came(tmp_path, page):
+    steps = legs(tmp_path, (2, 0, 1100))
+    html = page()
+    assert numbers_of(html, steps) and bars(html, "web")[1] == [round(1000 * step / 1100, 2) for step in range(0, 1100, 8)]
+    path = tmp_path / "trace" / "phase-000000-rank-00001.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:700])[:-20])
+    last = json.loads(path.read_text().splitlines()[-2])["step"]
+    assert numbers_of(page(), {step: had for step, had in steps.items() if step <= last})
+
+
+def test_datasets_that_come_and_go_and_another_plan_are_told(tmp_path, page):
+    plan = {"stages": PLAN["stages"]}
+    other = {"stages": [*PLAN["stages"][:2], {"steps": 25, "weights": {"web": 1}}, {"steps": 30, "weights": {"web": 1, "maths": 3}}]}
+    steps = legs(tmp_path, (1, 0, 25), (2, 25, 60, ("maths", "web"), other), plan=plan)
+    html = page()
+    rows = re.findall(r"<tr><td>(\w+)</td><td>(\d+)</td><td>([0-9.]+)</td><td>(\d+)</td>", html)
+    count = sum(steps.values(), Counter())
+    assert {name: (int(samples), epochs, int(of)) for name, samples, epochs, of in rows} == {
+        name: (count[name], f"{count[name] / size:.3f}", size) for name, size in SIZES.items()
+    }
+    assert bars(html, "stages")[0] == "from step 20, 30; another plan from step 25"
+    assert "the run: " in words(html) and f"{sum(count.values()):,} samples none missing" in words(html)
+
+
+def test_a_mixture_without_names_or_plan_and_a_plan_of_one_dataset_have_rows_and_other_runs_none(tmp_path, page):
+    def run(folder, data, **options):
+        loader = rota.Loader(data, 8, **options)
+        trace = rota.TraceWriter(tmp_path / folder, loader)
+        count = Counter()
+        for batch in loader:
+            trace.write(batch)
+            count.update(batch.datasets.tolist())
+        trace.end()
+        return count, page(tmp_path / folder)
+
+    count, html = run("mixed", rota.Mixture([source(64), source(40)], [2, 1]))
+    assert f"dataset 0 {count[0]} {count[0] / 64:.3f} 64 0 dataset 1 {count[1]} {count[1] / 40:.3f} 40 0" in words(html) and "stages" not in words(html)
+    _, html = run("planned", source(64), plan={"stages": [{"steps": 2, "global_batch_size": 16}], "tokens_per_sample": 1000}, epochs=2)
+    assert "dataset 0 128 128,000 2.000 64 0" in words(html) and bars(html, "batch")[0] == "8 → 16 at step 2"
+    assert "dataset 0: " not in words(html) and "epoch 1: 64 samples of 64" in words(html)
+    _, html = run("one", rota.Mixture({"web": source(64)}, [1], "steps", 20))
+    assert "web 160 2.500 64" in words(html) and "the run: 160 samples none missing" in words(html)
+    _, html = run("plain", source(64))
+    assert "What was trained" not in html and 'class="bars"' not in html
+    path = tmp_path / "planned" / "phase-000000-rank-00000.jsonl"
+    path.write_text(re.sub(r',"(tokens_per_sample|plan|batches)":("\w+"|\[.*?\]+)', "", path.read_text()))
+    assert "What was trained" not in page(tmp_path / "planned")  # of an older version
 
 
 def test_a_page_stands_alone_and_is_small(tmp_path, page):

@@ -2,6 +2,7 @@
 
 // Rows whose content says which they are, in parts, and the windows over them, listed the naive way.
 
+#include "order/permutation.hpp"
 #include "source/told_source.hpp"
 
 namespace rota::test {
@@ -45,6 +46,7 @@ struct NaiveWindow {
   std::int64_t own;
   Numbers rows;
   std::string is_real;
+  std::int64_t end;  // of its part
 };
 inline std::vector<NaiveWindow> naive_windows(const Numbers& parts, const WindowOptions& options) {
   const Numbers offsets = options.offsets.empty() ? numbers_from(0, options.length) : options.offsets;
@@ -52,7 +54,7 @@ inline std::vector<NaiveWindow> naive_windows(const Numbers& parts, const Window
   std::int64_t begin = 0;
   for (const std::int64_t part : parts) {
     for (std::int64_t own = 0; own < part; own += options.stride) {
-      NaiveWindow window{.own = begin + own, .rows = {}, .is_real = {}};
+      NaiveWindow window{.own = begin + own, .rows = {}, .is_real = {}, .end = begin + part};
       for (const std::int64_t offset : offsets) {
         const std::int64_t row = own + offset;
         window.rows.push_back(begin + (row < 0 ? 0 : row >= part ? part - 1 : row));
@@ -62,6 +64,25 @@ inline std::vector<NaiveWindow> naive_windows(const Numbers& parts, const Window
       if (is_whole || options.edges == Edges::clamp) made.push_back(window);
     }
     begin += part;
+  }
+  return made;
+}
+
+/// The same as they are moved in an epoch: each is one of those of a stride of 1 that are near.
+inline std::vector<NaiveWindow> naive_windows(const Numbers& parts, WindowOptions options,
+                                              std::int64_t epoch) {
+  std::vector<NaiveWindow> made = naive_windows(parts, options);
+  options.stride = 1;
+  const std::vector<NaiveWindow> all = naive_windows(parts, options);
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    std::vector<NaiveWindow> near;
+    for (const NaiveWindow& other : all) {
+      if (other.end == made[i].end && std::abs(other.own - made[i].own) <= options.jitter)
+        near.push_back(other);
+    }
+    const auto key = derive_key(options.seed, epoch, Purpose::jitter, static_cast<std::int64_t>(i)).low;
+    made[i] = near[static_cast<std::size_t>(std::ldexp(static_cast<double>(key >> 11U), -53) *
+                                            static_cast<double>(near.size()))];
   }
   return made;
 }

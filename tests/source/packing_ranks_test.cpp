@@ -96,4 +96,16 @@ TEST(PackingTogether, ThrowsOnAllRanksWhatIsThrownOnOne) {
                {"documents and options with fingerprint"});
 }
 
+TEST(DrawingTogether, DrawsWhatOneProcessDrawsOnMoreRanksThanThereAreSamples) {
+  for (const std::int64_t samples : {1, 2, 3, 40}) {
+    std::vector<double> weights;
+    for (std::int64_t i = 0; i < samples; ++i) weights.push_back(static_cast<double>(1 + i % 3));
+    const auto source = std::make_shared<Documents>(Numbers(static_cast<std::size_t>(samples), 3));
+    const auto alone = weighted(source, weights, 60, 4);
+    const auto together = weighted(comm(), source, weights, 60, 4);
+    EXPECT_EQ(together->fingerprint(), alone->fingerprint());
+    for (const SampleId id : all_ids(*alone)) EXPECT_EQ(drawn(*together, id, 3), drawn(*alone, id, 3));
+  }
+}
+
 }  // namespace rota::test::packing_ranks_test

@@ -53,8 +53,7 @@ TEST(Select, AndAllThatIsMadeOfItReadsWhatANaiveListSays) {
     Numbers naive = numbers_from(0, size);
     for (std::int64_t steps = draw(random, 1, 4); steps > 0; --steps) {
       const std::int64_t n = draw(random, 0, source->size());
-      const auto there = naive.begin() + n;
-      const std::int64_t kind = draw(random, 0, 2);
+      const std::int64_t kind = draw(random, 0, 3);
       if (kind == 0) {
         const Ids wanted =
             naive.empty() ? Ids() : random_ids(*source, static_cast<std::size_t>(2 * n), random);
@@ -63,8 +62,13 @@ TEST(Select, AndAllThatIsMadeOfItReadsWhatANaiveListSays) {
         source = select(source, wanted);
         naive = chosen;
       } else {
-        source = kind == 1 ? take(source, n) : skip_first(source, n);
-        naive = kind == 1 ? Numbers(naive.begin(), there) : Numbers(there, naive.end());
+        const Ids gone =
+            kind == 3 && !naive.empty() ? random_ids(*source, static_cast<std::size_t>(n), random) : Ids();
+        source = kind == 1 ? take(source, n) : kind == 2 ? skip_first(source, n) : without(source, gone);
+        Numbers left;
+        for (std::int64_t i = kind == 2 ? n : 0; i < (kind == 1 ? n : std::ssize(naive)); ++i)
+          if (std::ranges::count(gone, SampleId{i}) == 0) left.push_back(naive[static_cast<std::size_t>(i)]);
+        naive = left;
       }
     }
     expect_samples(*source, naive, is_zipped, random);
@@ -108,6 +112,8 @@ TEST(Select, TellsOrdersRangesAndSourcesApartByFingerprint) {
                               take(ten, 2),
                               skip_first(ten, 2),
                               skip_first(take(ten, 4), 2),
+                              without(ten, ids({1, 2})),
+                              without(ten, ids({1, 3})),
                               zip({ten}),
                               zip({ten, lines(10)}),
                               zip({lines(10), ten})};
@@ -121,6 +127,7 @@ TEST(Select, RefusesSamplesThatThereAreNot) {
   EXPECT_ERROR(select(nullptr, {}), invalid_argument, {"null pointer"});
   EXPECT_ERROR(select(counting(10), ids({9, 0, 10, -1})), out_of_range, {"ids[2] is 10", "10 samples"});
   EXPECT_ERROR(select(counting(10), ids({-4})), out_of_range, {"ids[0] is -4"});
+  EXPECT_ERROR(without(counting(10), ids({3, 10})), out_of_range, {"ids[1] is 10"});
   EXPECT_ERROR(take(counting(10), 11), out_of_range, {"take the first 11", "has 10"});
   EXPECT_ERROR(skip_first(counting(10), -1), out_of_range, {"skip the first -1", "has 10"});
 }
@@ -157,6 +164,7 @@ TEST(TakeAndZip, KnowWherePartsAndUnitsEnd) {
   EXPECT_THAT(take(rows, 7)->part_sizes(), ElementsAre(5, 2));
   EXPECT_THAT(skip_first(take(rows, 9), 2)->part_sizes(), ElementsAre(3, 3, 1));
   EXPECT_THAT(select(rows, ids({1, 2}))->part_sizes(), IsEmpty());
+  EXPECT_THAT(without(rows, ids({4, 0, 5, 6, 7, 0}))->part_sizes(), ElementsAre(3, 4));
   EXPECT_THAT(zip({rows, lines(12)})->part_sizes(), ElementsAre(5, 3, 4));
   const auto others = lines(12);
   others->parts = {2, 6, 4};
@@ -168,18 +176,6 @@ TEST(TakeAndZip, KnowWherePartsAndUnitsEnd) {
   EXPECT_EQ(skip_first(rows, 4)->will_read({3}, 2), 702);
   EXPECT_EQ(zip({rows, others})->will_read({3}, 2), 302);
 }
-
-/// Writes down what it is told, of files that ranks share.
-struct WritingPlan final : ReadPlan {
-  WritingPlan(const Source& source, Numbers& told) : ReadPlan(source), told_(told) {}
-  std::int64_t samples_ahead() const override { return 9; }
-  void tell(std::span<const SampleId> ids) override {
-    for (const SampleId id : ids) told_.push_back(id.value);
-  }
-  Sharing sharing() const override { return Sharing::in_few; }
-  Near bring(SampleRange samples, bool) override { return {.bytes = 100 * samples.begin + samples.end}; }
-  Numbers& told_;
-};
 
 TEST(TakeAndZip, PassOnTheFutureAndSharedFilesAsSelectDoesNot) {
   Numbers told;
@@ -197,6 +193,7 @@ TEST(TakeAndZip, PassOnTheFutureAndSharedFilesAsSelectDoesNot) {
   expect(select(source, ids({5, 5, 19})), {19, 5, 19}, Sharing::all_over, 0);
   expect(take(source, 3), {2, 0, 2}, Sharing::in_few, 103);
   expect(skip_first(source, 4), {6, 4, 6}, Sharing::in_few, 507);
+  expect(without(source, ids({1, 5, 3, 0})), {6, 2, 6}, Sharing::in_few, 407);
   expect(zip({lines(20), source}), {2, 0, 2}, Sharing::in_few, 103);
   expect(zip({lines(3), select(source, ids({5, 5, 19}))}), {19, 5, 19}, Sharing::all_over, 0);
 }

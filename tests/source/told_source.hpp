@@ -145,6 +145,18 @@ inline std::shared_ptr<ToldSource> told(std::int64_t size, Fields fields = kOneN
   return std::make_shared<ToldSource>(size, std::move(fields));
 }
 
+/// Writes down what it is told, of files that ranks share.
+struct WritingPlan final : ReadPlan {
+  WritingPlan(const Source& source, Numbers& told) : ReadPlan(source), told_(told) {}
+  std::int64_t samples_ahead() const override { return 9; }
+  void tell(std::span<const SampleId> ids) override {
+    for (const SampleId id : ids) told_.push_back(id.value);
+  }
+  Sharing sharing() const override { return Sharing::in_few; }
+  Near bring(SampleRange samples, bool) override { return {.bytes = 100 * samples.begin + samples.end}; }
+  Numbers& told_;
+};
+
 /// Samples that say who they are: "x" is the id twice, "text" is ragged, the id modulo 7 bytes of it.
 inline std::shared_ptr<ToldSource> counting(std::int64_t size, Numbers lengths = {}) {
   auto source = told(size, {{.name = "x", .dtype = DType::int64, .shape = {2}},
