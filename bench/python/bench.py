@@ -261,12 +261,51 @@ def bench_dataset():
                 loader.close()
 
 
+def bench_members():
+    """What an unchanged step costs more than without members; and how long one takes behind which another world is."""
+
+    def plain(sampler):
+        batches = sampler._counted()
+        return iter(lambda: (next(batches), sampler._deliver(sampler._ahead.popleft(), rota.BatchInfo)), None)
+
+    def asked(order):
+        steps = itertools.count()
+        return rota.Members(order, lambda: (next(steps), 0, 1))
+
+    def sampler():
+        return rota.ElasticBatchSampler(10**8, 1, epochs=1, world=(0, 1))
+
+    kinds = {"Loader": (lambda: rota.Loader(rota.PythonSource([1.0] * 1000), 1, epochs=None, workers=0, world=(0, 1)), lambda loader: iter(loader.next, None))}
+    kinds["ElasticBatchSampler"] = sampler, plain
+    if torch:
+        kinds["DataLoader"] = lambda: rota.torch.DataLoader(range(10**8), sampler()), iter
+    for name, (make, without) in kinds.items():
+        rivals = {"without": without(make()), "members": asked(make())}
+        rates = turns(5, **{which: lambda batches=batches: rate(lambda: (next(batches), 1)[1], 0.5) for which, batches in rivals.items()})
+        print(f"members: a step of a {name} takes {1e6 / rates['members'] - 1e6 / rates['without']:.1f} us more")
+    movers = {"Loader, 2 workers": lambda: rota.Loader(rota.PythonSource([[1.0] * 100] * 10_000), 64, epochs=None, workers=2, world=(0, 1))}
+    for persists in (False, True) if torch else ():
+        order = rota.torch.DataLoader([torch.zeros(100)] * 10_000, rota.ElasticBatchSampler(10_000, 64, epochs=99, world=(0, 1)), 2, persistent_workers=persists)
+        movers[f"DataLoader, 2 {'persistent ' * persists}workers"] = lambda order=order: order
+    for name, make in movers.items():
+        answer, times = [0, 0, 3], []
+        members = rota.Members(make(), lambda: answer)
+        for answer[0] in range(100):
+            begin = time.perf_counter()
+            next(members)
+            times.append(time.perf_counter() - begin)
+            if answer[0] % 4 == 3:
+                answer[2] = 5 - answer[2]
+        behind = sorted(times[4::4])
+        print(f"members: {name}: another world's first batch in {behind[len(behind) // 2] * 1e3:.1f} ms, at most {behind[-1] * 1e3:.1f} ms")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--drain", help="the C++ loop, a program")
-    parser.add_argument("names", nargs="*", choices=["import", "sampler", "indices", "torch", "loader", "thread", "dataset", []])
+    parser.add_argument("names", nargs="*", choices=["import", "sampler", "indices", "torch", "loader", "thread", "dataset", "members", []])
     options = parser.parse_args()
-    for name in options.names or ["import", "sampler", "indices", "torch", "thread", "dataset", "loader"]:
+    for name in options.names or ["import", "sampler", "indices", "torch", "thread", "dataset", "members", "loader"]:
         work = globals()[f"bench_{name}"]
         work(options.drain) if name == "loader" else work()
 

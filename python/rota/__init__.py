@@ -6,6 +6,7 @@
 - `Run`: the order and the place in it alone, as a value: what any rank reads at any step.
 - `Loader`: rota's own loader. A `Batch` has numpy arrays, or `Ragged` ones, of each `Field`; a transform gets a
   `Sample`, a collate `Samples`.
+- `Members` is a run whose members come and go between steps, as a quorum says: torchft's, say.
 - `Balance` deals the same batches so that ranks have as much to do, by `Lengths` of samples (`lengths_of`,
   `read_lengths`, `squares_of`, `tokens_of`), or several a `LengthColumn` each; `BatchCosts` says how well.
 - `open`: files of any of the `formats` as a `Source`; `find_format` tells which. A `Catalog` is the list of files, made
@@ -50,6 +51,7 @@ from rota._errors import (
 )  # fmt: skip
 from rota._indices import BatchInfo, Index
 from rota._loader import Batch, Loader
+from rota._members import Members
 from rota._run import Run
 from rota._sampler import BatchIterator, ElasticBatchSampler
 from rota._settle import OpenSamples, merge_states
@@ -72,7 +74,7 @@ __all__ = [
     "BadSample", "Balance", "Batch", "BatchCosts", "BatchInfo", "BatchIterator", "BatchSlot", "BlobInfo", "BusyError",
     "CallbackError", "Catalog", "CatalogChanges", "Checkpoint", "CheckpointDirectory", "CheckpointInfo", "Communicator",
     "CorruptError", "Damage", "Dispatch", "ElasticBatchSampler", "Error", "Field", "IOError", "Index",
-    "InvalidArgumentError", "LengthColumn", "Lengths", "Loader", "MismatchError", "Mixture", "NotFoundError",
+    "InvalidArgumentError", "LengthColumn", "Lengths", "Loader", "Members", "MismatchError", "Mixture", "NotFoundError",
     "OpenSamples", "OutOfRangeError", "Position", "Progress", "PythonSource", "Ragged", "RejectedCheckpoint", "Rows",
     "Run", "Sample", "Samples", "SaveReport", "ShardReport", "SkippedSample", "Source", "TensorInfo", "Stream",
     "StreamId", "StreamLoader", "StreamSample", "StreamSource", "TimeoutError", "TraceWriter", "UnsupportedError",

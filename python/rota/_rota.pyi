@@ -104,6 +104,7 @@ class StopSignal:
 
 class Source:
     _recipe: tuple | None
+    _shares_files: Final[bool]
     fields: Final[tuple[Field, ...]]
     fingerprint: Final[str]
     def __len__(self) -> int: ...
@@ -150,6 +151,7 @@ class _Order:
     def _replan(self, plan: str | None, /) -> None: ...
 
 class Loader(_Loader, _Order):
+    def _described(self) -> str: ...
     _run: Final[Run]
     skipped: Final[list[Any]]
     skipped_count: Final[int]

@@ -250,6 +250,16 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
             self._by_hand.warn(said)
         return gives
 
+    def _counted(self) -> Any:
+        """What draws the batches of a `for` that counts them, and notes them in `_ahead`; none at the run's end."""
+        if not self._begins_for():
+            return iter(())
+        self._is_counted = True
+        try:
+            return iter(self)
+        finally:
+            self._is_counted = False
+
     # ---- where it is ----
 
     @property
@@ -350,6 +360,10 @@ class ElasticBatchSampler(_Computed, Settling, _Base):
     def _merge(self, comm: Any) -> None:
         if self._ledger:  # which raises without settle="by_hand"
             self._run._merge(comm)
+
+    def _seek_step(self, step: int) -> None:
+        self._run.seek_step(step)
+        self._restored()
 
     def restart(self) -> None:
         """Begins anew, with the first sample of the first epoch."""

@@ -26,14 +26,15 @@ from rota._checkpoint import first_row_of
 from rota._communicator import as_world, needed_ranks, torch_distributed, torchs_ranks, torchs_world
 from rota._errors import InvalidArgumentError, MismatchError
 from rota._loader import Loader
+from rota._members import Members
 from rota._sources import Source
 from rota._torch_loader import BatchInfo, DataLoader
 from rota._torch_reading import seeded
 from rota._values import Position, Ragged, World
 
 __all__ = [
-    "BatchInfo", "Communicator", "DataLoader", "StopSignal", "Tensors", "ToDevice", "fill", "open", "pinned", "seeded",
-    "tensors", "to_device", "varlen", "world",
+    "BatchInfo", "Communicator", "DataLoader", "Members", "StopSignal", "Tensors", "ToDevice", "fill", "open", "pinned",
+    "seeded", "tensors", "to_device", "varlen", "world",
 ]  # fmt: skip
 
 

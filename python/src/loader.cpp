@@ -248,6 +248,10 @@ void define_loader(py::module_& module) {
            [](PyLoader& self, const PyCommunicator& comm) {
              self.use([ranks = comm.get()](Loader& l) { l.merge(*ranks); });
            })
+      .def("_described",
+           [](PyLoader& self) {
+             return self.use([](Loader& l) { return internal::Behind::of(l).described(); });
+           })
       .def("when", &when, py::arg("id"), py::arg("epoch"),
            "The step, rank and slot in which sample `id` is read in `epoch`; None where it never is.")
       .def("_rescale",

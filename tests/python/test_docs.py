@@ -60,7 +60,7 @@ def test_no_method_of_the_module_is_defined_twice():
 
 def blocks():
     """The Python programs of the pages."""
-    for page in ("README.md", "docs/balance.md", "docs/python.md", "docs/run.md", "docs/settle.md", "docs/traces.md", "docs/validate.md"):
+    for page in ("README.md", "docs/balance.md", "docs/members.md", "docs/python.md", "docs/run.md", "docs/settle.md", "docs/traces.md", "docs/validate.md"):
         text = Path(os.environ["ROTA_ROOT"], page).read_text()
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, re.S)):
             yield pytest.param(code, id=f"{page}-{number}")

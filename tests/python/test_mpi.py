@@ -353,3 +353,21 @@ def test_other_threads_run_while_a_rank_waits(comm, path):
             assert COMM.recv(source=0) == "go"
         directory.save(0, {"w": np.zeros(3)})
         sys.setswitchinterval(interval)
+
+
+@several
+def test_members_refuse_what_ranks_would_wait_for(comm, path):
+    if RANK == 0:
+        pathlib.Path(path).mkdir()
+        pathlib.Path(path, "a.jsonl").write_text("1\n2\n3\n")
+    COMM.barrier()
+    order = {"shuffle": "none", "shards": 1, "interleave": 1}
+    refused(lambda: rota.Members(rota.Loader(source(), 6, comm=comm), tuple), rota.InvalidArgumentError, "communicator")
+    for shares in (True, False):
+        opened = rota.open(rota.Catalog(path, share_files=shares, comm=comm))
+        members = rota.Loader(rota.take(opened, 2), 2, world=(0, 1), **order)
+        if shares:
+            refused(lambda: rota.Members(members, tuple), rota.UnsupportedError, "share_files")
+        else:
+            rota.Members(members, tuple)
+    COMM.barrier()

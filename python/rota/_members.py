@@ -1,0 +1,339 @@
+"""A run whose members come and go between steps, as a quorum says."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from rota import _rota
+from rota._catalog import Catalog
+from rota._errors import CallbackError, InvalidArgumentError, MismatchError, UnsupportedError
+from rota._indices import BatchInfo
+from rota._loader import Loader
+from rota._sampler import ElasticBatchSampler
+from rota._values import Mixture, World
+
+_PARTS = dict(dataset="data", datasets="data", fields="data", plan="plan", rank_split="split", balance="split")
+"""of a fingerprint, by the first word of a line; all else is the order"""
+_TASK = "ask who takes part in a step"
+
+
+def _is_shared(made_of: Any) -> bool:
+    """Whether a source is made of a catalog of several ranks."""
+    if isinstance(made_of, _rota.Source):
+        name, args, _ = made_of._recipe or ("", (), None)
+        return name != "python_source" and any(map(_is_shared, args))
+    if isinstance(made_of, Catalog):
+        return made_of._is_of_many
+    return isinstance(made_of, list) and any(map(_is_shared, made_of))
+
+
+def _require_own(order: Any, sampler: ElasticBatchSampler | None) -> None:
+    """A member that dies must leave nothing behind that the others wait for."""
+    of: Any = order if sampler is None else sampler
+    for is_wrong, why in (
+        (
+            sampler is None and order._ranks is not None,
+            "the ranks of this loader's communicator would wait for one that is gone; make it with world=(0, 1), which "
+            "each step sets",
+        ),
+        (
+            of._is_by_hand,
+            'what is trained is said by hand, and not by the number of committed steps; leave out settle="by_hand": a '
+            "state with open samples may be loaded all the same",
+        ),
+        (
+            order._is_evaluation if sampler is None else of._evaluation or of._epochs is None,
+            "a `for` over them goes to the end of the run; leave evaluation= out, and give epochs= to the sampler",
+        ),
+        (getattr(order, "_skips", False), 'all ranks would meet to list bad samples; leave on_bad_sample="skip" out'),
+    ):
+        if is_wrong:
+            raise InvalidArgumentError(f"make members: {why}")
+    source = getattr(order, "source" if sampler is None else "dataset", None)
+    source = getattr(source, "_rota_dataset", source)
+    sources = source.sources if isinstance(source, Mixture) else [source]
+    for one in sources.values() if isinstance(sources, Mapping) else sources:
+        if isinstance(one, _rota.Source) and _is_shared(one) and one._shares_files:
+            raise UnsupportedError(
+                f"make members of {one!r}: the ranks of a node share its files (share_files, or compressed ones), and "
+                "would wait for a lock of one that was killed; open it in each process without comm="
+            )
+
+
+def _digest(lines: list[str]) -> str:
+    return hashlib.blake2b("\n".join(lines).encode(errors="replace"), digest_size=4).hexdigest()
+
+
+class Members(Iterator[Any]):
+    """The batches of a run whose members come and go: `ask()` says before each step who takes part.
+
+    `order` is a `Loader`, an `ElasticBatchSampler`, or a `rota.torch.DataLoader` over one; this gives what that gives,
+    and of a sampler lists of `Index`. Make it with world=(0, 1): each step sets the world. A `for` goes to the end of
+    the run, which is at the same step on all.
+
+    `ask()` returns (step, rank, size): how many steps were committed, this member's place among those that take part,
+    and how many these are; with the fingerprint of another member as a fourth value, that is compared. rank None: this
+    member sits the step out, and gets None. Nobody counts for himself. So a step that was not committed comes again,
+    and a member that joins, or is behind, reads what the others do, without a file.
+
+    What was read ahead stays where the answer is the expected one. Else it is dropped, and counted (`moves`).
+
+    Step n is the n-th that the plan does not leave out, wherever `order` stands. `committed` is for runs that count
+    otherwise, and says how many steps were committed where `order` stands: those that begin at another step, or were
+    sent there; and those with samples that are open and come again, in batches that are no steps (settled by hand
+    before). Then others cannot know from the number alone, and `state_dict` goes into what the members share, too. It
+    also has the count of bad samples. In all other cases a member needs no state.
+
+    >>> import rota
+    >>> answers = iter([(0, 0, 1), (1, 1, 2), (1, 0, 1), (2, 0, 1)])  # the second step was not committed
+    >>> loader = rota.Loader(rota.PythonSource([{"x": i} for i in range(8)]), 4, shuffle="none", world=(0, 1))
+    >>> [batch["x"].tolist() for batch in rota.Members(loader, lambda: next(answers))]
+    [[0, 1, 2, 3], [6, 7], [4, 5, 6, 7]]
+    """
+
+    def __init__(self, order: Any, ask: Callable[[], Any], *, committed: int | None = None) -> None:
+        sampler = order if isinstance(order, ElasticBatchSampler) else getattr(order, "_order", None)
+        if not isinstance(order, Loader) and not isinstance(sampler, ElasticBatchSampler):
+            raise TypeError(
+                f"make members of a {type(order).__name__}: give a rota.Loader, a rota.ElasticBatchSampler, or a "
+                "rota.torch.DataLoader"
+            )
+        if not callable(ask):
+            raise TypeError(f"make members: ask is {ask!r}; it must return (step, rank, size) when it is called")
+        _require_own(order, sampler)
+        self._order, self._sampler, self._ask = order, sampler, ask
+        self._placed: Any = order if sampler is None else sampler  # what has a place and a world
+        self._moves, self._fingerprint = 0, ""
+        self._batches: Any = None  # what is drawn of a sampler, or of a loader of torch's
+        self._begin(None if committed is None else operator.index(committed))
+
+    def _begin(self, committed: int | None) -> None:
+        """The run stands where so many steps were committed; None: where its own number says."""
+        self._left_at, run = self._place(), self._placed.run
+        self._index = self._index_of(run.position.step)
+        self._committed = self._index if committed is None else committed
+        self._again = 0  # batches that come again before its next step
+        while not run.is_over and run.slice().is_again and run.advance():
+            self._again += 1
+        if committed is None and self._again:
+            raise InvalidArgumentError(
+                "make members of a run with open samples, which come again in batches that are no steps: say how many "
+                "steps were committed (committed=), and let who joins load the members' state_dict()"
+            )
+        self._state: Any = dict(self._order.state_dict()) if self._again else None
+        self._next, self._most = self._committed, 0  # the number that is drawn next, and the highest that was heard
+        self._world: Any = None  # none was asked for
+        self._size, self._info, self._last = 0, None, None
+
+    def _place(self) -> Any:
+        """Another one where others have moved the run; of a sampler, what is noted of batches that are drawn."""
+        return self._order.position if self._sampler is None else self._sampler._ahead
+
+    # ---- numbers of committed steps, and steps ----
+
+    def _left_out(self) -> list[list[int]]:
+        return json.loads(self._placed.run.plan or "{}").get("skip", [])
+
+    def _index_of(self, step: int) -> int:
+        """How many of the steps before it are not left out."""
+        return step - sum(min(end, step) - begin for begin, end in self._left_out() if begin < step)
+
+    def _index_at(self, number: int) -> int:
+        behind = number - self._committed
+        return self._index + behind - min(max(behind, 0), self._again)
+
+    def _step_at(self, index: int) -> int:
+        for begin, end in self._left_out():
+            index += (end - begin) * (begin <= index)
+        return index
+
+    # ---- what comes next ----
+
+    def __iter__(self) -> Members:
+        if self._sampler is not None and self._sampler._part:
+            self._left_at = ...  # a loop was left in the middle of a batch, which comes anew
+        return self
+
+    def __next__(self) -> Any:
+        sampler, place = self._sampler, self._place()
+        if sampler is None or not sampler._part or place is not self._left_at:  # else it is another part of that batch
+            number, world = self._asked()
+            if world is None:
+                self._require_more(number)
+                self._size, self._info, self._last = 0, None, None
+                return None
+            was_moved = place != self._left_at if sampler is None else place is not self._left_at
+            if was_moved or number != self._next or world != self._world:
+                self._go_to(number, world, was_moved)
+            self._size = world[1]
+        try:
+            self._last = self._draw()
+        except BaseException:
+            self._batches, self._left_at = None, ...  # the next one begins anew
+            raise
+        self._next += sampler is None or not sampler._part
+        self._left_at = self._place()
+        return self._last
+
+    def _asked(self) -> tuple[int, tuple[int, int] | None]:
+        try:
+            answer = self._ask()
+        except StopIteration as error:  # which would end the loop without a word
+            raise CallbackError(f"{_TASK}: ask() raised StopIteration") from error
+        try:
+            number, rank, size, *told = answer
+            number, size = operator.index(number), operator.index(size)
+            rank = None if rank is None else operator.index(rank)
+        except (TypeError, ValueError):
+            raise CallbackError(
+                f"{_TASK}: ask() returned {answer!r}; it must be (step, rank, size), and perhaps the fingerprint of "
+                "another member"
+            ) from None
+        if number < 0 or size < 0 or not (rank is None or 0 <= rank < size):
+            raise CallbackError(f"{_TASK}: ask() said step {number}, rank {rank} of {size}")
+        if number < self._most:
+            raise CallbackError(
+                f"{_TASK}: ask() said that {number} steps are committed, and that {self._most} are, before; what was "
+                "committed never comes again; where all go back to a checkpoint, make Members anew"
+            )
+        if told and told[0] != self._fingerprint:
+            self._fingerprint = self.fingerprint
+            if told[0] != self._fingerprint:
+                raise MismatchError(
+                    f"{_TASK}: this one has {self._fingerprint}, another {told[0]}; all must have the same data, "
+                    "order, plan and split"
+                )
+        self._most = number
+        return number, None if rank is None else (rank, size)
+
+    def _require_more(self, number: int) -> tuple[int, int]:
+        """Its step, and which of those it is that are not left out. At the end of the run StopIteration."""
+        index = self._index_at(number)
+        step = self._step_at(index)
+        if index < 0:
+            raise CallbackError(
+                f"{_TASK}: ask() said step {number}; the run began at its step {self._index}, where {self._committed} "
+                "were committed"
+            )
+        if not 0 <= number - self._committed < self._again and self._placed.run.at(step) is None:
+            raise StopIteration
+        return step, index
+
+    def _go_to(self, number: int, world: tuple[int, int], was_moved: bool) -> None:
+        """To where so many steps were committed, in another world."""
+        placed = self._placed
+        step, index = self._require_more(number)
+        comes_again = self._next < self._committed + self._again
+        if was_moved and not comes_again and not placed.run.is_over and placed.run.slice().is_again:
+            raise InvalidArgumentError(
+                "go on with members: the run was moved to where samples come again in batches that are no steps; load "
+                "such a state by load_state_dict() of the Members"
+            )
+        if self._batches is not None and self._sampler is not self._order:
+            self._batches.close()
+        self._batches = None
+        self._moves += self._world is not None
+        if self._world is None or world != self._world:
+            placed.rescale(world)
+        if 0 <= number - self._committed < self._again:
+            self._order.load_state_dict(self._state)
+            for _ in range(number - self._committed):
+                placed.next() if self._sampler is None else placed.advance()
+        elif self._sampler is not None:
+            placed._seek_step(step)
+        elif was_moved or comes_again or self._index_of(placed.position.step) != index:
+            placed.seek_step(step)
+        self._world, self._next, self._left_at = world, number, self._place()
+
+    def _draw(self) -> Any:
+        order, sampler = self._order, self._sampler
+        if sampler is None:
+            self._info = order.next()
+            if self._info is None:
+                raise StopIteration
+            return self._info
+        if self._batches is None:
+            self._batches = sampler._counted() if sampler is order else iter(order)
+        batch = next(self._batches)
+        is_alone = sampler is order
+        self._info = sampler._deliver(self._place().popleft(), BatchInfo) if is_alone else order._in_use.last
+        return batch
+
+    # ---- what there is to know ----
+
+    @property
+    def moves(self) -> int:
+        """How often what was read ahead was dropped, because the answer was another than expected."""
+        return self._moves
+
+    @property
+    def world(self) -> World | None:
+        """This member among those that take part in this step; None where it sits out."""
+        return World(*self._world) if self._size else None
+
+    @property
+    def info(self) -> Any:
+        """What is in the batch given last: the `Batch` of a loader, else a `BatchInfo`; None where it sits out."""
+        return self._info
+
+    def weight(self, batch: Any = ...) -> float:
+        """What to multiply the loss of this batch by, the mean of its samples, where gradients are averaged.
+
+        Their mean over all members is then the gradient of the mean over the global batch, whatever slices they have:
+        real samples of this slice x members / real samples of all. 0 for a member that has none, or sits out.
+        A loss that is a sum over tokens is multiplied by members / `info.global_sums[column]` instead.
+        """
+        if batch is None or (batch is ... and self._info is None):
+            return 0.0
+        of = self._info if batch is ... or batch is self._last else batch
+        if not isinstance(of, (_rota.Batch, BatchInfo)):
+            if self._sampler is self._order:
+                raise TypeError("weigh a batch: it is not the one that was given last")
+            of = self._order.info_of(batch)
+        return of.real * self._size / of.global_real if of.real else 0.0
+
+    @property
+    def fingerprint(self) -> str:
+        """Of data, order, plan and split, which all members must have alike: for `ask`, or to be compared by yourself.
+
+        It takes up to 32 samples of a loader's source, once.
+        """
+        run = self._placed.run
+        now, first = set(run._described().splitlines()), run
+        with contextlib.suppress(UnsupportedError):  # of one that was changed, and sent elsewhere
+            first = run.at(0) or run
+        lines = first._described().splitlines()
+        lines += [line for line in self._placed._described().splitlines() if line not in now or line[:4] == "rank"]
+        content = json.loads(self._order.state_dict()["rota"]).get("content")
+        parts: dict[str, set[str]] = {"data": {str(content)}, "order": set(), "plan": set(), "split": set()}
+        for line in lines:
+            if not line.startswith(("its place ", "sample ")) and "that come again" not in line:
+                parts[_PARTS.get(line.partition(" ")[0], "order")].add(line)
+        return " ".join(f"{part}:{_digest(sorted(of))}" for part, of in parts.items())
+
+    def state_dict(self) -> dict[str, Any]:
+        """For runs that count otherwise: a loader's state, and how many steps were committed there. From this thread.
+
+        All members have the same, so a manager may give that of any to one that joins, or keep it in a checkpoint.
+        """
+        if self._again and self._next <= self._committed + self._again:
+            return {**self._state, "committed": self._committed}
+        return {**self._order.state_dict(), "committed": self._next}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes by what `state_dict` returned, also of a checkpoint before: then `ask` may say less than it did."""
+        if not isinstance(state, Mapping) or "committed" not in state:
+            raise InvalidArgumentError(
+                "load a state of Members: it has no committed; load that of a loader there, and make "
+                "Members(..., committed=) where its number is another than theirs"
+            )
+        if self._batches is not None and self._sampler is not self._order:
+            self._batches.close()
+        self._batches = None
+        self._order.load_state_dict({name: value for name, value in state.items() if name != "committed"})
+        self._begin(operator.index(state["committed"]))
