@@ -56,7 +56,7 @@ def test_draws_of_other_data_or_other_weights_are_told_apart():
     sampler = rota.ElasticBatchSampler(rota.weighted([*range(6)], [1, 2, 3, 4, 5, 6]), 2, world=(0, 1))
     state = sampler.state_dict()
     for other in (rota.weighted([*range(6)], [1, 2, 3, 4, 5, 7]), rota.weighted([*range(1, 7)], [1, 2, 3, 4, 5, 6]), rota.repeat([*range(6)], 1)):
-        refused(lambda other=other: rota.ElasticBatchSampler(other, 2, world=(0, 1)).load_state_dict(state), rota.MismatchError, "")
+        refused(lambda other=other: rota.ElasticBatchSampler(other, 2, world=(0, 1)).load_state_dict(state), rota.MismatchError, "the dataset differs")
 
 
 def test_a_draw_is_not_read_for_no_epoch():
