@@ -158,7 +158,7 @@ class Process:
     """A member in a process of its own, which ends by kill -9."""
 
     def __init__(self):
-        self.process = subprocess.Popen([sys.executable, "-c", PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([sys.executable, "-c", PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=__file__.rpartition("/")[0])
 
     def draw(self, *answer):
         print(json.dumps(answer), file=self.process.stdin, flush=True)
