@@ -352,7 +352,7 @@ class CheckpointDirectory(_rota.CheckpointDirectory):
                 _add(snapshot, name, value, self._world)
                 if getattr(loader := _loader_of(value), "_plan_file", None):
                     planned[name] = loader
-                    snapshot.same(f"{name}/plan", 'replan="at_save"')
+                    snapshot.same(f"{name}/plan", loader._plan_file.said)
                     if loader.world.size > self._world.size:
                         raise InvalidArgumentError(
                             f'save "{name}", with replan="at_save": it is of {loader.world.size} ranks, and this '

@@ -234,9 +234,7 @@ class Members(Iterator[Any]):
                 "go on with members: the run was moved to where samples come again in batches that are no steps; load "
                 "such a state by load_state_dict() of the Members"
             )
-        if self._batches is not None and self._sampler is not self._order:
-            self._batches.close()
-        self._batches = None
+        self._drop()
         self._moves += self._world is not None
         if self._world is None or world != self._world:
             placed.rescale(world)
@@ -249,6 +247,12 @@ class Members(Iterator[Any]):
         elif was_moved or comes_again or self._index_of(placed.position.step) != index:
             placed.seek_step(step)
         self._world, self._next, self._left_at = world, number, self._place()
+
+    def _drop(self) -> None:
+        """What is drawn ahead."""
+        if self._batches is not None and self._sampler is not self._order:
+            self._batches.close()
+        self._batches = None
 
     def _draw(self) -> Any:
         order, sampler = self._order, self._sampler
@@ -332,8 +336,6 @@ class Members(Iterator[Any]):
                 "load a state of Members: it has no committed; load that of a loader there, and make "
                 "Members(..., committed=) where its number is another than theirs"
             )
-        if self._batches is not None and self._sampler is not self._order:
-            self._batches.close()
-        self._batches = None
+        self._drop()
         self._order.load_state_dict({name: value for name, value in state.items() if name != "committed"})
         self._begin(operator.index(state["committed"]))

@@ -45,9 +45,14 @@ def read_plan(plan: Any, datasets: Any = None, ranks: Any = None) -> Any:
 
     `datasets` may be named by a dict.
     """
-    if not isinstance(plan, (str, os.PathLike)) or str(plan).startswith("{"):  # the text of a Run's plan
+    if not _is_path(plan):
         return plan
     return _rota.read_plan(ranks, os.fspath(plan), [*map(str, datasets)] if isinstance(datasets, Mapping) else [])
+
+
+def _is_path(plan: Any) -> bool:
+    """And neither a dict nor the text of a Run's plan."""
+    return isinstance(plan, os.PathLike) or (isinstance(plan, str) and not plan.startswith("{"))
 
 
 class PlanFile:
@@ -62,14 +67,19 @@ class PlanFile:
         """Of the options of a loader or sampler."""
         if replan not in ("by_hand", "at_save"):
             raise InvalidArgumentError(f'plan a run: replan is {replan!r}; it must be "by_hand" or "at_save"')
-        if replan == "at_save" and not isinstance(plan, (str, os.PathLike, type(None))):
+        if replan == "at_save" and plan is not None and not _is_path(plan):
             raise InvalidArgumentError('plan a run: replan="at_save" reads a file: give its path to plan= or replan()')
         return cls(plan) if replan == "at_save" else None
 
     def follow(self, plan: Any) -> None:
         """Of what `replan` was given."""
-        if isinstance(plan, (str, os.PathLike)):
+        if _is_path(plan):
             self._path = plan
+
+    @property
+    def said(self) -> str:
+        """What all ranks must have in common, for a save to read it."""
+        return f'replan="at_save", {"no file yet" if self._path is None else "of a file"}'
 
     def read(self, loader: Any, ranks: Any) -> None:
         """**Collective** over `ranks`, which are at one place: goes on by what the file says by now.

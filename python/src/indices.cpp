@@ -94,10 +94,11 @@ py::object indices_of(const PyRun& self, const RunSlice& batch) {
     shifts.push_back((*self.shifts)[static_cast<std::size_t>(dataset)]);
   const internal::RunOrder& order = *internal::RunAccess::order(self);
   const auto& left_out = internal::RunAccess::path(self).at(batch.start.step).left_out;
-  std::vector<SampleId> ids = batch.ids;
-  for (std::size_t slot = 0; left_out && slot < ids.size(); ++slot)
-    if (batch.kinds[slot] == SlotKind::skipped) ids[slot] = order.instead_of(ids[slot], *left_out);
-  return make_indices(ids, batch.epochs, batch.kinds, order.seed, shifts);
+  std::vector<SampleId> read;  // where that is not what the batch has
+  if (left_out) read = batch.ids;
+  for (std::size_t slot = 0; slot < read.size(); ++slot)
+    if (batch.kinds[slot] == SlotKind::skipped) read[slot] = order.instead_of(read[slot], *left_out);
+  return make_indices(left_out ? read : batch.ids, batch.epochs, batch.kinds, order.seed, shifts);
 }
 
 py::object make_indices(std::span<const SampleId> ids, std::span<const std::int64_t> epochs,

@@ -126,6 +126,10 @@ def test_what_cannot_work_is_refused(plan, directory):
     for make in lambda **options: loader(40, 4, **options), lambda **options: rota.ElasticBatchSampler(40, 4, world=(0, 1), **options):
         refused(lambda make=make: make(plan=plan, replan="always"), ValueError, '"by_hand" or "at_save"')
         refused(lambda make=make: make(plan={"skip": [[1, 2]]}, replan="at_save"), ValueError, "its path")
+        refused(lambda make=make: make(plan='{"skip": [[1, 2]]}', replan="at_save"), ValueError, "its path")
+        one = make(plan=plan, replan="at_save")
+        one.replan(one.run.plan)
+        assert one._plan_file._path == plan, "a text is no other file"
     apart = rota.ElasticBatchSampler(40, 4, world=(0, 2), plan=plan, replan="at_save")
     refused(lambda: directory.save(1, apart), ValueError, "it is of 2 ranks, and this directory of 1")
     assert not directory.list()
