@@ -1,11 +1,7 @@
 """Ranks of torch.distributed and of MPI write the same checkpoints, and read each other's."""
 
 import json
-import os
-import re
 import shutil
-import textwrap
-from pathlib import Path
 
 import pytest
 
@@ -130,27 +126,9 @@ def test_a_model_that_fsdp_has_sharded_is_filled_again_in_any_world(tmp_path):
 
 
 DCP = """
-import abc
-from dataclasses import dataclass
 import torch.distributed.checkpoint as dcp
 
-class BaseDataLoader(dcp.stateful.Stateful, abc.ABC):  # as torchtitan's
-    @dataclass(kw_only=True, slots=True)
-    class Config:
-        dataset: str = ""
-        def build(self, **options): return RotaLoader(config=self, **options)
-    @abc.abstractmethod
-    def __iter__(self): ...
-
-def my_dataset(name, tokenizer, seq_len): return range(96)
-
-if sys.argv[4] == "titan":
-    exec(os.environ["TITAN"])
-    options = dict(tokenizer=None, seq_len=8, local_batch_size=12 // size, snapshot_every_n_steps=None)
-    loader = RotaLoader.Config().build(dp_world_size=size, dp_rank=rank, **options)
-    inner = loader.loader
-else:
-    loader = inner = rota.torch.DataLoader(range(96), rota.ElasticBatchSampler(96, 12, seed=1, epochs=2, tail="drop"), num_workers=int(sys.argv[5]))
+loader = rota.torch.DataLoader(range(96), rota.ElasticBatchSampler(96, 12, seed=1, epochs=2, tail="drop"), num_workers=int(sys.argv[4]))
 checkpoint, own = path + "/dcp", dist.new_group(backend="gloo")
 if os.path.exists(checkpoint): dcp.load({"loader": loader}, checkpoint_id=checkpoint)
 parts, saved = [], None
@@ -158,8 +136,8 @@ for batch in loader:
     part = [None] * size
     dist.all_gather_object(part, batch.tolist())
     parts.append(sorted(sum(part, [])))
-    if inner.position.step in (6, 16): saved = dcp.async_save({"loader": loader}, checkpoint_id=checkpoint, process_group=own)
-    if inner.position.step == int(sys.argv[6]): break  # what comes behind the save is in no checkpoint
+    if loader.position.step in (6, 16): saved = dcp.async_save({"loader": loader}, checkpoint_id=checkpoint, process_group=own)
+    if loader.position.step == int(sys.argv[5]): break  # what comes behind the save is in no checkpoint
 if saved: saved.result()
 print(parts)
 dist.destroy_process_group()
@@ -167,14 +145,10 @@ time.sleep(0.2)  # threads of gloo still have calls of torch's own, and would wa
 """
 
 
-@pytest.mark.parametrize("kind", ["loader", "titan"])
-def test_a_loader_saved_in_the_background_by_dcp_goes_on_in_other_worlds(tmp_path, kind, monkeypatch):
-    page = Path(os.environ["ROTA_ROOT"], "docs", "trainers.md").read_text()
-    shown = textwrap.dedent(re.search(r"( +class RotaLoader.*?)\n *```", page, re.S)[1])
-    monkeypatch.setenv("TITAN", shown.replace("epochs=10", "epochs=2"))
+def test_a_loader_saved_in_the_background_by_dcp_goes_on_in_other_worlds(tmp_path):
     found = []
     for ranks, workers, last in (4, 0, 8), (3, 2, 12), (2, 0, 99):
-        with Job(tmp_path, DCP, ranks, kind, workers, last) as job:
+        with Job(tmp_path, DCP, ranks, workers, last) as job:
             assert job.codes(200) == [0] * ranks, job.texts()
             found.append(json.loads(job.said(0)))
     first, second, third = found

@@ -1,5 +1,6 @@
 """Jobs of several processes of torch.distributed: by torchrun, or each started by itself."""
 
+import importlib.util
 import os
 import pathlib
 import signal
@@ -146,3 +147,23 @@ class Job:
             if process.poll() is None:
                 process.kill()
                 process.wait(timeout=20)
+
+
+def example(name):
+    """examples/python/NAME.py as a module."""
+    spec = importlib.util.spec_from_file_location(name, os.path.join(os.environ["ROTA_EXAMPLES"], f"{name}.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def beside(name):
+    """The directory of what requirements-NAME.txt pins, for PYTHONPATH: what is not in build/pypi, as it would not fit there."""
+    pins = pathlib.Path(__file__).with_name(f"requirements-{name}.txt")
+    directory = pathlib.Path(os.environ["ROTA_ROOT"], "build", name)
+    kept = directory / "pins"
+    if not kept.exists() or kept.read_text() != pins.read_text():
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target", directory, "-r", pins]
+        subprocess.run(pip, check=True, timeout=600)
+        kept.write_text(pins.read_text())
+    return str(directory)
