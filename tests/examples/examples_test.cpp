@@ -117,6 +117,16 @@ TEST_F(Examples, ShardsHaveAllOfManyFiles) {
   EXPECT_THAT(again, HasSubstr("rank 0 of 1: 0 samples"));  // the epoch was over
 }
 
+TEST_F(Examples, SurviveGoesOnWithoutARankThatDies) {
+  if (run("test -x " ROTA_PROGRAMS "/survive").code != 0) GTEST_SKIP() << "this MPI has no fault tolerance";
+  EXPECT_THAT(run(started(4, "survive 2 7")).output, Not(HasSubstr("lost no sample")));  // MPI ends all
+  for (const std::string lost : {"2 7", "0 0", "3 83"}) {  // the last one in the middle of the second epoch
+    const Ended ended =
+        run("timeout 100 " ROTA_MPIEXEC " 4 --with-ft ulfm " ROTA_PROGRAMS "/survive " + lost);
+    EXPECT_THAT(ended.output, HasSubstr("3 ranks trained 168 steps, and lost no sample")) << lost;
+  }
+}
+
 TEST_F(Examples, TrainingGoesOnAtOtherWorldSizesWithTheSameLossesAndWeights) {
   const std::string whole = run(1, "train_mpi --epochs 1 --losses ref.txt");
   run(3, "train_mpi --epochs 1 --checkpoint c --stop-after 20 --same-as ref.txt");
