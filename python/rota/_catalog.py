@@ -128,7 +128,6 @@ class Catalog(_rota.Catalog):
                 what = path_bytes(what)
         super().__init__(kind, what, given, numbers, ranks)
         self._options = dict(options, progress=None)
-        self._is_of_many = ranks is not None and ranks.size > 1
         return self
 
     @classmethod

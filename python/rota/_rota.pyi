@@ -104,7 +104,6 @@ class StopSignal:
 
 class Source:
     _recipe: tuple | None
-    _shares_files: Final[bool]
     fields: Final[tuple[Field, ...]]
     fingerprint: Final[str]
     def __len__(self) -> int: ...

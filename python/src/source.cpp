@@ -364,11 +364,6 @@ void define_sources(py::module_& module) {
           py::cpp_function([](const PySource& self) { return to_string(self.source->fingerprint()); },
                            Released()),
           "What the dataset is known by: a state of another one is refused.")
-      .def_property_readonly("_shares_files",
-                             [](const PySource& self) {
-                               return internal::PlannedSource::plan_of(*self.source)->sharing() !=
-                                      internal::Sharing::none;
-                             })
       .def(
           "where",
           [](const PySource& self, py::handle i) {

@@ -37,7 +37,7 @@ SharedFiles::~SharedFiles() {
       if (slots_[file].is_own) table_.forget(file, slots_[file].version);
     }
   } catch (const Error&) {
-    // Another process has died with the table's lock: so does the job.
+    // Another process has been stopped with the table's lock: others find that nobody has it open.
   }
 }
 
@@ -62,11 +62,11 @@ std::shared_ptr<const FileMemory> SharedFiles::open(std::size_t file) {
   }
 }
 
-// Its maker may have been killed. Other processes of the job are then, too.
+// Of one that was killed it would be this process's to fetch.
 Error SharedFiles::not_fetched(std::size_t file) const {
   return failure(ErrorCode::timeout,
                  "read {}: another process of this node has begun to fetch it, and nothing has come for {} "
-                 "s; it was killed, or stopped; end the job",
+                 "s; it was stopped, or waits; let it go on, or end the job",
                  files_.path(file), std::chrono::duration<double>(table_.patience()).count());
 }
 
@@ -191,7 +191,7 @@ void SharedFiles::end_use(const FileRange& files) noexcept try {
   }
   table_.wake();
 } catch (const Error&) {
-  // Another process has died with the table's lock: so does the job.
+  // Another process has been stopped with the table's lock: what this one uses stays until it has ended.
 }
 
 ReadCounts SharedFiles::fetched() const {

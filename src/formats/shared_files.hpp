@@ -25,8 +25,11 @@
 namespace rota::internal {
 
 /// For each file of a dataset: whether it is in memory, who has it there, and who needs it. One table for a
-/// node, in memory that its ranks share. Any thread of any of them. Ranks of a job die together: where one
-/// was killed at its work on the table, the others throw Error{timeout} instead of waiting for ever.
+/// node, in memory that its ranks share. Any thread of any of them.
+///
+/// A rank that is killed stops nobody, be it at its work on the table or on a file: what it was to make is
+/// for others to make, and what it used is not used any more, within a second of somebody asking. Whoever
+/// waits for one that is stopped throws Error{timeout}.
 ///
 /// A file is absent, coming (one process makes it), or ready (that process has it open for the others to
 /// open). Ranks begin and end to use it. Files that nobody uses stay while they have no more than
@@ -84,10 +87,15 @@ class SharedTable {
   [[nodiscard]] std::chrono::milliseconds patience() const noexcept { return patience_; }
 
  private:
+  struct Process;
   struct Head;
   struct Entry;
   class Lock;
 
+  [[nodiscard]] std::span<std::uint8_t> uses_of(const Entry& entry) const noexcept;
+  void end_round_if_all_had_it(Entry& entry, bool was_all) noexcept;
+  void look_for_the_dead() noexcept;
+  void count_anew() noexcept;
   static bool is_needed_later(const Entry& a, const Entry& b) noexcept;
   void drop(Entry& entry) noexcept;
   void count_idle(const Entry& entry, int files) noexcept;
@@ -95,7 +103,10 @@ class SharedTable {
 
   NodeMemory room_;
   Head* head_;
+  std::span<Process> ranks_;  // of the node
   std::span<Entry> entries_;  // one per file
+  std::uint8_t* uses_;        // of each file by each rank
+  std::size_t rank_;          // of this process
   std::int64_t most_bytes_;
   std::chrono::milliseconds patience_;
 };

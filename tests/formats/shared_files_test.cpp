@@ -176,12 +176,11 @@ TEST_F(SharedFilesTest, NothingIsLeftOfAProcessThatIsKilled) {
   EXPECT_EQ(entries(), before);
 }
 
-// It has some open and makes another: that one is an error for a process that waits for it, not a wait for
-// ever.
-TEST_F(SharedFilesTest, AFileOfAProcessThatIsKilledAtItsMakingIsAnErrorForTheOthers) {
-  int missing = 0;
-  for (int round = 0; round < 200 && missing == 0; ++round) {
-    const auto files = share(2 * kRawBytes, 100ms);
+// It has some open and makes another: all are there at once for whoever wants them.
+TEST_F(SharedFilesTest, FilesOfAProcessThatIsKilledAtTheirMakingAreMadeByOthers) {
+  std::int64_t made = 0;
+  for (int round = 0; round < 100; ++round) {
+    const auto files = share(2 * kRawBytes);
     const pid_t maker = ::fork();
     ASSERT_GE(maker, 0);
     if (maker == 0) {
@@ -189,15 +188,13 @@ TEST_F(SharedFilesTest, AFileOfAProcessThatIsKilledAtItsMakingIsAnErrorForTheOth
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1 + round % 10));
     ::kill(maker, SIGKILL);
+    const auto start = std::chrono::steady_clock::now();
+    for (const std::size_t i : {0U, 1U, 2U, 3U}) EXPECT_TRUE(is_all(files->open(i), "abcd"[i]));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
     ASSERT_EQ(::waitpid(maker, nullptr, 0), maker);
-    for (const std::size_t i : {0U, 1U, 2U, 3U}) {
-      const auto error = error_of([&] { EXPECT_TRUE(is_all(files->open(i), "abcd"[i])); });
-      if (!error) continue;
-      EXPECT_THAT(error, is_error(timeout));
-      ++missing;
-    }
+    made += files->fetched().files;
   }
-  EXPECT_GT(missing, 0);
+  EXPECT_GT(made, 100);
 }
 
 TEST_F(SharedFilesTest, ThreadsThatHoldAndReadAndLetGoSeeWhatTheFilesHold) {

@@ -1,5 +1,7 @@
 """Ranks of torch.distributed that are killed, that hang, or that come late: who is named, when, and what goes on then."""
 
+import gzip
+import random
 import re
 import signal
 import time
@@ -198,3 +200,38 @@ def test_a_rank_that_does_not_make_a_communicator_is_named(tmp_path):
     with Job(tmp_path, code, 3) as ranks:
         assert ranks.codes() == [0, 0, 0], ranks.texts()
         assert all("make a communicator: rank 1 did not arrive" in ranks.said(rank) for rank in (0, 2)), ranks.texts()
+
+
+SHARED = """
+import json
+catalog = rota.Catalog(path + "/data", comm=dist.group.WORLD)
+loader = rota.Loader(rota.open(catalog), 6, shuffle="within", shards=30, interleave=2, epochs=5, world=(0, 1), workers=2)
+whole, step = loader.run.copy(), 0
+dist.barrier()
+print("here", flush=True)
+
+def ask():
+    if rank < 2 and step < 10: time.sleep(0.02)  # while rank 2 goes through all files
+    return (step, rank, 3) if rank == 2 or step < 10 else (step, rank, 2)
+
+for batch in rota.Members(loader, ask):
+    assert [*batch.ids] == [*whole.at(step).slice(ask()[1:]).ids]
+    step += 1
+if rank == 2: time.sleep(100)
+os._exit(0)  # gloo would wait for the dead
+"""
+
+
+@pytest.mark.parametrize("wait", [0, 0.01, 0.03, 0.06, 0.1])
+def test_a_member_that_is_killed_stops_nobody_who_shares_files_with_it(tmp_path, wait):
+    (tmp_path / "data").mkdir()
+    for i in range(30):
+        with gzip.open(tmp_path / "data" / f"{i}.jsonl.gz", "wt") as file:
+            file.writelines(f"{i} {j} {random.randbytes(50_000).hex()}\n" for j in range(12))
+    with Job(tmp_path, SHARED, 3) as job:
+        for rank in range(3):
+            job.wait_until_it_says(rank, "here")
+        time.sleep(wait)
+        killed = job.signal(2, signal.SIGKILL)
+        assert job.codes(60) == [0, 0, -9], job.texts()
+        assert time.time() - killed < 20
