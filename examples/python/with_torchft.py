@@ -33,7 +33,7 @@ class Model(torch.nn.Module):
         return (self.layers(x / 500 - 1) - torch.sin(x / 100)).square().mean()
 
 
-def train(directory, epochs=3, batch=7, is_async=False, active=None):
+def train(directory, epochs=3, batch=7, is_async=False, active=None, workers=0):
     group, rank, ranks = (int(os.environ[name]) for name in ("REPLICA_GROUP_ID", "RANK", "WORLD_SIZE"))
     if ranks > 1:
         dist.init_process_group("gloo", timeout=timedelta(seconds=10))
@@ -65,11 +65,12 @@ def train(directory, epochs=3, batch=7, is_async=False, active=None):
         return manager.current_step(), None if place is None else place * ranks + rank, manager.num_participants() * ranks
 
     sampler = rota.ElasticBatchSampler(DATA, batch, seed=1, epochs=epochs, tail="partial", world=(0, 1))
-    members = rota.Members(rota.torch.DataLoader(DATA, sampler), ask)
+    loader = rota.torch.DataLoader(DATA, sampler, num_workers=workers, persistent_workers=workers > 0)
+    members = rota.Members(loader, ask)
     with open(f"{directory}/group{group}.{rank}.jsonl", "a") as log:
         for x in members:
             step = manager.current_step()
-            (model(DATA[:1] if x is None else x) * members.weight(x)).backward()
+            (model(DATA[:1] if x is None else x) * members.weight()).backward()
             for weights in model.parameters():
                 if ranks > 1:  # torchft takes the mean over groups alone
                     dist.all_reduce(weights.grad)

@@ -9,27 +9,15 @@ import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rota import _rota
-from rota._catalog import Catalog
 from rota._errors import CallbackError, InvalidArgumentError, MismatchError, UnsupportedError
 from rota._indices import BatchInfo
 from rota._loader import Loader
 from rota._sampler import ElasticBatchSampler
-from rota._values import Mixture, World
+from rota._values import World
 
 _PARTS = dict(dataset="data", datasets="data", fields="data", plan="plan", rank_split="split", balance="split")
 """of a fingerprint, by the first word of a line; all else is the order"""
 _TASK = "ask who takes part in a step"
-
-
-def _is_shared(made_of: Any) -> bool:
-    """Whether a source is made of a catalog of several ranks."""
-    if isinstance(made_of, _rota.Source):
-        name, args, _ = made_of._recipe or ("", (), None)
-        return name != "python_source" and any(map(_is_shared, args))
-    if isinstance(made_of, Catalog):
-        return made_of._is_of_many
-    return isinstance(made_of, list) and any(map(_is_shared, made_of))
 
 
 def _require_own(order: Any, sampler: ElasticBatchSampler | None) -> None:
@@ -54,15 +42,6 @@ def _require_own(order: Any, sampler: ElasticBatchSampler | None) -> None:
     ):
         if is_wrong:
             raise InvalidArgumentError(f"make members: {why}")
-    source = getattr(order, "source" if sampler is None else "dataset", None)
-    source = getattr(source, "_rota_dataset", source)
-    sources = source.sources if isinstance(source, Mixture) else [source]
-    for one in sources.values() if isinstance(sources, Mapping) else sources:
-        if isinstance(one, _rota.Source) and _is_shared(one) and one._shares_files:
-            raise UnsupportedError(
-                f"make members of {one!r}: the ranks of a node share its files (share_files, or compressed ones), and "
-                "would wait for a lock of one that was killed; open it in each process without comm="
-            )
 
 
 def _digest(lines: list[str]) -> str:
@@ -106,9 +85,9 @@ class Members(Iterator[Any]):
         if not callable(ask):
             raise TypeError(f"make members: ask is {ask!r}; it must return (step, rank, size) when it is called")
         _require_own(order, sampler)
-        self._order, self._sampler, self._ask = order, sampler, ask
+        self._of, self._sampler, self._ask = order, sampler, ask
         self._placed: Any = order if sampler is None else sampler  # what has a place and a world
-        self._moves, self._fingerprint = 0, ""
+        self._moves = 0
         self._batches: Any = None  # what is drawn of a sampler, or of a loader of torch's
         self._begin(None if committed is None else operator.index(committed))
 
@@ -120,19 +99,24 @@ class Members(Iterator[Any]):
         self._again = 0  # batches that come again before its next step
         while not run.is_over and run.slice().is_again and run.advance():
             self._again += 1
+        if "that come again" in run._described():
+            raise InvalidArgumentError(
+                "make members of a run whose open samples come again later, behind steps that are to come: train on to "
+                "there first"
+            )
         if committed is None and self._again:
             raise InvalidArgumentError(
                 "make members of a run with open samples, which come again in batches that are no steps: say how many "
                 "steps were committed (committed=), and let who joins load the members' state_dict()"
             )
-        self._state: Any = dict(self._order.state_dict()) if self._again else None
+        self._state: Any = dict(self._of.state_dict()) if self._again else None
         self._next, self._most = self._committed, 0  # the number that is drawn next, and the highest that was heard
-        self._world: Any = None  # none was asked for
-        self._size, self._info, self._last = 0, None, None
+        self._is_drawn = False  # a batch, since the last move
+        self._size, self._info = 0, None
 
     def _place(self) -> Any:
         """Another one where others have moved the run; of a sampler, what is noted of batches that are drawn."""
-        return self._order.position if self._sampler is None else self._sampler._ahead
+        return self._of.position if self._sampler is None else self._sampler._ahead
 
     # ---- numbers of committed steps, and steps ----
 
@@ -160,27 +144,29 @@ class Members(Iterator[Any]):
         return self
 
     def __next__(self) -> Any:
-        sampler, place = self._sampler, self._place()
-        if sampler is None or not sampler._part or place is not self._left_at:  # else it is another part of that batch
+        sampler = self._sampler
+        is_begun = sampler is not None and sampler._part and self._batches is not None
+        if not is_begun or self._place() is not self._left_at:  # else it is another part of the batch asked for
             number, world = self._asked()
             if world is None:
                 self._require_more(number)
-                self._size, self._info, self._last = 0, None, None
+                self._most, self._size, self._info = number, 0, None
                 return None
+            place = self._place()
             was_moved = place != self._left_at if sampler is None else place is not self._left_at
-            if was_moved or number != self._next or world != self._world:
+            if was_moved or not self._is_drawn or number != self._next or world != self._placed.world:
                 self._go_to(number, world, was_moved)
-            self._size = world[1]
+            self._most, self._size = number, world.size
         try:
-            self._last = self._draw()
+            batch = self._draw()
         except BaseException:
             self._batches, self._left_at = None, ...  # the next one begins anew
             raise
         self._next += sampler is None or not sampler._part
-        self._left_at = self._place()
-        return self._last
+        self._left_at, self._is_drawn = self._place(), True
+        return batch
 
-    def _asked(self) -> tuple[int, tuple[int, int] | None]:
+    def _asked(self) -> tuple[int, World | None]:
         try:
             answer = self._ask()
         except StopIteration as error:  # which would end the loop without a word
@@ -201,15 +187,11 @@ class Members(Iterator[Any]):
                 f"{_TASK}: ask() said that {number} steps are committed, and that {self._most} are, before; what was "
                 "committed never comes again; where all go back to a checkpoint, make Members anew"
             )
-        if told and told[0] != self._fingerprint:
-            self._fingerprint = self.fingerprint
-            if told[0] != self._fingerprint:
-                raise MismatchError(
-                    f"{_TASK}: this one has {self._fingerprint}, another {told[0]}; all must have the same data, "
-                    "order, plan and split"
-                )
-        self._most = number
-        return number, None if rank is None else (rank, size)
+        if told and told[0] != (own := self.fingerprint):
+            raise MismatchError(
+                f"{_TASK}: this one has {own}, another {told[0]}; all must have the same data, order, plan and split"
+            )
+        return number, None if rank is None else World(rank, size)
 
     def _require_more(self, number: int) -> tuple[int, int]:
         """Its step, and which of those it is that are not left out. At the end of the run StopIteration."""
@@ -224,7 +206,7 @@ class Members(Iterator[Any]):
             raise StopIteration
         return step, index
 
-    def _go_to(self, number: int, world: tuple[int, int], was_moved: bool) -> None:
+    def _go_to(self, number: int, world: World, was_moved: bool) -> None:
         """To where so many steps were committed, in another world."""
         placed = self._placed
         step, index = self._require_more(number)
@@ -235,27 +217,28 @@ class Members(Iterator[Any]):
                 "such a state by load_state_dict() of the Members"
             )
         self._drop()
-        self._moves += self._world is not None
-        if self._world is None or world != self._world:
+        if world != placed.world or (self._sampler is not None and not self._is_drawn):  # its ranks compare nothing
             placed.rescale(world)
+        self._moves += self._is_drawn
+        self._is_drawn = False
         if 0 <= number - self._committed < self._again:
-            self._order.load_state_dict(self._state)
+            self._of.load_state_dict(self._state)
             for _ in range(number - self._committed):
                 placed.next() if self._sampler is None else placed.advance()
         elif self._sampler is not None:
             placed._seek_step(step)
         elif was_moved or comes_again or self._index_of(placed.position.step) != index:
             placed.seek_step(step)
-        self._world, self._next, self._left_at = world, number, self._place()
+        self._next, self._left_at = number, self._place()
 
     def _drop(self) -> None:
         """What is drawn ahead."""
-        if self._batches is not None and self._sampler is not self._order:
+        if self._batches is not None and self._sampler is not self._of:
             self._batches.close()
         self._batches = None
 
     def _draw(self) -> Any:
-        order, sampler = self._order, self._sampler
+        order, sampler = self._of, self._sampler
         if sampler is None:
             self._info = order.next()
             if self._info is None:
@@ -278,28 +261,24 @@ class Members(Iterator[Any]):
     @property
     def world(self) -> World | None:
         """This member among those that take part in this step; None where it sits out."""
-        return World(*self._world) if self._size else None
+        return self._placed.world if self._size else None
 
     @property
     def info(self) -> Any:
         """What is in the batch given last: the `Batch` of a loader, else a `BatchInfo`; None where it sits out."""
         return self._info
 
-    def weight(self, batch: Any = ...) -> float:
-        """What to multiply the loss of this batch by, the mean of its samples, where gradients are averaged.
+    def weight(self) -> float:
+        """What to multiply the loss of the batch given last by, the mean of its samples, where gradients are averaged.
 
         Their mean over all members is then the gradient of the mean over the global batch, whatever slices they have:
         real samples of this slice x members / real samples of all. 0 for a member that has none, or sits out.
-        A loss that is a sum over tokens is multiplied by members / `info.global_sums[column]` instead.
+        A loss that is a sum over tokens is multiplied by members / `info.global_sums[column]` instead. Raises
+        InvalidArgumentError of a loader that skips bad samples, in a world of several: how many others have is not
+        known then.
         """
-        if batch is None or (batch is ... and self._info is None):
-            return 0.0
-        of = self._info if batch is ... or batch is self._last else batch
-        if not isinstance(of, (_rota.Batch, BatchInfo)):
-            if self._sampler is self._order:
-                raise TypeError("weigh a batch: it is not the one that was given last")
-            of = self._order.info_of(batch)
-        return of.real * self._size / of.global_real if of.real else 0.0
+        of: Any = self._info
+        return 0.0 if of is None or not of.real else of.real * self._size / of.global_real
 
     @property
     def fingerprint(self) -> str:
@@ -313,8 +292,11 @@ class Members(Iterator[Any]):
             first = run.at(0) or run
         lines = first._described().splitlines()
         lines += [line for line in self._placed._described().splitlines() if line not in now or line[:4] == "rank"]
-        content = json.loads(self._order.state_dict()["rota"]).get("content")
-        parts: dict[str, set[str]] = {"data": {str(content)}, "order": set(), "plan": set(), "split": set()}
+        state = json.loads(self._of.state_dict()["rota"])
+        by_hand = str(state.get("way", {}).get("changes", ""))
+        parts: dict[str, set[str]] = {name: set() for name in ("data", "order", "plan", "split")}
+        parts["data"].add(str(state.get("content")))
+        parts["plan"].add(by_hand)
         for line in lines:
             if not line.startswith(("its place ", "sample ")) and "that come again" not in line:
                 parts[_PARTS.get(line.partition(" ")[0], "order")].add(line)
@@ -327,7 +309,8 @@ class Members(Iterator[Any]):
         """
         if self._again and self._next <= self._committed + self._again:
             return {**self._state, "committed": self._committed}
-        return {**self._order.state_dict(), "committed": self._next}
+        behind = self._index_of(self._placed.position.step) - self._index
+        return {**self._of.state_dict(), "committed": self._committed + self._again + behind}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes by what `state_dict` returned, also of a checkpoint before: then `ask` may say less than it did."""
@@ -337,5 +320,5 @@ class Members(Iterator[Any]):
                 "Members(..., committed=) where its number is another than theirs"
             )
         self._drop()
-        self._order.load_state_dict({name: value for name, value in state.items() if name != "committed"})
+        self._of.load_state_dict({name: value for name, value in state.items() if name != "committed"})
         self._begin(operator.index(state["committed"]))

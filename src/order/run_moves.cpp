@@ -176,7 +176,11 @@ void Run::restart() {
 
 void Run::set_global_batch_size(std::int64_t size) {
   internal::OptionCheck("set a batch size").in_range("global_batch_size", size, 1, kMaxBatchSize);
-  if (size != global_batch_size()) RunAccess::change(*this, size, {});
+  if (size == global_batch_size()) return;
+  // What is too little for a batch now stays out, whether the run has come here by steps or at once.
+  internal::GlobalBatch next;
+  if (RunAccess::batch(*this, next) && next.start.step == position_.step) position_ = next.start;
+  RunAccess::change(*this, size, {});
 }
 
 void Run::set_weights(std::span<const double> weights) {

@@ -305,6 +305,18 @@ TEST(Stages, HoldWhatIsSetByHandUntilTheNextOneBegins) {
   EXPECT_EQ(all_of(run), all_of(rota::Run(1000, {.global_batch_size = 10, .plan = plan})));
 }
 
+// An epoch's last 14 samples are no batch of the stage that begins there.
+TEST(Stages, ThatEndAnEpochByTheirSizeDoSoWhetherStepsWereTakenOrNot) {
+  const RunPlan plan{.stages = {{.begin = 7, .unit = Stage::Unit::steps, .global_batch_size = 16}}};
+  rota::Run walked(35, {.global_batch_size = 3, .tail = Tail::drop, .epochs = 2, .plan = plan});
+  rota::Run there = *walked.at(7);
+  for (int steps = 0; steps < 7; ++steps) ASSERT_TRUE(walked.advance());
+  for (rota::Run* run : {&walked, &there}) run->set_global_batch_size(6);
+  EXPECT_EQ(walked.position(), there.position());
+  EXPECT_EQ(walked.position().epoch, 1);
+  EXPECT_EQ(all_of(walked), all_of(there));
+}
+
 TEST(Stages, AreReplannedBehindAStepThatWasGoneBackToWhateverWasChangedLater) {
   rota::Run run(1000, {.global_batch_size = 10});
   for (int steps = 0; steps < 20; ++steps) ASSERT_TRUE(run.advance());

@@ -5,71 +5,13 @@ import json
 import random
 import subprocess
 import sys
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import rota
+from quorums import OVER, Member, alone, play
 from runs import Dataset, loader, refused, samples_of, settings, source
-
-OVER = object()
-
-
-class Auditor:
-    """Sees (step, samples of its members) of each committed step, and knows the run alone."""
-
-    def __init__(self, batches):
-        self.batches, self.seen = [sorted(batch) for batch in batches], 0
-
-    def see(self, step, samples):
-        assert step == self.seen and sorted(samples) == self.batches[step]
-        self.seen += 1
-
-
-def alone(run):
-    return [samples_of(run[step]) for step in range(len(run)) if not run.is_skipped(step)]
-
-
-class Member:
-    """One of a quorum that says each step to it."""
-
-    def __init__(self, order, **options):
-        self.order, self.answers = order, deque()
-        self.members = rota.Members(order, self.answers.popleft, **options)
-
-    def draw(self, *answer):
-        """Its samples; None where it sits out, OVER at the end of the run."""
-        self.answers.append(answer)
-        batch = next(self.members, OVER)
-        return batch if batch is OVER or answer[1] is None else samples_of(self.members.info)
-
-    def end(self):
-        """Nothing is left behind that others would wait for."""
-
-
-def play(make, batches, seed, pool=map, most=7):
-    """Joins, deaths, spares and failed commits at random, until the run is over; returns how many steps came again."""
-    dice, auditor, there, committed, again = random.Random(seed), Auditor(batches), [], 0, 0
-    while True:
-        for member in [member for member in there if dice.random() < 0.1]:
-            there.remove(member)
-            member.end()
-        there += [make() for _ in range(dice.choice((0, 0, 0, 1, 3))) if len(there) < most]
-        dice.shuffle(there)
-        size = dice.randint(len(there) // 2, len(there))  # the others are spares, or heal
-        answers = [(committed, rank if rank < size else None, size) for rank in range(len(there))]
-        drawn = [*pool(lambda call: call[0].draw(*call[1]), [*zip(there, answers)])]
-        if OVER in drawn:
-            assert all(one is OVER for one in drawn)
-            assert auditor.seen == len(batches)
-            return again
-        assert drawn[size:] == [None] * (len(there) - size)
-        if size and dice.random() < 0.8:
-            auditor.see(committed, sum(drawn[:size], []))
-            committed += 1
-        else:
-            again += size > 0
 
 
 def with_plan(seed, options):
@@ -181,76 +123,6 @@ def test_processes_that_are_killed_lose_nothing():
 
         play(make, alone(rota.Run(60, 7, epochs=2, seed=3)), 2, most=3)
     assert sum(one.process.returncode == -9 for one in made) > 4
-
-
-# ---- what stays, and what moves ----
-
-
-def test_what_was_read_ahead_stays_while_all_is_as_expected():
-    member = Member(loader(80, workers=2, read_ahead_batches=4))
-    for step in range(4):
-        member.draw(step, 0, 1)
-    assert member.draw(4, None, 1) is None and member.members.world is None
-    member.draw(4, 0, 1)
-    assert member.members.moves == 0 and member.members.world == rota.World(0, 1)
-    member.draw(4, 0, 1)  # which was not committed
-    member.draw(5, 1, 2)
-    member.draw(9, 1, 2)  # behind a while in which others were there
-    assert member.members.moves == 3
-
-
-def test_the_parts_of_a_batch_are_one_step():
-    balance = rota.Balance([1] * 40, micro_batches=2)
-    sampler = rota.ElasticBatchSampler(40, 8, epochs=1, rank_split="balanced", balance=balance, world=(0, 1))
-    asked = []
-    members = rota.Members(sampler, lambda: (asked.append(0), (len(asked) - 1) // 2, 0, 1)[1:])
-    parts = [sorted(members.info.ids) for _ in members]
-    assert len(asked) == 11 and len(parts) == 20 and parts[:2] == parts[2:4] != parts[4:6]
-    next(members := rota.Members(sampler, lambda: (0, 0, 1)))
-    first = sorted(members.info.ids)
-    for _ in members:  # a loop that begins in the middle of a batch begins with its first part
-        assert sorted(members.info.ids) == first
-        break
-
-
-# ---- weights ----
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
-@pytest.mark.parametrize("split", ["by_sample", "balanced"])
-def test_the_mean_of_weighted_gradients_is_that_of_the_global_mean(size, split):
-    tokens = np.arange(23) % 6 + 1
-    x, y, w = np.random.default_rng(1).normal(size=(3, 23))
-    gradient = 2 * x * (w[0] * x - y)  # of each sample
-    options = dict(rank_split=split, balance=rota.Balance(tokens)) if split == "balanced" else {}
-    members = [Member(rota.Loader(rota.PythonSource([*x]), 4, world=(0, 1), **options)) for _ in range(size)]
-    for step in range(6):  # the last batch is short
-        shares, of_tokens = [], []
-        for rank, one in enumerate(members):
-            one.draw(step, rank, size)
-            batch, ids = one.members.info, one.members.info.ids
-            shares.append(one.members.weight(batch) * gradient[ids].mean() if batch.size else one.members.weight(batch))
-            if split == "balanced":
-                factor = one.members.world.size / batch.global_sums[0]
-                of_tokens.append(factor * (tokens[ids] * gradient[ids]).sum())
-        all_ids = one.order.run.at(step).slice().ids
-        assert np.isclose(np.mean(shares), gradient[all_ids].mean())
-        if split == "balanced":
-            assert np.isclose(np.mean(of_tokens), np.average(gradient[all_ids], weights=tokens[all_ids]))
-    members[0].draw(5, None, 1)
-    assert members[0].members.weight() == members[0].members.weight(None) == 0
-
-
-def test_a_loader_of_torchs_weighs_its_batches():
-    torch = pytest.importorskip("rota.torch")
-    sampler = rota.ElasticBatchSampler(10, 7, tail="partial", shuffle="none", epochs=1, world=(0, 1))
-    one = Member(torch.DataLoader(range(10), sampler))
-    weights = []
-    for rank, step in ((0, 0), (1, 0), (2, 0), (0, 1), (3, 1)):
-        one.members._most = 0
-        one.draw(step, rank, 4)
-        weights.append(one.members.weight(one.members._last))
-    assert weights == [4 / 7, 8 / 7, 8 / 7, 0, 4 / 3] and one.members._last.tolist() == [9]
 
 
 # ---- runs that count otherwise ----
@@ -399,20 +271,6 @@ def test_orders_that_a_member_cannot_have_are_refused(tmp_path):
     torch = pytest.importorskip("rota.torch")
     skips = torch.DataLoader(range(8), sampler(8, 4, epochs=1), on_bad_sample="skip")
     refused(lambda: rota.Members(skips, tuple), rota.InvalidArgumentError, "on_bad_sample")
-
-
-def test_files_that_a_node_shares_are_refused_by_name(tmp_path):
-    (tmp_path / "a.jsonl").write_text("one\ntwo\nthree\n")
-    for shares, many in ((True, True), (True, False), (False, True)):
-        catalog = rota.Catalog(tmp_path, share_files=shares)
-        catalog._is_of_many = many  # as one of several ranks is, which test_mpi has
-        lines = rota.join([rota.open(catalog)])
-        for data in (lines, rota.Mixture([lines, lines], [1, 1])):
-            order = rota.Loader(data, 2, shuffle="none", shards=1, interleave=1, world=(0, 1))
-            if shares and many:
-                refused(lambda: rota.Members(order, tuple), rota.UnsupportedError, "rota.Source of 3 samples.*share_files")
-            else:
-                assert len([*map(len, rota.Members(order, iter([(0, 0, 1), (9, 0, 1)]).__next__))]) == 1
 
 
 def test_a_loader_of_torchs_begins_a_batch_anew_behind_an_error_of_its_dataset():

@@ -2,13 +2,13 @@
 
     python torchft_job.py chains 50    # so many, of 10 kills
     python torchft_job.py own 5        # what torchft's own sampler loses in such chains
+    python torchft_job.py death 5      # the time from a kill to the next committed step, and what of it Members took
     python torchft_job.py overlap 3    # the time of a step without kills: the quorum beside the forward pass, and before it
 
 Each process writes what it draws before it trains it, with the quorum: who is killed has said it by then.
 """
 
 import faulthandler
-import importlib.util
 import json
 import multiprocessing
 import os
@@ -24,13 +24,12 @@ from types import SimpleNamespace
 import rota
 import rota.torch
 import torch
+import torch_jobs
 import torchft
 from torch.distributed import TCPStore
 from torchft._torchft import LighthouseServer
 
-spec = importlib.util.spec_from_file_location("with_torchft", os.path.join(os.environ["ROTA_EXAMPLES"], "with_torchft.py"))
-example = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(example)
+example = torch_jobs.example("with_torchft")
 torch.set_num_threads(1)
 SAMPLES, FREE = len(example.DATA), 2**40
 
@@ -62,8 +61,8 @@ class Manager(torchft.Manager):
     def tell(self, **line):
         print(json.dumps({"quorum": self._quorum_id, **line}), file=Manager.log, flush=True)
 
-    def tell_drawn(self, ids):
-        self.tell(step=self.current_step(), size=self.num_participants(), ids=ids)
+    def tell_drawn(self, ids, **more):
+        self.tell(step=self.current_step(), size=self.num_participants(), ids=ids, **more)
 
 
 class Optimizer(torchft.Optimizer):
@@ -73,11 +72,15 @@ class Optimizer(torchft.Optimizer):
 
 
 class Seen(rota.Members):
-    """Members that tell."""
+    """Members that tell, also how long they took themselves."""
+
+    def __init__(self, order, ask):
+        super().__init__(order, lambda: (ask(), setattr(self, "begun", time.perf_counter()))[0])
 
     def __next__(self):
         batch = super().__next__()
-        Manager.made.tell_drawn(None if self.world is None else self.info.ids.tolist())
+        own = time.perf_counter() - self.begun
+        Manager.made.tell_drawn(None if self.world is None else self.info.ids.tolist(), own=own)
         time.sleep(Manager.forward)
         return batch
 
@@ -103,13 +106,14 @@ class Own:
             manager.tell_drawn(ids.tolist() if manager.is_participating() else None)
             yield example.DATA[ids]
 
-    def weight(self, batch):
+    def weight(self):
         return 1.0
 
 
 def member(directory, environment, hold, forward, own, options):
     os.environ.update(environment)
     faulthandler.dump_traceback_later(150, exit=True)
+    multiprocessing.set_start_method("fork", force=True)  # workers of a loader, else of a server that outlives who is killed
     os.dup2(os.open(f"{directory}/log.{os.getpid()}", os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
     if "MASTER_PORT" not in environment:
         store = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
@@ -137,6 +141,7 @@ class Job:
         self.directory, self.ranks, self.arguments = Path(directory), ranks, (self.hold, forward, own, options)
         self.lighthouse = LighthouseServer("[::]:0", 1, 500, 10, 500)
         self.processes, self.stores, self.lines = [[] for _ in range(groups)], [], {}
+        self.kills = []
 
     def __enter__(self):
         for group in range(len(self.processes)):
@@ -165,6 +170,7 @@ class Job:
     def kill(self, group, rank, ahead):
         """The others go so many steps on, until it is back."""
         self.hold.value = max(line.get("step", 0) for of in self.read().values() for line in of) + ahead
+        self.kills.append(time.time())
         self.processes[group][rank].kill()
         for process in self.processes[group]:  # what is left of the group ends by itself
             process.join(60)
@@ -270,6 +276,20 @@ def milliseconds_of_a_step(**options):
     return 1000 * statistics.median(b - a for of in times for a, b in zip(of[20:], of[21:]))
 
 
+def deaths(kills, **options):
+    """Milliseconds from each kill to the next step that the others committed, and what of them their Members took at most."""
+    with tempfile.TemporaryDirectory() as directory:
+        with Job(directory, epochs=1, batch=7, **options) as job:
+            job.chain(kills, 0)
+    lines = sum(job.lines.values(), [])
+    done = sorted((line["time"], line["quorum"], line["committed"]) for line in lines if "committed" in line)
+    for kill in job.kills:
+        before = max(quorum for time, quorum, _ in done if time < kill)
+        time, *at = next(one for one in done if one[0] > kill and one[1] > before)
+        own = [line["own"] for line in lines if "own" in line and [line["quorum"], line["step"]] == at]
+        yield 1000 * (time - kill), 1000 * max(own)
+
+
 if __name__ == "__main__":
     import torchft_job  # whose classes the members know
 
@@ -278,6 +298,9 @@ if __name__ == "__main__":
             print("%d steps, %d of them came again" % torchft_job.chain_of(seed, 10), flush=True)
         elif sys.argv[1] == "own":
             print("%d lost, %d repeated, of %d" % torchft_job.lost_by_own(seed, 10), flush=True)
+        elif sys.argv[1] == "death":
+            for found in torchft_job.deaths(3, workers=2):
+                print("%.0f ms, of them %.1f in Members" % found, flush=True)
         else:
             for options in {"own": (2, 150), "is_async": True}, {"own": (2, 150)}, {"epochs": 1, "batch": 7}:
                 print("%.2f ms" % torchft_job.milliseconds_of_a_step(**options), options, flush=True)
