@@ -35,8 +35,12 @@ def _require_own(order: Any, sampler: ElasticBatchSampler | None) -> None:
             "state with open samples may be loaded all the same",
         ),
         (
-            order._is_evaluation if sampler is None else of._evaluation or of._epochs is None,
-            "a `for` over them goes to the end of the run; leave evaluation= out, and give epochs= to the sampler",
+            order._is_evaluation if sampler is None else of._evaluation,
+            "a `for` over them goes to the end of the run; leave evaluation= out",
+        ),
+        (
+            sampler is not None and of._epochs is None,
+            "a `for` over them goes to the end of the run, and this sampler has none; give it epochs=",
         ),
         (getattr(order, "_skips", False), 'all ranks would meet to list bad samples; leave on_bad_sample="skip" out'),
     ):
@@ -181,15 +185,20 @@ class Members(Iterator[Any]):
                 "another member"
             ) from None
         if number < 0 or size < 0 or not (rank is None or 0 <= rank < size):
-            raise CallbackError(f"{_TASK}: ask() said step {number}, rank {rank} of {size}")
+            raise CallbackError(
+                f"{_TASK}: ask() said step {number}, rank {rank} of {size}; steps begin with 0, and a rank is None, or "
+                "0 to size - 1"
+            )
         if number < self._most:
             raise CallbackError(
                 f"{_TASK}: ask() said that {number} steps are committed, and that {self._most} are, before; what was "
                 "committed never comes again; where all go back to a checkpoint, make Members anew"
             )
         if told and told[0] != (own := self.fingerprint):
+            theirs = str(told[0]).split()
+            parts = [one.partition(":")[0] for one in own.split() if one not in theirs]
             raise MismatchError(
-                f"{_TASK}: this one has {own}, another {told[0]}; all must have the same data, order, plan and split"
+                f"{_TASK}: this one has {own}, another {told[0]}; make all with the same {' and '.join(parts)}"
             )
         return number, None if rank is None else World(rank, size)
 
@@ -269,7 +278,7 @@ class Members(Iterator[Any]):
         return self._info
 
     def weight(self) -> float:
-        """What to multiply the loss of the batch given last by, the mean of its samples, where gradients are averaged.
+        """What to multiply the loss of the batch given last by, a mean over real samples, where gradients are averaged.
 
         Their mean over all members is then the gradient of the mean over the global batch, whatever slices they have:
         real samples of this slice x members / real samples of all. 0 for a member that has none, or sits out.

@@ -130,7 +130,7 @@ class SharedTable::Lock {
 
 SharedTable::SharedTable(const ranks::Nodes& nodes, std::size_t files, std::int64_t most_bytes,
                          std::chrono::milliseconds patience)
-    : most_bytes_(most_bytes), patience_(patience) {
+    : rank_(static_cast<std::size_t>(nodes.node().rank())), most_bytes_(most_bytes), patience_(patience) {
   static_assert(sizeof(Head) % alignof(Process) == 0 && sizeof(Process) % alignof(Entry) == 0 &&
                 std::atomic<std::uint64_t>::is_always_lock_free);
   const auto ranks = static_cast<std::size_t>(nodes.node().size());
@@ -142,7 +142,6 @@ SharedTable::SharedTable(const ranks::Nodes& nodes, std::size_t files, std::int6
   ranks_ = {reinterpret_cast<Process*>(begin + sizeof(Head)), ranks};
   entries_ = {reinterpret_cast<Entry*>(begin + entries_at), files};
   uses_ = reinterpret_cast<std::uint8_t*>(begin + uses_at);
-  rank_ = static_cast<std::size_t>(nodes.node().rank());
   ranks_[rank_] = Process::here();
   nodes.all().together("share files", [&] {
     if (!room_.is_first) return;
