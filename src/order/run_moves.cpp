@@ -177,9 +177,10 @@ void Run::restart() {
 void Run::set_global_batch_size(std::int64_t size) {
   internal::OptionCheck("set a batch size").in_range("global_batch_size", size, 1, kMaxBatchSize);
   if (size == global_batch_size()) return;
-  // What is too little for a batch now stays out, whether the run has come here by steps or at once.
+  // What is too little for a batch of a stage that begins here stays out, whether steps led here or not.
   internal::GlobalBatch next;
-  if (RunAccess::batch(*this, next) && next.start.step == position_.step) position_ = next.start;
+  if (!plan().stages.empty() && RunAccess::batch(*this, next) && next.start.step == position_.step)
+    position_ = next.start;
   RunAccess::change(*this, size, {});
 }
 

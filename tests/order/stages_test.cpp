@@ -315,6 +315,11 @@ TEST(Stages, ThatEndAnEpochByTheirSizeDoSoWhetherStepsWereTakenOrNot) {
   EXPECT_EQ(walked.position(), there.position());
   EXPECT_EQ(walked.position().epoch, 1);
   EXPECT_EQ(all_of(walked), all_of(there));
+
+  rota::Run sought(35, {.global_batch_size = 16, .tail = Tail::drop, .epochs = 2});
+  sought.seek({.epoch = 0, .consumed = 21, .step = 7});
+  sought.set_global_batch_size(6);  // without a stage, whoever goes there may say what batches are
+  EXPECT_EQ(sought.position().epoch, 0);
 }
 
 TEST(Stages, AreReplannedBehindAStepThatWasGoneBackToWhateverWasChangedLater) {
