@@ -119,10 +119,9 @@ TEST_F(Examples, ShardsHaveAllOfManyFiles) {
 
 TEST_F(Examples, SurviveGoesOnWithoutARankThatDies) {
   if (run("test -x " ROTA_PROGRAMS "/survive").code != 0) GTEST_SKIP() << "this MPI has no fault tolerance";
-  EXPECT_THAT(run(started(4, "survive 2 7")).output, Not(HasSubstr("lost no sample")));  // MPI ends all
   for (const std::string lost : {"2 7", "0 0", "3 83"}) {  // the last one in the middle of the second epoch
-    const Ended ended =
-        run("timeout 100 " ROTA_MPIEXEC " 4 --with-ft ulfm " ROTA_PROGRAMS "/survive " + lost);
+    // Behind a death Open MPI 5.0.7 sometimes does not end, on a busy machine: all is said by then.
+    const Ended ended = run("timeout 20 " ROTA_MPIEXEC " 4 --with-ft ulfm " ROTA_PROGRAMS "/survive " + lost);
     EXPECT_THAT(ended.output, HasSubstr("3 ranks trained 168 steps, and lost no sample")) << lost;
   }
 }
