@@ -43,7 +43,7 @@ struct SharedTable::Process {
     if (number == 0) return false;
     std::uint64_t since = started;
     if (!look(number, since)) return true;
-    return since != started;
+    return started != 0 && since != 0 && since != started;  // where both are told
   }
 
  private:
